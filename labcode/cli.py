@@ -1,0 +1,229 @@
+"""The ``labcode`` command: arguments in, one function of the lab called, an exit code out.
+
+Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input. Every command
+imports what it needs when it runs, so that ``labcode --help`` starts without pandas, matplotlib or torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from labcode import __version__
+from labcode.errors import LabError, describe_os_error
+
+_PLAIN = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
+
+app = typer.Typer(
+    name="labcode",
+    help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    **_PLAIN,  # type: ignore[arg-type]
+)
+captures_app = typer.Typer(
+    help="The capture sets at hand: list, verify, import from another machine.",
+    no_args_is_help=True,
+    **_PLAIN,  # type: ignore[arg-type]
+)
+app.add_typer(captures_app, name="captures")
+
+SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"labcode {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+@app.command()
+def doctor(
+    json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine has and permits, what of the book can run here, and how to enable the rest."""
+    import json
+
+    from rich.console import Console
+
+    from labcode.hardware import probe
+
+    report = probe.probe()
+    if json_output:
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        probe.render(report, Console())
+
+
+@app.command()
+def capture(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Experiments to run; all of them when none is named.")
+    ] = None,
+    set_name: SetName = "",
+    list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip what is already there and fresh.")] = False,
+    archive: Annotated[
+        Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
+    ] = None,
+) -> None:
+    """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
+    from rich.console import Console
+
+    from labcode.capture import catalogue, runner
+
+    if list_only:
+        catalogue.render(Console(), set_name or None)
+        return
+    if not set_name:
+        raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
+    code = runner.capture(experiments or [], set_name, resume=resume, archive=archive, console=Console(stderr=True))
+    raise typer.Exit(code)
+
+
+@captures_app.command("list")
+def captures_list() -> None:
+    """List the capture sets, their machines and experiments."""
+    from rich.console import Console
+
+    from labcode.capture import catalogue
+
+    catalogue.render_sets(Console())
+
+
+@captures_app.command("verify")
+def captures_verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")] = None,
+) -> None:
+    """Check hashes and freshness, and that nothing private is inside. Exit 1 when something is wrong."""
+    from labcode import store
+    from labcode.capture import verify
+
+    wrong = 0
+    for name in names or store.list_sets():
+        findings = verify.verify(name)
+        for finding in findings:
+            typer.echo(f"{name}: {finding}")
+        wrong += len(findings)
+        if not findings:
+            typer.echo(f"{name}: whole, fresh, nothing private inside")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@captures_app.command("add")
+def captures_add(
+    archive: Annotated[Path, typer.Argument(help="A file written by `labcode capture --archive`.")],
+) -> None:
+    """Import experiments captured on another machine."""
+    from labcode.capture import archive as archives
+
+    for line in archives.add(archive):
+        typer.echo(line)
+
+
+@app.command()
+def stats(
+    file: Annotated[Path, typer.Argument(help="An nsys export (.sqlite, .sqlite.xz) or a report (.nsys-rep).")],
+    report: Annotated[
+        list[str] | None, typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated.")
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+) -> None:
+    """Print reports of a capture, with the names, columns and units of `nsys stats`."""
+    from labcode.analysis import nsys_stats
+
+    nsys_stats.stats(file, report or [], output_format, sys.stdout)
+
+
+@app.command()
+def scrub(
+    file: Annotated[Path, typer.Argument(help="An nsys export to take private data out of.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")] = None,
+) -> None:
+    """Take host name, user, environment, process list and paths out of an export."""
+    from labcode.capture import scrub as scrubber
+
+    typer.echo(str(scrubber.scrub_file(file, output)))
+
+
+@app.command()
+def exercises(
+    ids: Annotated[list[str] | None, typer.Argument(help="Exercises to grade; all of them when none is named.")] = None,
+    hint: Annotated[bool, typer.Option("--hint", help="Show the next hint instead of grading.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Grade again whenever the file is saved.")] = False,
+    reset: Annotated[str | None, typer.Option("--reset", metavar="ID", help="Put a starter back.")] = None,
+    solutions: Annotated[
+        bool, typer.Option("--solutions", help="For authors: check that solutions pass and starters fail.")
+    ] = False,
+) -> None:
+    """Grade your answers to the book's exercises."""
+    from rich.console import Console
+
+    from labcode.exercises import run
+
+    code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=Console())
+    raise typer.Exit(code)
+
+
+@app.command()
+def book(
+    captures: Annotated[str | None, typer.Option("--captures", help="The capture set to build around.")] = None,
+    what: Annotated[str, typer.Option("--what", help="html, live, linkcheck, notebooks or pdf.")] = "html",
+    strict: Annotated[bool, typer.Option("--strict", help="Clean build; any warning or false claim fails.")] = False,
+    update_claims: Annotated[
+        bool, typer.Option("--update-claims", help="Record the values of this build's claims in the set.")
+    ] = False,
+) -> None:
+    """Build the book around a capture set."""
+    from labcode.book import build
+
+    raise typer.Exit(build.build(captures, what, strict=strict, update_claims=update_claims))
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"labcode: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main() -> None:
+    """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except LabError as error:
+        _fail(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        _fail(describe_os_error(error))
+    except Exception as error:
+        # Typer bundles its own copy of click from some version on, so a usage error is known by what it can do.
+        describe = getattr(error, "format_message", None)
+        if describe is None:
+            raise
+        context = getattr(error, "ctx", None)
+        hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+        message = " ".join(str(describe()).split())
+        if not message:  # no command was named: the help has been printed
+            sys.exit(2)
+        _fail(message + hint)
+

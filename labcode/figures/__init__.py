@@ -1,0 +1,1 @@
+"""Functions from tables to matplotlib figures."""

@@ -1,0 +1,1 @@
+"""What GPUs promise (``specs``) and what this machine has and permits (``probe``)."""

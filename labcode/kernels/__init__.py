@@ -1,0 +1,1 @@
+"""CUDA programs in ``cuda/``: built for this machine's GPU and cached."""

@@ -1,0 +1,1 @@
+"""Readers: one file format in, documented tables out."""

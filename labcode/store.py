@@ -1,0 +1,260 @@
+"""Capture sets on disk: a set's name in, its manifest and readable paths of its files out.
+
+A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. This module only reads;
+`labcode.capture` writes. It needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from labcode.errors import InputError, LabError
+
+MANIFEST_SCHEMA = 1
+SHIPPED_SET = "h200"
+_COMPRESSED = ".xz"
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One captured file: its name, the SHA-256 of its bytes as stored, its size in bytes as stored."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of an experiment: the command in neutral words, the tool's options, the files, the tool's warnings."""
+
+    name: str
+    argv: tuple[str, ...]
+    tool_args: tuple[str, ...]
+    files: tuple[FileRecord, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExperimentRecord:
+    """One experiment of a set, captured whole on one machine.
+
+    ``source_digest`` identifies the code that was run (comments and formatting left out), ``sources`` its files;
+    ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of `CaptureSet.machines`.
+    """
+
+    id: str
+    title: str
+    tool: str
+    machine: str
+    captured: str
+    source_digest: str
+    sources: tuple[str, ...]
+    wall_s: float
+    runs: Mapping[str, RunRecord]
+
+
+@dataclass(frozen=True)
+class CaptureSet:
+    """A set of captures: where it lies, the machines it was measured on, its experiments."""
+
+    name: str
+    path: Path
+    machines: Mapping[str, Mapping[str, Any]]
+    experiments: Mapping[str, ExperimentRecord]
+
+    def experiment(self, experiment: str) -> ExperimentRecord:
+        """The record of one experiment; `InputError` names what there is when it is not in the set."""
+        try:
+            return self.experiments[experiment]
+        except KeyError:
+            have = ", ".join(sorted(self.experiments)) or "nothing"
+            raise InputError(
+                f"{self.path}: no experiment {experiment!r} in this set (it holds: {have}); "
+                f"capture it with `labcode capture {experiment} --set {self.name}`"
+            ) from None
+
+    def run(self, experiment: str, run: str) -> RunRecord:
+        """The record of one run of one experiment."""
+        record = self.experiment(experiment)
+        try:
+            return record.runs[run]
+        except KeyError:
+            have = ", ".join(record.runs)
+            raise InputError(f"{self.path / experiment}: no run {run!r} (there are: {have})") from None
+
+    def stored(self, experiment: str, run: str, suffix: str) -> Path:
+        """The file as it lies in the set (still compressed), without checking its hash."""
+        for file in self.run(experiment, run).files:
+            if file.name in (run + suffix, run + suffix + _COMPRESSED):
+                return self.path / experiment / file.name
+        raise InputError(f"{self.path / experiment}: run {run!r} has no {suffix} file")
+
+    def path_of(self, experiment: str, run: str, suffix: str = ".sqlite") -> Path:
+        """A readable file of a run: the hash is checked and a compressed file is unpacked into the user's cache.
+
+        ``suffix`` is ``.sqlite``, ``.json`` or ``.clean.json``. Raises `InputError` when the file is missing, was
+        changed since it was captured, or cannot be unpacked.
+        """
+        stored = self.stored(experiment, run, suffix)
+        expected = next(f.sha256 for f in self.run(experiment, run).files if f.name == stored.name)
+        if not stored.name.endswith(_COMPRESSED):
+            _check_hash(stored, expected)
+            return stored
+        unpacked = cache_folder() / f"{expected}{suffix}"
+        if not unpacked.exists():
+            _check_hash(stored, expected)
+            unpack_xz(stored, unpacked)
+        return unpacked
+
+    def record(self, experiment: str, run: str, *, clean: bool = False) -> dict[str, Any]:
+        """The record a program printed about its own run; ``clean=True`` is the run without a profiler."""
+        path = self.path_of(experiment, run, ".clean.json" if clean else ".json")
+        loaded = _load_json(path)
+        if not isinstance(loaded, dict):
+            raise InputError(f"{path}: not a run's record; capture the experiment again")
+        return loaded
+
+    def machine_of(self, experiment: str) -> Mapping[str, Any]:
+        """The machine an experiment was captured on: GPUs, driver, versions, as the manifest has them."""
+        return self.machines[self.experiment(experiment).machine]
+
+
+def repository_root() -> Path:
+    """The folder that holds ``captures/`` and ``book/``: ``$LABCODE_HOME``, or the checkout this package lies in."""
+    home = os.environ.get("LABCODE_HOME")
+    return Path(home) if home else Path(__file__).resolve().parent.parent
+
+
+def sets_root() -> Path:
+    """The folder of the capture sets: ``$LABCODE_SETS``, or ``captures/`` of the checkout."""
+    root = os.environ.get("LABCODE_SETS")
+    return Path(root) if root else repository_root() / "captures"
+
+
+def current_set() -> str:
+    """The set the book is built around: ``$LABCODE_CAPTURES``, or the one that ships with it."""
+    return os.environ.get("LABCODE_CAPTURES") or SHIPPED_SET
+
+
+def cache_folder() -> Path:
+    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder."""
+    own = os.environ.get("LABCODE_CACHE")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+
+
+def list_sets() -> list[str]:
+    """The names of the sets at hand, in alphabetical order."""
+    root = sets_root()
+    return sorted(p.parent.name for p in root.glob("*/manifest.json")) if root.is_dir() else []
+
+
+def load_set(name: str | None = None) -> CaptureSet:
+    """Open a set by name (the current one by default); `InputError` when it is missing or its manifest is damaged."""
+    name = name or current_set()
+    folder = sets_root() / name
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
+        have = ", ".join(list_sets()) or "none"
+        raise InputError(f"{folder}: no capture set of this name (there are: {have}); `labcode capture --set {name}` makes one")
+    return parse_manifest(_load_json(manifest), folder)
+
+
+def parse_manifest(data: object, folder: Path) -> CaptureSet:
+    """Turn a manifest's JSON into records; `InputError` for a newer schema or a missing field."""
+    where = folder / "manifest.json"
+    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+        raise InputError(f"{where}: not a capture set's manifest")
+    if data["schema"] > MANIFEST_SCHEMA:
+        raise InputError(
+            f"{where}: manifest schema {data['schema']} is newer than this version of labcode knows ({MANIFEST_SCHEMA}); update labcode"
+        )
+    try:
+        experiments = {key: _experiment(key, value) for key, value in data["experiments"].items()}
+        machines = dict(data["machines"])
+        for record in experiments.values():
+            machines[record.machine]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"{where}: damaged manifest ({type(error).__name__}: {error}); restore it from version control") from None
+    return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def unpack_xz(source: Path, target: Path) -> None:
+    """Unpack ``source`` (xz) into ``target`` atomically: either the whole file is there afterwards or nothing new."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unpack-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out, lzma.open(source) as packed:
+            shutil.copyfileobj(packed, out, 1 << 20)
+        temporary.replace(target)
+    except (lzma.LZMAError, EOFError) as error:
+        raise InputError(f"{source}: cannot be unpacked ({error}); fetch the file again") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_hash(path: Path, expected: str) -> None:
+    if not path.is_file():
+        raise InputError(f"{path}: missing from the capture set; restore it from version control")
+    if file_sha256(path) != expected:
+        raise InputError(f"{path}: changed since it was captured (its SHA-256 is not the manifest's); restore or capture it again")
+
+
+def _load_json(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid JSON ({error}); restore it from version control") from None
+
+
+def _experiment(key: str, value: Mapping[str, Any]) -> ExperimentRecord:
+    for name in (key, *value["runs"]):
+        if not name.replace("_", "").replace("-", "").isalnum():
+            raise LabError(f"{name!r} is not a name an experiment or run can have")
+    runs = {
+        run: RunRecord(
+            name=run,
+            argv=tuple(entry["argv"]),
+            tool_args=tuple(entry["tool_args"]),
+            files=tuple(FileRecord(_plain(n), f["sha256"], int(f["bytes"])) for n, f in entry["files"].items()),
+            warnings=tuple(entry["warnings"]),
+        )
+        for run, entry in value["runs"].items()
+    }
+    return ExperimentRecord(
+        id=key,
+        title=value["title"],
+        tool=value["tool"],
+        machine=value["machine"],
+        captured=value["captured"],
+        source_digest=value["source_digest"],
+        sources=tuple(value["sources"]),
+        wall_s=float(value["wall_s"]),
+        runs=MappingProxyType(runs),
+    )
+
+
+def _plain(name: str) -> str:
+    if name != Path(name).name or name in ("", ".", ".."):
+        raise ValueError(f"file name {name!r}")
+    return name

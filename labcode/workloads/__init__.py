@@ -1,0 +1,1 @@
+"""The programs that get profiled, each runnable as ``python -m labcode.workloads.NAME``."""
