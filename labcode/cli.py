@@ -222,8 +222,8 @@ def main() -> None:
             raise
         context = getattr(error, "ctx", None)
         hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-        message = " ".join(str(describe()).split())
-        if not message:  # no command was named: the help has been printed
+        if type(error).__name__ == "NoArgsIsHelpError":  # no command was named: its message is the help text
+            print(describe() or "", file=sys.stderr)
             sys.exit(2)
-        _fail(message + hint)
+        _fail(" ".join(str(describe()).split()) + hint)
 
