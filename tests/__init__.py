@@ -1,0 +1,1 @@
+"""The tests of the lab; they mirror the packages they test."""

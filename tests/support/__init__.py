@@ -1,0 +1,1 @@
+"""Builders that the tests of every folder share."""
