@@ -1,0 +1,110 @@
+"""The command line itself: help, exit codes, one line an error, nothing heavy imported at the start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ["doctor", "capture", "captures", "captures list", "captures verify", "captures add", "stats", "scrub",
+            "exercises", "book"]  # fmt: skip
+
+
+def labcode(*args: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "labcode", *args], text=True, capture_output=True, timeout=120, **kwargs
+    )  # type: ignore[call-overload,no-any-return]
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    """The single line on stderr of a command that refused, checked to be one line without a traceback."""
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("labcode: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_explains_itself(command: str) -> None:
+    result = labcode(*command.split(), "--help")
+    assert result.returncode == 0, result.stderr
+    assert "Usage:" in result.stdout
+
+
+def test_every_command_is_listed_here() -> None:
+    from labcode.cli import app, captures_app
+
+    names = {c.callback.__name__ for c in app.registered_commands if c.callback}
+    names |= {"captures"} | {f"captures {c.name}" for c in captures_app.registered_commands}
+    assert names == set(COMMANDS)
+
+
+def test_starting_imports_nothing_heavy() -> None:
+    code = "import sys, labcode.cli; print([m for m in ('pandas', 'torch', 'matplotlib', 'numpy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_starting_is_quick() -> None:
+    best = min(_seconds("--version") for _ in range(5))
+    assert best < 0.5
+
+
+def _seconds(*args: str) -> float:
+    begin = time.perf_counter()
+    assert labcode(*args).returncode == 0
+    return time.perf_counter() - begin
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["captures", "bogus"], "No such command 'bogus'"),
+        (["capture", "--bogus"], "--bogus"),
+        (["capture"], "--set"),
+        (["stats"], "Missing argument"),
+        (["stats", "absent.sqlite"], "absent.sqlite"),
+        (["scrub", "absent.sqlite"], "absent.sqlite"),
+        (["captures", "add", "absent.tar"], "absent.tar"),
+        (["captures", "verify", "no-such-set"], "no-such-set"),
+        (["book", "--captures", "no-such-set"], "no-such-set"),
+        (["exercises", "no-such-exercise"], "no-such-exercise"),
+    ],
+)
+def test_bad_use_is_one_line(args: list[str], words: str, tmp_path: Path) -> None:
+    assert words in one_line(labcode(*args, cwd=tmp_path))
+
+
+def test_no_command_prints_help_and_fails() -> None:
+    result = labcode()
+    assert result.returncode == 2
+    assert "Usage:" in result.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "labcode", "captures", "list"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    assert result.returncode == 2, result.stderr
+    assert "No space left" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        result = subprocess.run(
+            [sys.executable, "-m", "labcode", "--help"],
+            stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    assert "Traceback" not in result.stderr
