@@ -1,4 +1,4 @@
-"""Builds small nsys SQLite exports out of literals: rows as dicts in, a file with nsys' own tables and columns out.
+"""Builds small nsys SQLite exports: rows as dicts in, a file with nsys' own tables and columns out.
 
     make_export(
         tmp_path / "a.sqlite",
@@ -7,8 +7,8 @@
         nvtx=[push_pop(0, 500, "step")],
     )
 
-Tables without rows are left out, as nsys does. ``schema`` chooses the columns of that version (3.7, 3.11, 3.20, 3.25…);
-``drop_columns``, ``rename_columns`` and ``extra_sql`` make what no nsys ever wrote.
+Tables without rows are left out, as nsys does. ``schema`` chooses the columns of that version (3.7, 3.11,
+3.20, 3.25…); ``drop_columns``, ``rename_columns`` and ``extra_sql`` make what no nsys ever wrote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from tests.support.nsys_tables import ENUMS, columns_of
 Row = dict[str, Any]
 PUSH_POP, START_END, MARK, DOMAIN_CREATE = 59, 60, 34, 75
 _VM = 1 << 48  # nsys writes the number of the (virtual) machine above the pid
-_PRODUCTS = {7: "2023.4.4.54-234433681190v0", 11: "2024.2.3.38-242334140272v0", 20: "2025.3.1.90-253135822126v0"}
+_PRODUCTS = {
+    7: "2023.4.4.54-234433681190v0",
+    11: "2024.2.3.38-242334140272v0",
+    20: "2025.3.1.90-253135822126v0",
+}
 
 
 def global_pid(pid: int) -> int:
@@ -95,7 +99,10 @@ def memcpy(
     dst_device: int | None = None,
     graph_node: int | None = None,
 ) -> Row:
-    """One copy. ``kind``: 1 H2D, 2 D2H, 8 D2D, 9 H2H, 10 P2P, 11-13 managed; ``src``/``dst``: 0 pageable, 1 pinned, 2 device, 4 managed."""
+    """One copy. ``kind``: 1 H2D, 2 D2H, 8 D2D, 9 H2H, 10 P2P, 11-13 managed.
+
+    ``src`` and ``dst``: 0 pageable, 1 pinned, 2 device, 4 managed.
+    """
     return {
         **_frame(start, end, pid, device, context, stream, correlation),
         "bytes": bytes,
@@ -195,7 +202,7 @@ def push_pop(
     registered: bool = False,
     color: int | None = None,
 ) -> Row:
-    """One NVTX push/pop range; ``registered`` puts its text into StringIds; ``end=None`` was still open at the end."""
+    """One NVTX push/pop range; ``registered`` puts its text into StringIds; ``end=None`` is one left open."""
     return _nvtx(PUSH_POP, start, end, text, pid, tid, None, domain, registered, color)
 
 
@@ -212,7 +219,9 @@ def start_end(
     range_id: int = 1,
 ) -> Row:
     """One NVTX start/end range, which another thread may end."""
-    row = _nvtx(START_END, start, end, text, pid, tid, tid if end_tid is None else end_tid, domain, registered, None)
+    row = _nvtx(
+        START_END, start, end, text, pid, tid, tid if end_tid is None else end_tid, domain, registered, None
+    )
     return {**row, "rangeId": range_id}
 
 
@@ -227,7 +236,14 @@ def domain(number: int, name: str, *, pid: int = 100, tid: int = 100) -> Row:
 
 
 def osrt(
-    start: int, end: int, name: str = "read", *, pid: int = 100, tid: int = 100, nesting: int = 0, returned: int = 0
+    start: int,
+    end: int,
+    name: str = "read",
+    *,
+    pid: int = 100,
+    tid: int = 100,
+    nesting: int = 0,
+    returned: int = 0,
 ) -> Row:
     """One OS runtime call."""
     return {
@@ -328,7 +344,7 @@ def make_export(
     rename_columns: Mapping[str, Mapping[str, str]] | None = None,
     extra_sql: Sequence[str] = (),
 ) -> Path:
-    """Write an export and return its path; a file of that name is replaced. Rows come from the functions above."""
+    """Write an export and return its path, replacing a file of that name. Rows come from the functions above."""
     tables = {
         "CUPTI_ACTIVITY_KIND_KERNEL": kernels,
         "CUPTI_ACTIVITY_KIND_MEMCPY": memcpys,
@@ -354,7 +370,8 @@ def make_export(
         for table, entries in tables.items():
             _fill(db, table, list(entries), schema, strings, drop_columns or {}, rename_columns or {})
         db.execute("CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)")
-        db.executemany("INSERT INTO StringIds VALUES (?, ?)", ((number, text) for text, number in strings.items()))
+        texts = ((number, text) for text, number in strings.items())
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", texts)
         for statement in extra_sql:
             db.execute(statement)
     db.close()

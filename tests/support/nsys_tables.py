@@ -1,4 +1,4 @@
-"""The tables of an nsys export as each schema version declares them: a table and a version in, column declarations out."""
+"""The tables of an nsys export in each schema version: a table and a version in, column declarations out."""
 
 from __future__ import annotations
 
@@ -96,14 +96,12 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         "floatValue REAL",
         "jsonTextId INTEGER",
         "jsonText TEXT",
-        "binaryData TEXT",
     ),
     "OSRT_API": (
         "start INTEGER NOT NULL",
         "end INTEGER NOT NULL",
         "eventClass INTEGER NOT NULL REFERENCES ENUM_NSYS_EVENT_CLASS(id)",
         "globalTid INTEGER",
-        "correlationId INTEGER",
         "nameId INTEGER NOT NULL REFERENCES StringIds(id)",
         "returnValue INTEGER NOT NULL",
         "nestingLevel INTEGER",
@@ -170,7 +168,6 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         "start INTEGER NOT NULL",
         "end INTEGER NOT NULL",
         "globalTid INTEGER",
-        "correlationId INTEGER",
         "nameId INTEGER NOT NULL REFERENCES StringIds(id)",
         "returnValue INTEGER NOT NULL",
     ),
@@ -205,11 +202,37 @@ ENUMS: dict[str, list[tuple[int, str, str]]] = {
         (7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"),
     ],
     "ENUM_CUPTI_SYNC_TYPE": [
-        (0, "CUPTI_SYNC_TYPE_UNKNOWN", "Unknown"),
-        (1, "CUPTI_SYNC_TYPE_EVENT", "Event"),
-        (2, "CUPTI_SYNC_TYPE_STREAM_WAIT_EVENT", "Stream wait event"),
-        (3, "CUPTI_SYNC_TYPE_STREAM", "Stream"),
-        (4, "CUPTI_SYNC_TYPE_CONTEXT", "Context"),
+        (0, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN", "Unknown"),
+        (1, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", "Event sync"),
+        (2, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT", "Stream wait sync"),
+        (3, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "Stream sync"),
+        (4, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE", "Context sync"),
+    ],
+    "ENUM_NSYS_EVENT_CLASS": [
+        (0, "TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"),
+        (1, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver"),
+        (6, "TRACE_PROCESS_EVENT_NVTX_START", "NVTX start"),
+        (7, "TRACE_PROCESS_EVENT_NVTX_FINISH", "NVTX finish"),
+        (27, "TRACE_PROCESS_EVENT_OS_RUNTIME", "OS runtime"),
+    ],
+    "ENUM_NSYS_EVENT_TYPE": [
+        (34, "NvtxMark", "NVTX mark"),
+        (59, "NvtxPushPopRange", "NVTX push/pop range"),
+        (60, "NvtxStartEndRange", "NVTX start/end range"),
+        (75, "NvtxDomainCreate", "NVTX domain create"),
+    ],
+    "ENUM_CUDA_KERNEL_LAUNCH_TYPE": [
+        (0, "CUDA_KERNEL_LAUNCH_TYPE_UNKNOWN", "Unknown"),
+        (1, "CUDA_KERNEL_LAUNCH_TYPE_REGULAR", "Regular"),
+        (2, "CUDA_KERNEL_LAUNCH_TYPE_COOPERATIVE_SINGLE_DEVICE", "Coop Single Device"),
+        (3, "CUDA_KERNEL_LAUNCH_TYPE_COOPERATIVE_MULTI_DEVICE", "Coop Multi Device"),
+    ],
+    "ENUM_DIAGNOSTIC_SEVERITY_LEVEL": [
+        (0, "UnknownLevel", "Unknown"),
+        (1, "Info", "Info"),
+        (2, "Warning", "Warning"),
+        (3, "Error", "Error"),
+        (4, "Verbose", "Verbose"),
     ],
 }
 
@@ -223,7 +246,13 @@ _SINCE: dict[tuple[str, str], int] = {
 _ADDED: dict[str, tuple[int, tuple[str, ...]]] = {
     "CUPTI_ACTIVITY_KIND_KERNEL": (
         24,
-        ("clusterX INTEGER", "clusterY INTEGER", "clusterZ INTEGER", "graphId INTEGER", "graphExecId INTEGER"),
+        (
+            "clusterX INTEGER",
+            "clusterY INTEGER",
+            "clusterZ INTEGER",
+            "graphId INTEGER",
+            "graphExecId INTEGER",
+        ),
     ),
 }
 _RENAMED: dict[tuple[str, str], tuple[int, str]] = {
