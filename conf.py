@@ -1,0 +1,105 @@
+"""Sphinx configuration of the Profiling Lab: pages in ``book/``, outputs in ``_build/``.
+
+``python -m labcode book`` (or ``nox -s book``) calls Sphinx with the right folders; it sets LABCODE_CAPTURES,
+LABCODE_STRICT and LABCODE_UPDATE_CLAIMS, which the pages' kernels inherit.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+from labcode import __version__, store  # noqa: E402
+from labcode.book import digests  # noqa: E402
+
+project = "The Profiling Lab"
+author = "The Profiling Lab authors"
+copyright = "the Profiling Lab authors. Text: CC BY 4.0. Code: Apache 2.0"
+version = release = __version__
+language = "en"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_exercise",
+    "sphinx_togglebutton",
+    "sphinxcontrib.bibtex",
+    "labcode.book.sphinx_ext",
+]
+root_doc = "index"
+exclude_patterns = ["_static", "_templates", "**/.ipynb_checkpoints"]
+templates_path = ["book/_templates"]
+highlight_language = "python"
+numfig = False
+
+# The book and its captures.
+labcode_set = store.current_set()
+labcode_strict = bool(os.environ.get("LABCODE_STRICT"))
+labcode_update_claims = bool(os.environ.get("LABCODE_UPDATE_CLAIMS"))
+labcode_digest = digests.build_digest(ROOT, store.sets_root(), labcode_set)
+
+# Execution: once a page, kept until the page, the code it can see, or the captures change.
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_execution_show_tb = True
+nb_execution_cache_path = str(
+    ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
+)
+nb_merge_streams = True
+nb_ipywidgets_js = {}  # no page uses widgets, and their scripts would come from another host
+os.environ["IPYTHONDIR"] = str(ROOT / "_build" / ".ipython")  # start-up files of the user do not reach the pages
+os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
+os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+
+# Text.
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+bibtex_bibfiles = ["book/references.bib"]
+bibtex_default_style = "plain"
+bibtex_reference_style = "author_year"
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+# API reference: from docstrings, without the packages that only a GPU machine has.
+autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch"]
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+default_role = "py:obj"
+python_use_unqualified_type_names = True
+add_module_names = False
+viewcode_line_numbers = True
+
+# HTML: nothing from other hosts.
+html_theme = "sphinx_book_theme"
+html_title = project
+html_logo = "book/_static/logo.svg"
+html_favicon = "book/_static/favicon.svg"
+html_static_path = ["book/_static"]
+html_css_files = ["custom.css"]
+html_math_renderer = "mathml"
+html_show_sphinx = False
+html_copy_source = True
+html_theme_options = {
+    "logo": {"text": project, "alt_text": f"{project}: front page"},
+    "show_toc_level": 2,
+    "show_navbar_depth": 1,
+    "navigation_with_keys": False,
+    "use_download_button": True,
+    "use_fullscreen_button": False,
+    "use_repository_button": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+linkcheck_timeout = 20
+linkcheck_anchors = False
+
+latex_engine = "xelatex"
+latex_documents = [(root_doc, "profiling-lab.tex", project, author, "manual")]

@@ -1,0 +1,13 @@
+"""What the book's pages call: captures of the current set in, checked claims, values, tables and figures out.
+
+A page begins with ``from labcode import book``. The functions of this module show their results on the page;
+`labcode.book.sphinx_ext` is the Sphinx side of the same.
+"""
+
+from labcode.book.claims import claim
+from labcode.book.figures import figure
+from labcode.book.pages import capture, record
+from labcode.book.tables import table
+from labcode.book.values import value
+
+__all__ = ["capture", "claim", "figure", "record", "table", "value"]

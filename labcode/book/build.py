@@ -1,0 +1,97 @@
+"""Building the book: a capture set and a kind of output in, the built book in ``_build/`` and an exit code out."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from labcode import store
+from labcode.errors import LabError, ToolError
+
+KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
+BUILD_FOLDER = "_build"
+_PAGE_FOLDER = "book"
+
+
+def build(captures: str | None, what: str = "html", *, strict: bool = False, update_claims: bool = False) -> int:
+    """Build the book around a set (the current one by default) and return an exit code.
+
+    ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on stale
+    captures and, for the shipped set, on a false claim or one that its ``claims.json`` does not record.
+    """
+    if what not in KINDS:
+        raise LabError(f"book: {what!r} is nothing to build; there are {', '.join(KINDS)}")
+    if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("myst_nb") is None:
+        raise ToolError("book: Sphinx is not installed here; use `nox -s book`, or: pip install -c constraints.txt -e '.[book]'")
+    root = store.repository_root()
+    if not (root / "conf.py").is_file():
+        raise LabError(f"{root}: no conf.py here; run this in a checkout of the repository, or set LABCODE_HOME to one")
+    set_name = captures or store.current_set()
+    store.load_set(set_name)
+    os.environ["LABCODE_CAPTURES"] = set_name  # conf.py and the kernels of the pages read these
+    os.environ["LABCODE_STRICT"] = "1" if strict else ""
+    os.environ["LABCODE_UPDATE_CLAIMS"] = "1" if update_claims else ""
+    if strict:
+        _clean(root / BUILD_FOLDER)
+    if what == "live":
+        return _live(root)
+    if what == "pdf":
+        return _pdf(root, strict=strict)
+    code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict)
+    if code == 0 and what == "notebooks":
+        print(f"{len(_notebooks(root))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
+    elif code == 0 and what == "html":
+        print(f"the book is in {root / BUILD_FOLDER / 'html' / 'index.html'}")
+    return code
+
+
+def _sphinx(root: Path, builder: str, *, strict: bool) -> int:
+    from labcode.book.running import run_sphinx
+
+    out = root / BUILD_FOLDER
+    return run_sphinx(root, builder, root / _PAGE_FOLDER, out / builder, out / "doctrees", strict=strict)
+
+
+def _live(root: Path) -> int:
+    """Serve the book and build it whenever a file is saved, until Ctrl-C."""
+    out = root / BUILD_FOLDER
+    folders = ["-c", str(root), "-d", str(out / "doctrees"), str(root / _PAGE_FOLDER), str(out / "html")]
+    command = [sys.executable, "-m", "sphinx_autobuild", *_live_options(root), *folders]
+    return subprocess.run(command, cwd=root, check=False).returncode
+
+
+def _live_options(root: Path) -> list[str]:
+    watched = [str(root / name) for name in ("labcode", "cuda", "captures") if (root / name).is_dir()]
+    ignored = ["*/.git/*", "*/__pycache__/*", f"{root / BUILD_FOLDER}/*", "*/.mypy_cache/*", "*/.ruff_cache/*"]
+    options = [f"--watch={path}" for path in watched] + [f"--ignore={pattern}" for pattern in ignored]
+    return [*options, "-j", "auto"]
+
+
+def _pdf(root: Path, *, strict: bool) -> int:
+    if shutil.which("latexmk") is None or shutil.which("xelatex") is None:
+        raise ToolError("book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead")
+    if _sphinx(root, "latex", strict=strict):
+        return 1
+    folder = root / BUILD_FOLDER / "latex"
+    command = ["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "profiling-lab.tex"]
+    finished = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=False)
+    if finished.returncode:
+        raise ToolError(f"book: latexmk failed; {folder / 'profiling-lab.log'} says why")
+    print(f"the book is in {folder / 'profiling-lab.pdf'}")
+    return 0
+
+
+def _notebooks(root: Path) -> list[Path]:
+    """Copy the executed notebook of every page of the book into ``_build/notebooks``."""
+    from labcode.book import notebooks
+
+    return notebooks.export(root / BUILD_FOLDER / "jupyter_execute", root / _PAGE_FOLDER, root / BUILD_FOLDER / "notebooks")
+
+
+def _clean(folder: Path) -> None:
+    for name in ("html", "latex", "linkcheck", "doctrees", "jupyter_execute", ".jupyter_cache"):
+        shutil.rmtree(folder / name, ignore_errors=True)

@@ -1,0 +1,181 @@
+"""Claims: a sentence, a measured value and a bound in, a checked statement out; and the file that records them.
+
+A page says ``book.claim("the pinned copy is at least twice as fast", ratio, at_least=2, unit="×")``. On the shipped
+set the build fails when the bound does not hold; on another GPU the page prints that it does not, beside the value of
+the shipped set. `captures/<set>/claims.json` keeps every claim's value, so that sets can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from labcode import store
+from labcode.book import display
+from labcode.book.values import format_value, is_number
+from labcode.errors import InputError
+
+CLAIMS_FILE = "claims.json"
+_SCHEMA = 1
+_KEY_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A checked statement. ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None``
+    when it is undefined, and an undefined value never holds."""
+
+    key: str
+    text: str
+    value: float | None
+    shown: str
+    bound: str
+    holds: bool
+
+
+def claim(
+    text: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    unit: str = "",
+    fmt: str = ".2f",
+    key: str | None = None,
+) -> None:
+    """State what a capture shows, with the value that shows it and the bound it must keep.
+
+    The page prints the sentence, the measured value and the bound. ``value`` is a number, with at least one of
+    ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are as in
+    `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one when two claims
+    of a page would read alike, or to keep the history of a claim whose sentence changes. NaN never holds.
+    """
+    checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key)
+    display.show(
+        {display.CLAIM_MIME: asdict(checked), "text/html": _as_html(checked), "text/plain": as_line(checked)}
+    )
+
+
+def check(
+    text: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    unit: str = "",
+    fmt: str = ".2f",
+    key: str | None = None,
+) -> Claim:
+    """`claim` without showing it. ``ValueError`` for a claim that could not fail: a number without a bound."""
+    truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+    if truth != (at_least is None and at_most is None):
+        raise ValueError(f"claim {text!r}: give a number with at_least= or at_most=, or a truth value without either")
+    number = float(value) if is_number(value) else None
+    holds = number is not None and (bool(value) if truth else True)
+    holds = holds and (at_least is None or (number is not None and number >= at_least))
+    holds = holds and (at_most is None or (number is not None and number <= at_most))
+    return Claim(
+        key=slug(key or text),
+        text=text,
+        value=number,
+        shown=format_value(value, fmt, unit),
+        bound=_bound(at_least, at_most, fmt, unit),
+        holds=holds,
+    )
+
+
+def slug(text: str) -> str:
+    """A key of lower-case words joined by hyphens, cut at a word after 60 characters."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain)
+    if not words:
+        raise ValueError(f"claim {text!r}: no letters to make a key of, give key=")
+    kept = words[0]
+    for word in words[1:]:
+        if len(kept) + 1 + len(word) > _KEY_LENGTH:
+            break
+        kept += "-" + word
+    return kept
+
+
+def as_line(claim: Claim) -> str:
+    """A claim as one line of text."""
+    bound = f" ({claim.bound})" if claim.bound else ""
+    verdict = "holds" if claim.holds else "does not hold"
+    return f"{verdict}: {claim.text}: {claim.shown}{bound}"
+
+
+def read_claims(path: Path) -> dict[str, Claim]:
+    """The claims a set's ``claims.json`` records, by ``page#key``; none when there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {key: Claim(**entry) for key, entry in data["claims"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path}: damaged; write it again with `python -m labcode book --update-claims`") from None
+
+
+def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None:
+    """Record claims by ``page#key``, in alphabetical order, so that two versions of the file compare line by line."""
+    entries = {key: asdict(claims[key]) for key in sorted(claims)}
+    for entry in entries.values():
+        entry["value"] = _rounded(entry["value"])
+    data = {"schema": _SCHEMA, "set": set_name, "claims": entries}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> list[str]:
+    """What of the recorded claims is not what a build found: one line for each missing, new or changed claim."""
+    lines = [f"{key}: recorded, but no longer on the page" for key in sorted(set(recorded) - set(found))]
+    lines += [f"{key}: on the page, but not recorded" for key in sorted(set(found) - set(recorded))]
+    for key in sorted(set(found) & set(recorded)):
+        before, now = recorded[key], found[key]
+        for field in ("text", "shown", "bound", "holds"):
+            if getattr(before, field) != getattr(now, field):
+                lines.append(f"{key}: {field} was {getattr(before, field)!r}, is {getattr(now, field)!r}")
+    return lines
+
+
+def claims_path(set_name: str) -> Path:
+    """Where a set keeps the values of the book's claims."""
+    return store.sets_root() / set_name / CLAIMS_FILE
+
+
+def _bound(at_least: float | None, at_most: float | None, fmt: str, unit: str) -> str:
+    parts = [
+        f"{word} {format_value(bound, _tidy(fmt, bound), unit)}"
+        for word, bound in (("at least", at_least), ("at most", at_most))
+        if bound is not None
+    ]
+    return " and ".join(parts)
+
+
+def _tidy(fmt: str, bound: float) -> str:
+    """A format for a bound: as given, unless it would hide digits of the bound."""
+    if fmt.endswith("d"):
+        return fmt if float(bound).is_integer() else ".6g"
+    shown = format(float(bound), fmt).replace(",", "")
+    scale = 100.0 if fmt.endswith("%") else 1.0
+    if abs(float(shown.rstrip("%")) - float(bound) * scale) <= 1e-9 * max(1.0, abs(bound) * scale):
+        return fmt
+    return ".6g" if not fmt.endswith("%") else ".3%"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _as_html(claim: Claim) -> str:
+    mark = "✓" if claim.holds else "✗"
+    bound = f" <small>({escape(claim.bound)})</small>" if claim.bound else ""
+    return f"<p><b>{mark}</b> {escape(claim.text)}: <b>{escape(claim.shown)}</b>{bound}</p>"

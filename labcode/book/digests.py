@@ -1,0 +1,63 @@
+"""Digests of what pages depend on: folders of sources and a capture set in, short hexadecimal digests out.
+
+Executed pages are cached, and a cache that knows only a page's own cells would keep showing numbers of yesterday's
+code. The *reading digest* names everything a page's cells can see: the reading wing, the CUDA sources and the capture
+set. The *build digest* adds what the Sphinx side of a page shows: the other modules, the other sets, the exercises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+READING_WING = ("analysis", "book", "exercises", "figures", "reports")
+_SOURCE_SUFFIXES = frozenset({".py", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"})
+_DIGEST_LENGTH = 16
+
+
+def tree_digest(paths: Iterable[Path], root: Path) -> str:
+    """SHA-256 (first 16 digits) over the names, relative to ``root``, and the bytes of source files.
+
+    A folder stands for all sources below it; what does not exist counts as absent, hidden and cache folders are left
+    out. The order of ``paths`` does not matter.
+    """
+    digest = hashlib.sha256()
+    for file in sorted({file for path in paths for file in _sources(path)}):
+        name = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+        content = file.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def reading_digest(root: Path, set_folder: Path) -> str:
+    """The digest an executed page is cached under.
+
+    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the set's manifest is read:
+    it holds the SHA-256 of every file of the set.
+    """
+    package = root / "labcode"
+    paths = [package / name for name in READING_WING]
+    paths += [file for file in package.glob("*.py") if file.name not in ("cli.py", "__main__.py")]
+    return tree_digest([*paths, root / "cuda", set_folder / "manifest.json"], root) + f"-{set_folder.name}"
+
+
+def build_digest(root: Path, sets_root: Path, current: str) -> str:
+    """The digest of everything the book shows besides the pages themselves; a change makes Sphinx read all pages again."""
+    manifests = sorted(sets_root.glob("*/manifest.json"))
+    claims = [path for path in sorted(sets_root.glob("*/claims.json")) if path.parent.name != current]
+    paths = [root / "labcode", root / "cuda", root / "exercises", *manifests, *claims]
+    return tree_digest(paths, root) + f"-{current}"
+
+
+def _sources(path: Path) -> Iterable[Path]:
+    if path.is_file():
+        return [path]
+    return (
+        file
+        for file in path.rglob("*")
+        if file.suffix in _SOURCE_SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(path).parts)
+    )

@@ -1,0 +1,85 @@
+"""Figures of a page: a drawing function in, the same picture for light pages, dark pages and print out."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from labcode.book import display
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Mode = Literal["light", "dark", "print"]
+
+_SHORTEST_ALT = 20
+_PRINT_DPI = 150
+
+
+def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None = None) -> None:
+    """Show a figure: in the colors of the page it stands on, light or dark; print and notebooks get it on white.
+
+    ``drawing`` is a function that draws and returns a matplotlib ``Figure``. It is called once under each
+    ``labcode.figures.style.style(mode)`` and may take that mode as its one argument. (A ``Figure`` drawn already is
+    shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those who do not see it:
+    what is drawn and what stands out. ``caption`` is printed below.
+    """
+    alt = " ".join(alt.split())
+    if len(alt) < _SHORTEST_ALT:
+        raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
+    content = {
+        "light": _svg(drawing, "light"),
+        "dark": _svg(drawing, "dark") if callable(drawing) else None,
+        "png": _png(drawing),
+        "alt": alt,
+        "caption": caption or "",
+    }
+    display.show({display.FIGURE_MIME: content, "image/png": content["png"], "text/plain": f"Figure: {alt}"})
+
+
+def _svg(drawing: Callable[..., Figure] | Figure, mode: Mode) -> str:
+    from labcode.figures.style import figure_bytes, style
+
+    with style(mode):
+        drawn = _drawn(drawing, mode)
+        try:
+            return figure_bytes(drawn, "svg").decode()
+        finally:
+            _forget(drawn)
+
+
+def _png(drawing: Callable[..., Figure] | Figure) -> str:
+    from labcode.figures.style import style
+
+    content = io.BytesIO()
+    with style("print"):
+        drawn = _drawn(drawing, "print")
+        drawn.savefig(
+            content, format="png", dpi=_PRINT_DPI, facecolor="white", transparent=False, metadata={"Software": None}
+        )
+        _forget(drawn)
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def _drawn(drawing: Callable[..., Figure] | Figure, mode: Mode) -> Figure:
+    if not callable(drawing):
+        return drawing
+    takes_mode = any(
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in inspect.signature(drawing).parameters.values()
+    )
+    drawn: Any = drawing(mode) if takes_mode else drawing()
+    if not hasattr(drawn, "savefig"):
+        raise TypeError(f"book.figure: the drawing function returned {type(drawn).__name__}, not a matplotlib Figure")
+    return drawn  # type: ignore[no-any-return]
+
+
+def _forget(drawn: Figure) -> None:
+    """Close the figure, so that the notebook does not show it a second time."""
+    import matplotlib.pyplot as plt
+
+    plt.close(drawn)

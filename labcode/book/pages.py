@@ -1,0 +1,34 @@
+"""Captures for pages: an experiment and a run of the current set in, an open report or a program's record out."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from labcode import store
+
+if TYPE_CHECKING:
+    from labcode.reports.nsys import NsysReport
+
+
+def capture(experiment: str, run: str) -> NsysReport:
+    """The Nsight Systems report of one run, opened from the set the book is built around.
+
+    Raises `labcode.errors.InputError` when the set has no such run or the file was changed since it was captured.
+    """
+    from labcode.reports.nsys import open_report
+
+    return open_report(_set(store.current_set()).path_of(experiment, run, ".sqlite"))
+
+
+def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
+    """What the program itself wrote about a run: its ``parameters``, ``results``, ``checks`` and ``gpu``.
+
+    ``clean=True`` is the run without a profiler, whose times are the ones to quote as speed.
+    """
+    return _set(store.current_set()).record(experiment, run, clean=clean)
+
+
+@cache
+def _set(name: str) -> store.CaptureSet:
+    return store.load_set(name)

@@ -1,0 +1,88 @@
+"""Where a page's numbers come from: a capture set and an experiment in, its machine, date, freshness and files out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labcode import freshness
+from labcode.book.values import NARROW_SPACE
+from labcode.store import CaptureSet, ExperimentRecord
+
+_SHORT_HASH = 12
+
+
+@dataclass(frozen=True)
+class CapturedFile:
+    """A file of a set: the run it belongs to, where it lies, its size in bytes and SHA-256 as stored."""
+
+    run: str
+    path: Path
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The provenance of one experiment as printed: ``facts`` are short phrases, ``warnings`` what the profiler said."""
+
+    experiment: str
+    title: str
+    facts: tuple[str, ...]
+    fresh: bool
+    warnings: tuple[str, ...]
+    files: tuple[CapturedFile, ...]
+
+
+def stamp(captures: CaptureSet, experiment: str) -> Stamp:
+    """The stamp of an experiment; `labcode.errors.InputError` when the set does not have it."""
+    record = captures.experiment(experiment)
+    machine = captures.machines[record.machine]
+    return Stamp(
+        experiment=record.id,
+        title=record.title,
+        facts=(*machine_facts(machine), *_tool(record, machine), _when(record)),
+        fresh=freshness.is_fresh(record),
+        warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
+        files=tuple(
+            CapturedFile(run.name, captures.path / record.id / file.name, file.size_bytes, file.sha256)
+            for run in record.runs.values()
+            for file in run.files
+        ),
+    )
+
+
+def machine_facts(machine: Mapping[str, Any]) -> tuple[str, ...]:
+    """GPUs, driver and CUDA of a machine, as short phrases; what the manifest does not know is left out."""
+    names = [gpu["name"] for gpu in machine.get("gpus", ()) if gpu.get("name")]
+    count = int(machine.get("gpu_count") or len(names))
+    facts = [f"{count} × {names[0]}"] if names else []
+    for key, label in (("driver", "driver"), ("cuda", "CUDA")):
+        if machine.get(key):
+            facts.append(f"{label} {machine[key]}")
+    return tuple(facts)
+
+
+def size_text(size_bytes: int) -> str:
+    """A file's size for people: bytes, kB or MB (powers of ten)."""
+    for unit, scale in (("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= scale:
+            return f"{size_bytes / scale:.1f}{NARROW_SPACE}{unit}"
+    return f"{size_bytes}{NARROW_SPACE}bytes"
+
+
+def short_hash(sha256: str) -> str:
+    """The first digits of a hash, enough to compare by eye."""
+    return sha256[:_SHORT_HASH]
+
+
+def _tool(record: ExperimentRecord, machine: Mapping[str, Any]) -> tuple[str, ...]:
+    names = {"nsys": "Nsight Systems", "ncu": "Nsight Compute", "torch": "torch"}
+    version = machine.get(record.tool)
+    return (f"{names[record.tool]} {version}",) if record.tool in names and version else ()
+
+
+def _when(record: ExperimentRecord) -> str:
+    return f"captured {record.captured} in {record.wall_s:.0f}{NARROW_SPACE}s"

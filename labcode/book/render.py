@@ -1,0 +1,149 @@
+"""Outputs of executed pages: the book's own MIME types in, docutils nodes out (a plugin of MyST-NB).
+
+The nodes are independent of the builder, so HTML, LaTeX and the search index get the same content.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from sphinx import addnodes
+
+from labcode.book import display
+
+if TYPE_CHECKING:
+    from myst_nb.core.render import MimeData, NbElementRenderer
+
+_CODE_OR_TEXT = re.compile(r"`([^`]+)`")
+
+
+class LabRenderer:
+    """Renders claims, tables and figures; leaves every other MIME type to MyST-NB."""
+
+    mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
+        ("*", mime, 1) for mime in (display.CLAIM_MIME, display.TABLE_MIME, display.FIGURE_MIME)
+    )
+
+    @staticmethod
+    def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool) -> list[nodes.Element] | None:
+        """The nodes of one output, or ``None`` when it is none of ours."""
+        content: Any = data.content
+        if data.mime_type == display.CLAIM_MIME:
+            return [claim_node(content)]
+        if data.mime_type == display.TABLE_MIME:
+            return [table_node(content)]
+        if data.mime_type == display.FIGURE_MIME:
+            return figure_nodes(content, renderer)
+        return None
+
+
+class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
+    """The box of one claim; its attribute ``claim`` holds the claim's fields."""
+
+
+def claim_node(content: dict[str, Any]) -> nodes.Element:
+    """The box of a claim, still without what only the page knows: the value on the shipped set is added later."""
+    holds = content["holds"]
+    box = claim_box(classes=["lab-claim", "lab-claim-holds" if holds else "lab-claim-fails"], claim=content)
+    box["ids"].append(f"claim-{content['key']}")
+    line = nodes.paragraph()
+    line += nodes.inline(text="✓ " if holds else "✗ ", classes=["lab-claim-mark"])
+    line += inline_nodes(content["text"])
+    line += nodes.Text(": ")
+    line += nodes.strong(text=content["shown"], classes=["lab-claim-value"])
+    if content["bound"]:
+        line += nodes.Text(" ")
+        line += nodes.inline(text=f"({content['bound']})", classes=["lab-claim-bound"])
+    box += line
+    return box
+
+
+def table_node(content: dict[str, Any]) -> nodes.Element:
+    """A table with its caption, units in the header and numbers aligned right."""
+    columns = content["columns"]
+    table = nodes.table(classes=["lab-table"])
+    if content["caption"]:
+        title = nodes.title()
+        title += inline_nodes(content["caption"])
+        table += title
+    group = nodes.tgroup(cols=len(columns))
+    table += group
+    for position, column in enumerate(columns):
+        widest = max([len(column["label"]), *(len(row[position]) for row in content["rows"])])
+        group += nodes.colspec(colwidth=max(widest, 1))
+    header = nodes.row()
+    for column in columns:
+        entry = nodes.entry(classes=["text-right"] if column["numeric"] else ["text-left"])
+        paragraph = nodes.paragraph()
+        paragraph += inline_nodes(column["label"])
+        if column["unit"]:
+            paragraph += nodes.Text(" ")
+            paragraph += nodes.inline(text=f"({column['unit']})", classes=["lab-unit"])
+        entry += paragraph
+        header += entry
+    head = nodes.thead()
+    head += header
+    body = nodes.tbody()
+    for cells in content["rows"]:
+        row = nodes.row()
+        for cell, column in zip(cells, columns, strict=True):
+            entry = nodes.entry(classes=["text-right"] if column["numeric"] else ["text-left"])
+            paragraph = nodes.paragraph()
+            paragraph += inline_nodes(cell)
+            entry += paragraph
+            row += entry
+        body += row
+    group += head
+    group += body
+    return table
+
+
+def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[nodes.Element]:
+    """The figure for HTML (a light and a dark SVG in a frame that scrolls sideways) and for every other builder (PNG)."""
+    light = _image(renderer, content["light"].encode(), "svg", content["alt"])
+    images = [light]
+    if content["dark"] is not None:
+        light["classes"].append("only-light")
+        images.append(_image(renderer, content["dark"].encode(), "svg", content["alt"], "only-dark"))
+    else:
+        light["classes"].append("lab-figure-on-white")
+    frame = nodes.container(classes=["lab-figure-frame"])
+    frame.extend(images)
+    web = nodes.container(classes=["lab-figure"])
+    web += frame
+    if content["caption"]:
+        words = nodes.paragraph(classes=["lab-figure-caption"])
+        words += inline_nodes(content["caption"])
+        web += words
+    paper = nodes.figure()
+    paper += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
+    if content["caption"]:
+        caption = nodes.caption()
+        caption += inline_nodes(content["caption"])
+        paper += caption
+    for_web = addnodes.only(expr="html")
+    for_web += web
+    for_paper = addnodes.only(expr="not html")
+    for_paper += paper
+    return [for_web, for_paper]
+
+
+def inline_nodes(text: str) -> list[nodes.Node]:
+    """Text with `` `code` `` in back quotes as inline nodes."""
+    parts = _CODE_OR_TEXT.split(text)
+    return [
+        nodes.literal(text=part) if position % 2 else nodes.Text(part)
+        for position, part in enumerate(parts)
+        if part
+    ]
+
+
+def _image(renderer: NbElementRenderer, content: bytes, suffix: str, alt: str, *classes: str) -> nodes.image:
+    name = f"{hashlib.sha256(content).hexdigest()}.{suffix}"
+    uri = renderer.write_file([name], content, overwrite=False, exists_ok=True)
+    return nodes.image(uri=uri, alt=alt, classes=list(classes))

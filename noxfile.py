@@ -1,0 +1,110 @@
+"""Sessions of the Profiling Lab: each installs what it needs and calls ``python -m labcode …`` or a checker."""
+
+import hashlib
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["book"]
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_external_run = True
+
+ROOT = Path(__file__).resolve().parent
+TORCH = "torch==2.13.0"
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Install pinned requirements, unless this environment has them already."""
+    wanted = "\n".join(requirements) + "".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "constraints.txt")
+    )
+    digest = hashlib.sha256(f"{ROOT}\n{wanted}".encode()).hexdigest()
+    stamp = Path(session.virtualenv.location) / "installed.txt"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
+        return
+    session.install("-c", "constraints.txt", *requirements)
+    stamp.write_text(digest, encoding="utf-8")
+
+
+def labcode(session: nox.Session, *arguments: str) -> None:
+    """Call ``python -m labcode``."""
+    session.run("python", "-m", "labcode", *arguments)
+
+
+@nox.session
+def book(session: nox.Session) -> None:
+    """Build the book into _build/html. Options go after --: --captures my-h100, --strict, --update-claims."""
+    install(session, "-e", ".[book]")
+    labcode(session, "book", *session.posargs)
+
+
+@nox.session
+def live(session: nox.Session) -> None:
+    """Serve the book and build it again whenever a file is saved."""
+    install(session, "-e", ".[book]")
+    labcode(session, "book", "--what", "live", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests; those marked gpu run where there is a GPU."""
+    install(session, "-e", ".[book,dev]", TORCH)
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, types and the separation of the two wings."""
+    install(session, "-e", ".[book,dev]")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def exercises(session: nox.Session) -> None:
+    """Grade your answers. An exercise's ID and options go after --."""
+    install(session, "-e", ".")
+    labcode(session, "exercises", *session.posargs)
+
+
+@nox.session
+def solutions(session: nox.Session) -> None:
+    """For authors: starters are up to date and fail, solutions pass."""
+    install(session, "-e", ".")
+    labcode(session, "exercises", "--solutions", *session.posargs)
+
+
+@nox.session
+def capture(session: nox.Session) -> None:
+    """Measure everything again on this GPU machine: nox -s capture -- --set my-h100."""
+    install(session, "-e", ".[gpu]", TORCH)
+    labcode(session, "capture", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Run the timing experiment alone: nox -s bench -- --set my-h100."""
+    install(session, "-e", ".[gpu]", TORCH)
+    labcode(session, "capture", "measuring", *session.posargs)
+
+
+@nox.session
+def linkcheck(session: nox.Session) -> None:
+    """Check the links to other hosts (needs network)."""
+    install(session, "-e", ".[book]")
+    labcode(session, "book", "--what", "linkcheck", *session.posargs)
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Write every page as an executed notebook into _build/notebooks."""
+    install(session, "-e", ".[book]")
+    labcode(session, "book", "--what", "notebooks", *session.posargs)
+
+
+@nox.session
+def pdf(session: nox.Session) -> None:
+    """Make a PDF of the book (needs latexmk and xelatex)."""
+    install(session, "-e", ".[book]")
+    labcode(session, "book", "--what", "pdf", *session.posargs)
