@@ -1,0 +1,219 @@
+"""Carry captures between machines: experiments of a set in, one .tar file out; and the way back, everything checked."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import tarfile
+from contextlib import closing
+from pathlib import Path
+from typing import IO, Any
+
+from labcode import store
+from labcode.capture import privacy
+from labcode.capture.filing import (
+    MANIFEST,
+    Staged,
+    check_name,
+    file_experiments,
+    open_set,
+    read_manifest,
+    staging_folder,
+)
+from labcode.capture.scrub import check_export
+from labcode.errors import InputError, LabError, describe_os_error
+
+_EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+_MEMBER = re.compile(
+    rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.sqlite\.xz|\.clean\.json|\.json))"
+)
+_MOST_MEMBERS = 2000
+_LARGEST_FILE = 64 << 20
+_LARGEST_TOTAL = 512 << 20
+_LARGEST_UNPACKED = 1 << 30
+_CHUNK = 1 << 20
+
+
+def check_target(archive: Path) -> None:
+    """`LabError` unless an archive can be written there: the folder exists and the name ends in .tar."""
+    if archive.suffix != ".tar":
+        raise LabError(f"{archive}: the archive's name must end in .tar")
+    if not archive.parent.is_dir():
+        raise LabError(f"{archive}: its folder does not exist; make it first")
+
+
+def write(archive: Path, folder: Path, experiments: list[str]) -> int:
+    """Write the named experiments of the set in ``folder`` into one tar; returns its size in bytes.
+
+    Members are ``manifest.json`` (with these experiments and their machines only) and ``EXPERIMENT/FILE``;
+    owners and times are neutral. The file appears whole or not at all.
+    """
+    manifest = read_manifest(folder)
+    part = {name: manifest["experiments"][name] for name in experiments}
+    used = {entry["machine"] for entry in part.values()}
+    machines = {key: machine for key, machine in manifest["machines"].items() if key in used}
+    temporary = archive.with_name(f".{archive.name}.writing")
+    try:
+        with tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as tar:
+            text = json.dumps(
+                {**manifest, "machines": machines, "experiments": part}, indent=1, ensure_ascii=False
+            )
+            manifest_file = temporary.with_name(temporary.name + ".json")
+            try:
+                manifest_file.write_text(text, encoding="utf-8")
+                tar.add(manifest_file, MANIFEST, filter=_neutral)
+            finally:
+                manifest_file.unlink(missing_ok=True)
+            for name, entry in part.items():
+                for file in sorted(file for run in entry["runs"].values() for file in run["files"]):
+                    tar.add(folder / name / file, f"{name}/{file}", filter=_neutral)
+        temporary.replace(archive)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return archive.stat().st_size
+
+
+def add(archive: Path, root: Path | None = None) -> list[str]:
+    """Import an archive into the set it names (below ``root``, by default `store.sets_root`), whole or not at all.
+
+    Returns a line for each experiment imported. Raises `InputError` for an archive that is damaged, holds
+    anything but the files its manifest lists, or whose files are not what the manifest says.
+    """
+    try:
+        with tarfile.open(archive, "r:") as tar:
+            members = _members(archive, tar)
+            manifest = _manifest(archive, tar, members)
+            folder = (root or store.sets_root()) / manifest["set"]
+            captures = store.parse_manifest(manifest, folder)
+            listed = {
+                f"{e}/{f.name}"
+                for e, r in captures.experiments.items()
+                for run in r.runs.values()
+                for f in run.files
+            }
+            _compare(archive, set(members) - {MANIFEST}, listed)
+            with open_set(folder) as held:
+                staged = []
+                for name, entry in manifest["experiments"].items():
+                    place = staging_folder(folder, name)
+                    files = {k: v for run in entry["runs"].values() for k, v in run["files"].items()}
+                    for file, expected in files.items():
+                        _extract(archive, tar, members[f"{name}/{file}"], place / file, expected)
+                        _check_content(archive, place / file)
+                    staged.append(Staged(name, place, entry, manifest["machines"][entry["machine"]]))
+                known = set(held["experiments"])
+                file_experiments(folder, held, staged)
+    except (tarfile.TarError, EOFError) as error:
+        raise InputError(f"{archive}: not a whole tar archive ({error}); fetch it again") from None
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+    return [f"{folder.name}/{item.id}: {'replaced' if item.id in known else 'added'}" for item in staged]
+
+
+def _neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = info.mtime = 0
+    info.uname = info.gname = ""
+    info.mode = 0o644
+    return info
+
+
+def _members(archive: Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    found: dict[str, tarfile.TarInfo] = {}
+    total = 0
+    for info in tar:
+        if info.isdir() and re.fullmatch(_EXPERIMENT, info.name):
+            continue
+        if not info.isreg() or info.issparse():
+            raise InputError(f"{archive}: {info.name!r} is not a plain file; refused")
+        if info.name != MANIFEST and not _MEMBER.fullmatch(info.name):
+            raise InputError(f"{archive}: {info.name!r} is no name of a captured file; refused")
+        if info.name in found:
+            raise InputError(f"{archive}: {info.name!r} is in it twice; refused")
+        found[info.name] = info
+        total += info.size
+        if len(found) > _MOST_MEMBERS or info.size > _LARGEST_FILE or total > _LARGEST_TOTAL:
+            raise InputError(
+                f"{archive}: too large at {info.name!r} (limits: {_LARGEST_FILE >> 20} MiB a file); refused"
+            )
+    return found
+
+
+def _manifest(archive: Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, Any]:
+    if MANIFEST not in members:
+        raise InputError(f"{archive}: has no {MANIFEST}; give a file written by `labcode capture --archive`")
+    try:
+        manifest = json.loads(_open(tar, members[MANIFEST]).read())
+        name = check_name(manifest["set"])
+        store.parse_manifest(manifest, Path(name))
+        for experiment in manifest["experiments"]:
+            check_name(experiment, "captured experiment")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{archive}: its manifest is damaged ({type(error).__name__}: {error}); fetch it again"
+        ) from None
+    if not manifest["experiments"]:
+        raise InputError(f"{archive}: holds no experiments; nothing to import")
+    return dict(manifest)
+
+
+def _compare(archive: Path, found: set[str], listed: set[str]) -> None:
+    if found - listed:
+        raise InputError(
+            f"{archive}: holds {min(found - listed)!r}, which its manifest does not list; refused"
+        )
+    if listed - found:
+        raise InputError(
+            f"{archive}: lacks {min(listed - found)!r}, which its manifest lists; fetch it again"
+        )
+
+
+def _open(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    handle = tar.extractfile(info)
+    assert handle is not None
+    return handle
+
+
+def _extract(
+    archive: Path, tar: tarfile.TarFile, info: tarfile.TarInfo, target: Path, expected: dict[str, Any]
+) -> None:
+    with _open(tar, info) as source, target.open("xb") as out:
+        while chunk := source.read(_CHUNK):
+            out.write(chunk)
+    if info.size != expected["bytes"] or store.file_sha256(target) != expected["sha256"]:
+        raise InputError(f"{archive}: {info.name!r} is not the file its manifest describes; fetch it again")
+
+
+def _check_content(archive: Path, path: Path) -> None:
+    """A JSON file must parse, an export must unpack into a whole SQLite file, and nothing private may be in either."""
+    where = f"{archive}: {path.parent.name.removeprefix('.staging-')}/{path.name}"
+    if path.suffix == ".json":
+        try:
+            json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} is not valid JSON ({error}); refused") from None
+        private = privacy.find_private_in(path)
+    else:
+        unpacked = path.with_name(path.name + ".unpacked")
+        try:
+            unpack_limited(path, unpacked, where)
+            check_export(unpacked)
+            private = privacy.find_private_in(unpacked)
+        finally:
+            unpacked.unlink(missing_ok=True)
+    if private:
+        raise InputError(f"{where} holds something private: {'; '.join(private)}; refused")
+
+
+def unpack_limited(packed: Path, target: Path, where: str) -> None:
+    """Unpack an xz file of at most 1 GiB; `InputError` for a damaged or larger one."""
+    written = 0
+    try:
+        with closing(lzma.open(packed)) as source, target.open("wb") as out:
+            while chunk := source.read(_CHUNK):
+                written += len(chunk)
+                if written > _LARGEST_UNPACKED:
+                    raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
+                out.write(chunk)
+    except (lzma.LZMAError, EOFError) as error:
+        raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None

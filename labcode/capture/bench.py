@@ -1,0 +1,60 @@
+"""A program's own measurements: a command in, the checked record it printed about itself out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labcode.capture import privacy
+from labcode.capture.filing import write_json
+from labcode.errors import ToolError
+from labcode.tools import run_tool
+
+
+def real_command(argv: Sequence[str], record: Path) -> list[str]:
+    """The neutral command ``python -m …`` for this machine: with this interpreter and a file for the record."""
+    return [sys.executable, *argv[1:], "--json", str(record)]
+
+
+def run_program(argv: Sequence[str], record: Path, *, time_limit_s: float, cwd: Path, what: str) -> None:
+    """Run a program without a profiler and leave its checked record in ``record``.
+
+    Raises `ToolError` when it fails, runs out of time, or writes no valid record.
+    """
+    result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, what=what)
+    if result.returncode != 0 and not _failed_checks(record):
+        raise ToolError(
+            f"{what}: failed with exit code {result.returncode} ({privacy.reduce_paths(result.last_line())[:300]})"
+        )
+    check_record(record, what)
+
+
+def check_record(path: Path, what: str) -> dict[str, Any]:
+    """Check the record a program wrote, take paths out of it, write it back; `ToolError` when a check of it failed."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ToolError(f"{what}: wrote no record; the program must honor --json FILE") from None
+    except ValueError as error:
+        raise ToolError(f"{what}: its record is not valid JSON ({error})") from None
+    if not isinstance(record, dict) or not {"program", "results", "checks"} <= set(record):
+        raise ToolError(f"{what}: its record lacks program, results or checks")
+    failed = _failed_checks(path)
+    if failed:
+        raise ToolError(f"{what}: a check of the program failed: {'; '.join(failed)}")
+    record = privacy.reduce_record(record)
+    write_json(path, record)
+    return dict(record)
+
+
+def _failed_checks(path: Path) -> list[str]:
+    try:
+        checks = json.loads(path.read_text(encoding="utf-8"))["checks"]
+        return [
+            f"{name} ({check.get('detail', '')})" for name, check in checks.items() if not check["passed"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []

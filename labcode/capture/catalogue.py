@@ -1,0 +1,214 @@
+"""The experiments of the book: an id in, the program, its runs, the profiler's options and the sources out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from labcode import store
+from labcode.errors import LabError
+from labcode.freshness import is_fresh
+
+Tool = Literal["nsys", "bench", "doctor"]
+GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
+MOST_GPUS = 4
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of an experiment: its name, the program's arguments, what the profiler is told beyond the usual."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    tool_args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is captured together, back to back on one machine.
+
+    ``module`` is run as ``python -m module ARGS``; ``sources`` are paths and globs relative to the repository
+    whose change makes the capture stale; ``needs`` are tools and packages beyond the GPUs (``nvcc``,
+    ``torch``); ``time_limit_s`` bounds each single run.
+    """
+
+    id: str
+    title: str
+    tool: Tool
+    module: str
+    runs: tuple[Run, ...]
+    sources: tuple[str, ...]
+    needs_gpus: int = 1
+    time_limit_s: float = 300.0
+    nsys_args: tuple[str, ...] = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
+    needs: tuple[str, ...] = ()
+
+
+_NODES = ("--cuda-graph-trace=node",)
+_WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
+_CUDA_SOURCES = ("cuda/common/*", "labcode/kernels/build.py")
+_EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
+
+
+def _run(name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = ()) -> Run:
+    return Run(name, ("--variant", variant or name, *args), tool_args)
+
+
+def _experiments() -> dict[str, Experiment]:
+    listed = (
+        Experiment(
+            id="timeline_basics",
+            title="A training loop that leaves the GPU idle, and the same work without",
+            tool="nsys",
+            module="labcode.workloads.timeline_basics",
+            runs=(
+                _run("baseline"),
+                _run("nosync"),
+                _run("improved"),
+                _run("exam_baseline", "--exam", variant="baseline"),
+                _run("exam_improved", "--exam", variant="improved"),
+            ),
+            sources=("labcode/workloads/timeline_basics.py",),
+            needs=("torch",),
+        ),
+        Experiment(
+            id="kernel_overlap",
+            title="Many small independent kernels: one stream, several streams, a CUDA graph",
+            tool="nsys",
+            module="labcode.workloads.kernel_overlap",
+            runs=(
+                _run("stream", tool_args=_NODES),
+                _run("streams", tool_args=_NODES),
+                _run("graph", tool_args=_NODES),
+                _run("graph_default", variant="graph", tool_args=_WHOLE_GRAPHS),
+                _run("tiny_stream", tool_args=_NODES),
+                _run("tiny_graph", tool_args=_NODES),
+                _run(
+                    "exam_streams",
+                    *("--streams", "3", "--kernels", "180", "--iterations", "4000", "--seed", "7"),
+                    variant="streams",
+                    tool_args=_NODES,
+                ),
+            ),
+            sources=("labcode/workloads/kernel_overlap.py", "cuda/kernel_overlap/*", *_CUDA_SOURCES),
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="memory_timeline",
+            title="Copies from pageable memory, from pinned memory, and overlapped with kernels",
+            tool="nsys",
+            module="labcode.workloads.memory_timeline",
+            runs=(
+                _run("pageable"),
+                _run("pinned"),
+                _run("pipelined"),
+                _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
+                _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
+            ),
+            sources=("labcode/workloads/memory_timeline.py", "cuda/memory_timeline/*", *_CUDA_SOURCES),
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="multi_gpu",
+            title="Data-parallel training: gradients reduced after the backward pass, then overlapped with it",
+            tool="nsys",
+            module="labcode.workloads.multi_gpu",
+            runs=(
+                _run("baseline", "--gpus", GPUS),
+                _run("improved", "--gpus", GPUS),
+                _run("exam_improved", "--exam", "--gpus", GPUS, variant="improved"),
+            ),
+            sources=("labcode/workloads/multi_gpu.py",),
+            needs_gpus=2,
+            needs=("torch",),
+        ),
+        Experiment(
+            id="measuring",
+            title="One kernel timed in every way: host timer and events, cold and warm, zeros and random data",
+            tool="bench",
+            module="labcode.workloads.measuring",
+            runs=(Run("record"),),
+            sources=("labcode/workloads/measuring.py",),
+            needs=("torch",),
+        ),
+        Experiment(
+            id="doctor",
+            title="What `labcode doctor` finds on the machine of this set",
+            tool="doctor",
+            module="labcode",
+            runs=(Run("record", ("doctor", "--json")),),
+            sources=("labcode/hardware/probe.py",),
+            time_limit_s=120.0,
+        ),
+    )
+    return {experiment.id: experiment for experiment in listed}
+
+
+EXPERIMENTS: dict[str, Experiment] = _experiments()
+
+
+def choose(names: list[str]) -> list[Experiment]:
+    """The named experiments, in the catalogue's order (all when none is named); `LabError` for an unknown name."""
+    unknown = sorted(set(names) - set(EXPERIMENTS))
+    if unknown:
+        raise LabError(f"{', '.join(unknown)}: no such experiment (there are: {', '.join(EXPERIMENTS)})")
+    return [e for e in EXPERIMENTS.values() if not names or e.id in names]
+
+
+def neutral_argv(experiment: Experiment, run: Run, gpu_count: int) -> tuple[str, ...]:
+    """The command of a run as it stands in a manifest: ``python -m module …``, free of any machine's paths."""
+    gpus = str(max(1, min(MOST_GPUS, gpu_count)))
+    return ("python", "-m", experiment.module, *(gpus if word == GPUS else word for word in run.args))
+
+
+def render(console: Console, set_name: str | None = None) -> None:
+    """List the experiments; with a set's name also which of them it holds and whether they are fresh."""
+    captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
+    table = Table(box=None, pad_edge=False)
+    for heading in ("experiment", "tool", "needs", "runs", "what it shows"):
+        table.add_column(heading, overflow="fold")
+    if set_name:
+        table.add_column(f"in {set_name}")
+    for experiment in EXPERIMENTS.values():
+        gpus = f"{experiment.needs_gpus} GPU" + ("s" if experiment.needs_gpus > 1 else "")
+        row = [
+            experiment.id,
+            experiment.tool,
+            ", ".join((gpus, *experiment.needs)),
+            " ".join(run.name for run in experiment.runs),
+            experiment.title,
+        ]
+        if set_name:
+            record = captured.get(experiment.id)
+            row.append("no" if record is None else "fresh" if is_fresh(record) else "stale")
+        table.add_row(*row)
+    console.print(table)
+
+
+def render_sets(console: Console) -> None:
+    """List the capture sets at hand: their machines, experiments, and what is stale in them."""
+    names = store.list_sets()
+    if not names:
+        console.print(f"no capture sets in {store.sets_root()}; `labcode capture --set NAME` makes one")
+    for name in names:
+        captures = store.load_set(name)
+        console.print(
+            f"[bold]{name}[/bold]" + ("  (ships with the book)" if name == store.SHIPPED_SET else "")
+        )
+        for key, machine in captures.machines.items():
+            gpus = machine.get("gpus") or [{}]
+            console.print(
+                f"  {key}: {machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}, driver {machine.get('driver')}, "
+                f"CUDA {machine.get('cuda')}, nsys {machine.get('nsys')}",
+                highlight=False,
+            )
+        for record in captures.experiments.values():
+            size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
+            state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
+            console.print(
+                f"  {record.id}: {len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured} on {record.machine}, {state}",
+                highlight=False,
+            )

@@ -1,0 +1,201 @@
+"""Put captured experiments into a set: staged folders and their manifest entries in, the set changed whole or not at all.
+
+A set changes in four steps: the old folder of an experiment is renamed aside (``.old-ID``), the new one
+renamed into its place with a marker file inside (``.filing.json``, its manifest entry), the manifest
+replaced, the leftovers removed. Whoever opens the set for writing repairs what a crash between two steps
+left: with the new manifest in place the filing is completed, without it undone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labcode.errors import InputError, LabError, describe_os_error
+from labcode.store import MANIFEST_SCHEMA, file_sha256, parse_manifest
+
+MANIFEST = "manifest.json"
+STAGING, OLD, MARKER, WRITING = ".staging-", ".old-", ".filing.json", ".writing-"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A whole experiment ready to be filed: its folder, its manifest entry, the machine it was captured on."""
+
+    id: str
+    folder: Path
+    entry: Mapping[str, Any]
+    machine: Mapping[str, Any]
+
+
+def check_name(name: str, what: str = "capture set") -> str:
+    """``name`` itself when a set or experiment can have it, else `LabError`."""
+    if not _NAME.fullmatch(name):
+        raise LabError(f"{name!r}: not a name for a {what}; use letters, digits, - and _")
+    return name
+
+
+@contextmanager
+def open_set(folder: Path) -> Iterator[dict[str, Any]]:
+    """Hold a set's folder for writing and yield its manifest (a new one for a new set).
+
+    The folder is made when missing, and removed again when nothing was filed in it. What an earlier crash
+    left is repaired first. Raises `LabError` when another process is writing to the set, and for a folder
+    without permission.
+    """
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise LabError(describe_os_error(error)) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LabError(
+                f"{folder}: another `labcode capture` is writing to this set; wait for it to end"
+            ) from None
+        if not os.access(folder, os.W_OK):
+            raise LabError(f"{folder}: no permission to write here; change its mode or choose another set")
+        repair(folder)
+        yield read_manifest(folder)
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # only an empty folder goes
+        os.close(handle)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """A set's manifest as JSON, checked; that of an empty set when there is none."""
+    path = folder / MANIFEST
+    if not path.exists():
+        return {"schema": MANIFEST_SCHEMA, "set": folder.name, "machines": {}, "experiments": {}}
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid JSON ({error}); restore it from version control") from None
+    parse_manifest(manifest, folder)
+    return dict(manifest)
+
+
+def file_experiments(folder: Path, manifest: dict[str, Any], staged: list[Staged]) -> None:
+    """File staged experiments into the set, all or none; ``manifest`` is brought up to date with them."""
+    updated = merged(manifest, staged)
+    for item in staged:
+        entry = updated["experiments"][item.id]
+        (item.folder / MARKER).write_text(json.dumps(entry), encoding="utf-8")
+    try:
+        for item in staged:
+            place = folder / item.id
+            if place.exists():
+                place.rename(folder / f"{OLD}{item.id}")
+            item.folder.rename(place)
+        write_json(folder / MANIFEST, updated)
+    except BaseException:
+        repair(folder)
+        raise
+    repair(folder)
+    manifest.clear()
+    manifest.update(updated)
+
+
+def merged(manifest: Mapping[str, Any], staged: list[Staged]) -> dict[str, Any]:
+    """A manifest with the staged experiments in it, each pointing to its machine; machines no one points to are gone."""
+    machines = dict(manifest["machines"])
+    experiments = dict(manifest["experiments"])
+    for item in staged:
+        same = [key for key, machine in machines.items() if machine == item.machine]
+        key = (
+            same[0]
+            if same
+            else next(k for i in range(1, len(machines) + 2) if (k := f"m{i}") not in machines)
+        )
+        machines[key] = dict(item.machine)
+        experiments[item.id] = {**item.entry, "machine": key}
+    used = {entry["machine"] for entry in experiments.values()}
+    return {
+        **manifest,
+        "machines": {key: machine for key, machine in machines.items() if key in used},
+        "experiments": dict(sorted(experiments.items())),
+    }
+
+
+def repair(folder: Path) -> list[str]:
+    """Complete or undo what an interrupted filing left in a set; returns a line for each thing done."""
+    if not folder.is_dir():
+        return []
+    done = []
+    manifest = read_manifest(folder)
+    for marker in sorted(folder.glob(f"*/{MARKER}")):
+        place = marker.parent
+        if place.name.startswith("."):
+            continue
+        old = folder / f"{OLD}{place.name}"
+        if _same_entry(marker, manifest["experiments"].get(place.name)):
+            shutil.rmtree(old, ignore_errors=True)
+            marker.unlink()
+            done.append(f"{place.name}: filing completed")
+        else:
+            shutil.rmtree(place)
+            done.append(f"{place.name}: unfinished filing undone")
+    for old in sorted(folder.glob(f"{OLD}*")):
+        place = folder / old.name.removeprefix(OLD)
+        if place.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(place)
+    for staging in folder.glob(f"{STAGING}*"):
+        shutil.rmtree(staging, ignore_errors=True)
+    for unfinished in folder.glob(f"{WRITING}*"):
+        unfinished.unlink()
+    return done
+
+
+def staging_folder(folder: Path, experiment: str) -> Path:
+    """A new, empty folder inside the set to make an experiment in."""
+    path = folder / f"{STAGING}{experiment}"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
+
+
+def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
+    """The manifest's record of files: name → SHA-256 and size in bytes."""
+    return {
+        name: {"sha256": file_sha256(folder / name), "bytes": (folder / name).stat().st_size}
+        for name in names
+    }
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON atomically: either the whole new file is there afterwards or the old one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(value, out, indent=1, ensure_ascii=False)
+            out.write("\n")
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _same_entry(marker: Path, entry: object) -> bool:
+    try:
+        return bool(json.loads(marker.read_text(encoding="utf-8")) == entry)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,123 @@
+"""Nsight Systems' command line: a command in, a report and its SQLite export out, or one line that says what failed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from labcode.capture import privacy
+from labcode.errors import ToolError
+from labcode.tools import ToolResult, libdw_advice, run_tool
+
+EXPORT_LIMIT_S = 300.0
+PROCESSING_S = 120.0  # what nsys may take beyond the program's own time
+_LITTLE_SPACE = 64 << 20
+_MOST_WARNINGS = 20
+_WARNING = re.compile(r"^\s*(?:\*+\s*)?(?:warning|WARNING|Warning)\b[:\s]*(.+)$")
+# what nsys says of every run made without context switches, as all of ours are
+_IDLE_TALK = re.compile(r"Scheduling information is absent|events collected:\s*\d+")
+
+
+def profile(
+    nsys: Path,
+    options: Sequence[str],
+    command: Sequence[str | Path],
+    report: Path,
+    *,
+    time_limit_s: float,
+    cwd: Path,
+    what: str,
+) -> ToolResult:
+    """Run ``command`` under ``nsys profile`` and leave ``report`` (``….nsys-rep``).
+
+    Raises `ToolError` when nsys cannot start, runs out of time, fails, or records without being able to write
+    the report (then the message says which library is missing).
+    """
+    argv: list[str | Path] = [
+        nsys,
+        "profile",
+        *options,
+        "--force-overwrite=true",
+        f"--output={report.with_suffix('')}",
+        *command,
+    ]
+    result = run_tool(argv, time_limit_s + PROCESSING_S, cwd=cwd, what=f"{what} under nsys")
+    said = result.stdout + result.stderr
+    recording = report.with_suffix(".qdstrm")
+    if not report.is_file():
+        if recording.is_file() or "Importer error" in said or "QdstrmImporter" in said:
+            raise ToolError(
+                f"{what}: nsys recorded the run but could not write its report: {libdw_advice(nsys)}"
+            )
+        raise ToolError(f"{what}: nsys made no report ({_why(result, report.parent)})")
+    if result.returncode != 0:
+        raise ToolError(
+            f"{what}: failed under nsys with exit code {result.returncode} ({_why(result, report.parent)})"
+        )
+    return result
+
+
+def export(nsys: Path, report: Path, target: Path, *, what: str = "") -> ToolResult:
+    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``, the report) when nsys cannot."""
+    what = what or str(report)
+    argv: list[str | Path] = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}", report]
+    result = run_tool(argv, EXPORT_LIMIT_S, what=f"{what}: nsys export")
+    if result.returncode != 0 or not target.is_file():
+        target.unlink(missing_ok=True)
+        if "libdw" in result.stdout + result.stderr:
+            raise ToolError(f"{what}: {libdw_advice(nsys)}")
+        raise ToolError(f"{what}: nsys could not export it ({_why(result, target.parent)})")
+    return result
+
+
+def warnings(result: ToolResult, exported: Path) -> tuple[str, ...]:
+    """What the profiler warned of, without paths and repeats.
+
+    Its own lines, and the diagnostic messages of ``exported``, a scrubbed export (so that those about helper
+    processes are gone).
+    """
+    said = [
+        m.group(1)
+        for line in re.split(r"[\r\n]+", result.stdout + "\n" + result.stderr)
+        if (m := _WARNING.match(line))
+    ]
+    counted = Counter(
+        privacy.reduce_paths(" ".join(text.split())) for text in [*said, *_diagnostics(exported)]
+    )
+    lines = [text if times == 1 else f"{text} (× {times})" for text, times in counted.items()]
+    return tuple(lines[:_MOST_WARNINGS])
+
+
+def _diagnostics(exported: Path) -> list[str]:
+    """Messages of severity warning and above."""
+    try:
+        with closing(sqlite3.connect(f"{exported.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            levels = dict(db.execute("SELECT id, name FROM ENUM_DIAGNOSTIC_SEVERITY_LEVEL").fetchall())
+            rows = db.execute("SELECT severity, text FROM DIAGNOSTIC_EVENT ORDER BY timestamp").fetchall()
+    except sqlite3.OperationalError:  # exports before schema 3.11 have no such table
+        return []
+    severe = {key for key, name in levels.items() if re.search("WARN|ERROR|FATAL", str(name).upper())}
+    return [text for severity, text in rows if severity in severe and not _IDLE_TALK.search(text)]
+
+
+def _why(result: ToolResult, folder: Path) -> str:
+    """The line of a tool's output that most likely names the cause."""
+    if folder.is_dir() and shutil.disk_usage(folder).free < _LITTLE_SPACE:
+        return f"the disk that holds {folder} is full: free some space and run it again"
+    lines = [
+        line.strip() for line in re.split(r"[\r\n]+", result.stdout + "\n" + result.stderr) if line.strip()
+    ]
+    for pattern in (
+        r"no space left|disk quota",
+        r"permission denied|not permitted|insufficient privil",
+        r"\b(?:error|fatal|fail)",
+    ):
+        for line in lines:
+            if re.search(pattern, line, re.IGNORECASE):
+                return privacy.reduce_paths(line)[:300]
+    return privacy.reduce_paths(result.last_line())[:300]

@@ -1,0 +1,329 @@
+"""Capture experiments on this machine: names of experiments in, files of a capture set (and an archive) out."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from labcode import store
+from labcode.capture import archive as archives
+from labcode.capture import bench, nsys, privacy
+from labcode.capture.catalogue import Experiment, Run, choose, neutral_argv
+from labcode.capture.filing import (
+    Staged,
+    check_name,
+    file_experiments,
+    files_record,
+    open_set,
+    staging_folder,
+    write_json,
+)
+from labcode.capture.scrub import compress, scrub_export
+from labcode.capture.trim import MEASURED, trim_export
+from labcode.errors import LabError, ToolError, describe_os_error
+from labcode.freshness import is_fresh, source_digest
+from labcode.hardware import probe
+from labcode.tools import find_nvcc, require_nsys
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What runs need to know: the set's folder, the repository, nsys (where needed), the GPUs, the machine's record."""
+
+    folder: Path
+    root: Path
+    nsys: Path | None
+    gpu_count: int
+    machine: Mapping[str, Any]
+
+
+def capture(
+    experiments: list[str],
+    set_name: str,
+    *,
+    resume: bool = False,
+    archive: Path | None = None,
+    root: Path | None = None,
+    console: Console,
+) -> int:
+    """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
+
+    ``resume`` leaves out experiments that the set holds and whose sources have not changed since. ``archive``
+    names one file to write with everything asked for that is then in the set. ``root`` is the folder of the
+    sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or were named but
+    cannot run here, while others were filed. Raises `LabError` when nothing could be captured, and when the
+    disk is full.
+    """
+    chosen = choose(experiments)
+    folder = (root or store.sets_root()) / check_name(set_name)
+    if archive is not None:
+        archives.check_target(archive)
+    with _termination_as_interrupt(), open_set(folder) as manifest:
+        fresh = _fresh(chosen, manifest, folder) if resume else []
+        for name in fresh:
+            console.print(f"{name}: already there and fresh", highlight=False)
+        able, problems = _preflight([e for e in chosen if e.id not in fresh])
+        for name, reason in problems.items():
+            _say_problem(console, name, f"not run: {reason}")
+        unable = len(problems)
+        filed = []
+        if able:
+            bench_ = _prepare(folder, able)
+            with _progress(console) as (progress, say):
+                for experiment in able:
+                    task = progress.add_task(experiment.id, total=None)
+                    show = partial(_show, progress, task)
+                    try:
+                        _capture_one(experiment, bench_, manifest, show, say)
+                        filed.append(experiment.id)
+                    except OSError as error:
+                        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                            raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None
+                        problems[experiment.id] = describe_os_error(error)
+                    except LabError as error:
+                        problems[experiment.id] = str(error)
+                    finally:
+                        progress.remove_task(task)
+                    if experiment.id in problems:
+                        _say_problem(console, experiment.id, f"failed: {problems[experiment.id]}")
+        if problems and not filed and not fresh:
+            raise ToolError(
+                "nothing was captured; " + "; ".join(f"{name}: {why}" for name, why in problems.items())
+            )
+        if archive is not None:
+            size = archives.write(archive, folder, [*fresh, *filed])
+            console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False)
+    return 1 if len(problems) > unable or (problems and experiments) else 0
+
+
+def _capture_one(
+    experiment: Experiment,
+    bench_: Bench,
+    manifest: dict[str, Any],
+    show: Say,
+    say: Say,
+) -> None:
+    """Make all runs of an experiment in a staging folder and file it; the staging folder is gone afterwards."""
+    began = time.monotonic()
+    digest = _digest(experiment, bench_.root, bench_.gpu_count)
+    staging = staging_folder(bench_.folder, experiment.id)
+    try:
+        runs = {}
+        for run in experiment.runs:
+            started = time.monotonic()
+            runs[run.name] = _MAKERS[experiment.tool](experiment, run, bench_, staging, show)
+            size = sum(file["bytes"] for file in runs[run.name]["files"].values())
+            say(f"{experiment.id}/{run.name}: {time.monotonic() - started:.1f} s, {size / 1e6:.3f} MB")
+        shutil.rmtree(staging / "work", ignore_errors=True)
+        if digest != _digest(experiment, bench_.root, bench_.gpu_count):
+            raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
+        entry = {
+            "title": experiment.title,
+            "tool": experiment.tool,
+            "captured": datetime.now(UTC).date().isoformat(),
+            "source_digest": digest,
+            "sources": list(experiment.sources),
+            "wall_s": round(time.monotonic() - began, 1),
+            "runs": runs,
+        }
+        file_experiments(bench_.folder, manifest, [Staged(experiment.id, staging, entry, bench_.machine)])
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _make_nsys(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+    """One run without a profiler, then one under nsys, exported, trimmed, scrubbed, compressed."""
+    assert bench_.nsys is not None
+    what = f"{experiment.id}/{run.name}"
+    work = staging / "work"
+    work.mkdir(exist_ok=True)
+    argv = neutral_argv(experiment, run, bench_.gpu_count)
+    clean, record, packed = (
+        staging / f"{run.name}{suffix}" for suffix in (".clean.json", ".json", ".sqlite.xz")
+    )
+    show(f"{what}: without profiler")
+    bench.run_program(argv, clean, time_limit_s=experiment.time_limit_s, cwd=bench_.root, what=what)
+    show(f"{what}: under nsys")
+    options = (*experiment.nsys_args, *run.tool_args)
+    report, raw, scrubbed = (
+        work / f"{run.name}{suffix}" for suffix in (".nsys-rep", ".raw.sqlite", ".sqlite")
+    )
+    result = nsys.profile(
+        bench_.nsys,
+        options,
+        bench.real_command(argv, record),
+        report,
+        time_limit_s=experiment.time_limit_s,
+        cwd=bench_.root,
+        what=what,
+    )
+    bench.check_record(record, f"{what} under nsys")
+    show(f"{what}: export, trim, scrub")
+    nsys.export(bench_.nsys, report, raw, what=what)
+    if trim_export(raw) is None:
+        raise ToolError(
+            f"{what}: no NVTX range {MEASURED} was recorded; the program must open one and nsys must trace nvtx"
+        )
+    scrub_export(raw, scrubbed)
+    _refuse_private(scrubbed, what)
+    show(f"{what}: compress")
+    compress(scrubbed, packed)
+    entry = _entry(argv, options, staging, [packed.name, record.name, clean.name])
+    entry["warnings"] = list(nsys.warnings(result, scrubbed))
+    for path in (report, raw, scrubbed):
+        path.unlink()
+    return entry
+
+
+def _make_bench(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+    """One run of a program that measures itself."""
+    what = f"{experiment.id}/{run.name}"
+    argv = neutral_argv(experiment, run, bench_.gpu_count)
+    record = staging / f"{run.name}.json"
+    show(what)
+    bench.run_program(argv, record, time_limit_s=experiment.time_limit_s, cwd=bench_.root, what=what)
+    _refuse_private(record, what)
+    return _entry(argv, (), staging, [record.name])
+
+
+def _make_doctor(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+    """What `labcode doctor --json` says, without this machine's paths."""
+    what = f"{experiment.id}/{run.name}"
+    record = staging / f"{run.name}.json"
+    show(what)
+    write_json(record, privacy.reduce_record(probe.probe()))
+    _refuse_private(record, what)
+    return _entry(neutral_argv(experiment, run, bench_.gpu_count), (), staging, [record.name])
+
+
+_MAKERS = {"nsys": _make_nsys, "bench": _make_bench, "doctor": _make_doctor}
+
+
+def _entry(
+    argv: tuple[str, ...], options: tuple[str, ...], staging: Path, names: list[str]
+) -> dict[str, Any]:
+    return {
+        "argv": list(argv),
+        "tool_args": list(options),
+        "files": files_record(staging, names),
+        "warnings": [],
+    }
+
+
+def _refuse_private(path: Path, what: str) -> None:
+    private = privacy.find_private_in(path, privacy.host_names())
+    if private:
+        raise LabError(
+            f"{what}: something private is left in {path.name}, so it was not filed: {'; '.join(private)}"
+        )
+
+
+def _digest(experiment: Experiment, root: Path, gpu_count: int) -> str:
+    return source_digest(
+        experiment.sources, root, [neutral_argv(experiment, run, gpu_count) for run in experiment.runs]
+    )
+
+
+def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
+    """The experiments that the set holds whole and whose sources and runs are today's."""
+    held = store.parse_manifest(manifest, folder).experiments
+    fresh = []
+    for experiment in chosen:
+        record = held.get(experiment.id)
+        if (
+            record is None
+            or set(record.runs) != {run.name for run in experiment.runs}
+            or not is_fresh(record)
+        ):
+            continue
+        files = [
+            (folder / experiment.id / file.name, file.sha256)
+            for run in record.runs.values()
+            for file in run.files
+        ]
+        if all(path.is_file() and store.file_sha256(path) == sha256 for path, sha256 in files):
+            fresh.append(experiment.id)
+    return fresh
+
+
+def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[str, str]]:
+    """The experiments that can run here, and why the others cannot."""
+    gpus = probe.gpu_count()
+    able, problems = [], {}
+    for experiment in experiments:
+        try:
+            _check_needs(experiment, gpus)
+            _digest(experiment, store.repository_root(), gpus)
+            able.append(experiment)
+        except LabError as error:
+            problems[experiment.id] = str(error)
+    return able, problems
+
+
+def _check_needs(experiment: Experiment, gpus: int) -> None:
+    if gpus < experiment.needs_gpus:
+        plural = "s" if experiment.needs_gpus > 1 else ""
+        raise LabError(f"needs {experiment.needs_gpus} GPU{plural}, this machine has {gpus}")
+    if experiment.tool == "nsys":
+        require_nsys()
+    for need in experiment.needs:
+        if need == "nvcc":
+            if find_nvcc() is None:
+                raise LabError("needs nvcc; install the CUDA toolkit or put its bin folder on PATH")
+        elif importlib.util.find_spec(need) is None:
+            raise LabError(f"needs the Python package {need}; install it into this Python")
+
+
+def _prepare(folder: Path, able: list[Experiment]) -> Bench:
+    found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
+    return Bench(folder, store.repository_root(), found, probe.gpu_count(), probe.machine_record())
+
+
+def _say_problem(console: Console, name: str, text: str) -> None:
+    console.print(f"[red]{name}: {escape(text)}[/red]", highlight=False, soft_wrap=True)
+
+
+def _show(progress: Progress, task: TaskID, step: str) -> None:
+    progress.update(task, description=step)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[tuple[Progress, Say]]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield progress, lambda text: console.print(text, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C for as long as something could be left half-written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,233 @@
+"""Make an nsys export fit to publish: an export in, a new file without host, user, environment, processes, paths out."""
+
+from __future__ import annotations
+
+import lzma
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from labcode.capture import privacy, tables
+from labcode.capture.trim import columns, table_names
+from labcode.errors import InputError, describe_os_error
+from labcode.store import unpack_xz
+from labcode.tools import find_nsys
+
+_HEADER = b"SQLite format 3\0"
+_PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
+_STRING_REFERENCE = re.compile(r"^\s*(?P<column>\w+)\b[^\n]*REFERENCES StringIds", re.MULTILINE)
+_JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
+_XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
+
+
+@dataclass(frozen=True)
+class ScrubReport:
+    """What scrubbing did: tables kept and dropped, processes kept (pids), texts kept out of how many, bytes written."""
+
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+    pids: tuple[int, ...]
+    strings_kept: int
+    strings_before: int
+    size_bytes: int
+
+
+def check_export(path: Path) -> None:
+    """`InputError` unless ``path`` is a whole SQLite file with the tables of an nsys export."""
+    try:
+        with path.open("rb") as handle:
+            header = handle.read(len(_HEADER))
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+    if header != _HEADER:
+        raise InputError(f"{path}: not an SQLite file; give a file written by `nsys export --type sqlite`")
+    try:
+        with closing(_open(path)) as db:
+            verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            names = set(table_names(db))
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path}: damaged or truncated SQLite file ({error}); export it again") from None
+    if verdict != "ok":
+        raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
+    if not {"StringIds", "META_DATA_EXPORT"} <= names:
+        raise InputError(
+            f"{path}: an SQLite file, but not an nsys export; give a file written by `nsys export --type sqlite`"
+        )
+
+
+def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> ScrubReport:
+    """Write ``dst`` as a copy of the export ``src`` that holds nothing private.
+
+    Known tables are copied, all others dropped. Of the process list, thread names and messages only those of
+    the captured processes stay (those with events, and ``keep_pids``), of the texts only those some row
+    refers to, of absolute paths in texts only the last part. ``src`` is not changed. Raises `InputError` for
+    a damaged file.
+    """
+    check_export(src)
+    dst.unlink(missing_ok=True)
+    with closing(_open(src)) as source, closing(sqlite3.connect(dst)) as target:
+        target.execute("PRAGMA journal_mode = OFF")
+        target.execute("PRAGMA synchronous = OFF")
+        names = table_names(source)
+        kept = [name for name in names if tables.is_kept(name)]
+        pids = _captured_pids(source, kept) | set(keep_pids)
+        wanted: set[int] = set()
+        for name in kept:
+            _copy(source, target, name, pids)
+            if name != "StringIds":
+                wanted |= _referenced(target, name)
+        before = source.execute("SELECT count(*) FROM StringIds").fetchone()[0]
+        target.execute("CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)")
+        target.executemany("INSERT INTO wanted VALUES (?)", ((i,) for i in wanted))
+        target.execute("DELETE FROM StringIds WHERE id NOT IN (SELECT id FROM wanted)")
+        target.commit()
+        target.execute("VACUUM")
+        after = target.execute("SELECT count(*) FROM StringIds").fetchone()[0]
+    check_export(dst)
+    dropped = tuple(name for name in names if name not in kept)
+    return ScrubReport(tuple(kept), dropped, tuple(sorted(pids)), after, before, dst.stat().st_size)
+
+
+def compress(src: Path, dst: Path) -> None:
+    """Compress a file with xz; the result is the same for the same bytes."""
+    with src.open("rb") as raw, lzma.open(dst, "wb", filters=_XZ_FILTERS) as packed:
+        shutil.copyfileobj(raw, packed, 1 << 20)
+
+
+def scrub_file(path: Path, output: Path | None = None) -> Path:
+    """Scrub an export (``.sqlite``, ``.sqlite.xz``) or, where nsys is at hand, a report (``.nsys-rep``).
+
+    ``output`` defaults to ``NAME.scrubbed.sqlite`` (with ``.xz`` for a compressed input) beside the input;
+    the input stays. Returns the path written. Raises `InputError` for anything else, and when something
+    private is left.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; check the path")
+    packed = path.name.endswith(".sqlite.xz")
+    report = path.suffix == ".nsys-rep"
+    if not (packed or report or path.suffix == ".sqlite"):
+        raise InputError(f"{path}: cannot be scrubbed; give a .sqlite, .sqlite.xz or .nsys-rep file")
+    stem = path.name.removesuffix(".xz").removesuffix(path.suffix if report else ".sqlite")
+    output = output or path.with_name(f"{stem}.scrubbed.sqlite" + (".xz" if packed else ""))
+    if output.resolve() == path.resolve():
+        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
+    with tempfile.TemporaryDirectory(
+        dir=output.parent if output.parent.is_dir() else None, prefix=".scrub-"
+    ) as folder:
+        source, clean = Path(folder) / "raw.sqlite", Path(folder) / "clean.sqlite"
+        if packed:
+            unpack_xz(path, source)
+        elif report:
+            _export(path, source)
+        else:
+            source = path
+        scrub_export(source, clean)
+        private = privacy.find_private_in(clean, privacy.host_names())
+        if private:
+            raise InputError(
+                f"{path}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
+            )
+        result = clean
+        if output.name.endswith(".xz"):
+            result = Path(folder) / "clean.sqlite.xz"
+            compress(clean, result)
+        shutil.move(result, output)
+    return output
+
+
+def _export(report: Path, target: Path) -> None:
+    nsys = find_nsys()
+    if nsys is None:
+        raise InputError(
+            f"{report}: a report cannot be scrubbed in place: export it first with `nsys export --type sqlite {report.name}`"
+        )
+    from labcode.capture.nsys import export
+
+    export(nsys, report, target)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
+def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
+    """The pids of the processes that events belong to (the profiler's own overhead does not count)."""
+    found: set[int] = set()
+    for name in kept:
+        if tables.EVENT_TABLES.fullmatch(name) and name != "PROFILER_OVERHEAD":
+            for column in set(columns(db, name)) & {"globalPid", "globalTid"}:
+                rows = db.execute(
+                    f'SELECT DISTINCT ("{column}" >> 24) & 0xFFFFFF FROM "{name}" WHERE "{column}" > 0'
+                )
+                found |= {row[0] for row in rows}
+    return found
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int]) -> None:
+    declaration = source.execute(
+        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
+    ).fetchone()[0]
+    target.execute(declaration)
+    info = source.execute(f'PRAGMA table_info("{name}")').fetchall()
+    names = [row[1] for row in info]
+    private = {
+        names.index(c): _blank(info[names.index(c)])
+        for c in tables.PRIVATE_COLUMNS.get(name, ())
+        if c in names
+    }
+    texts = [i for i, row in enumerate(info) if str(row[2]).upper() in ("TEXT", "") and i not in private]
+    owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
+    selective = name in _PROCESS_TABLES and owner is not None
+
+    def rows() -> Iterable[list[object]]:
+        for row in source.execute(f'SELECT * FROM "{name}"'):
+            if selective and not _belongs(row[owner], pids):
+                continue
+            if name == "META_DATA_EXPORT" and not tables.EXPORT_FACTS.fullmatch(str(row[0])):
+                continue
+            values = list(row)
+            for index, blank in private.items():
+                values[index] = blank
+            for index in texts:
+                if isinstance(values[index], str):
+                    values[index] = privacy.reduce_paths(values[index])
+                elif isinstance(values[index], bytes):
+                    values[index] = None
+            yield values
+
+    marks = ", ".join("?" * len(names))
+    target.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows())
+
+
+def _belongs(serialized: object, pids: set[int]) -> bool:
+    if not isinstance(serialized, int) or serialized < 0:
+        return True  # about the session, not about a process
+    return (serialized >> 24) & 0xFFFFFF in pids
+
+
+def _blank(column: tuple[object, ...]) -> object:
+    return None if not column[3] else "" if str(column[2]).upper() == "TEXT" else 0
+
+
+def _referenced(db: sqlite3.Connection, name: str) -> set[int]:
+    """The ids of StringIds that a table's rows refer to."""
+    declaration = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+    have = columns(db, name)
+    declared = {m["column"] for m in _STRING_REFERENCE.finditer(declaration)}
+    found: set[int] = set()
+    for column in (declared | tables.STRING_COLUMNS) & set(have):
+        found |= {
+            row[0]
+            for row in db.execute(
+                f'SELECT DISTINCT "{column}" FROM "{name}" WHERE typeof("{column}") = \'integer\''
+            )
+        }
+    if "jsonText" in have:
+        for (text,) in db.execute(f'SELECT jsonText FROM "{name}" WHERE jsonText IS NOT NULL'):
+            found |= {int(i) for i in _JSON_REFERENCE.findall(str(text))}
+    return found

@@ -1,0 +1,122 @@
+"""Cut an nsys export to a window of time: the export's path in, its rows outside the window gone, the window out."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from labcode.capture import tables
+
+MEASURED = "lab:measured"
+_PID = "& 0xFFFFFFFFFF000000"  # globalTid → globalPid
+
+
+def columns(db: sqlite3.Connection, table: str) -> list[str]:
+    """The names of a table's columns; empty when there is no such table."""
+    return [row[1] for row in db.execute(f'PRAGMA table_info("{table}")')]
+
+
+def table_names(db: sqlite3.Connection) -> list[str]:
+    """The tables of a database, SQLite's own left out."""
+    rows = db.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rootpage"
+    )
+    return [row[0] for row in rows]
+
+
+def measured_window(db: sqlite3.Connection, name: str = MEASURED) -> tuple[int, int] | None:
+    """First start and last end (ns) of the NVTX ranges of this name over all processes; None when there is none."""
+    have = columns(db, "NVTX_EVENTS")
+    if not have:
+        return None
+    texts = ["e.text = :name"] if "text" in have else []
+    if "textId" in have:
+        texts.append("e.textId IN (SELECT id FROM StringIds WHERE value = :name)")
+    row = db.execute(
+        f"SELECT min(e.start), max(e.end) FROM NVTX_EVENTS e WHERE e.end IS NOT NULL AND ({' OR '.join(texts)})",
+        {"name": name},
+    ).fetchone()
+    return None if row[0] is None else (int(row[0]), int(row[1]))
+
+
+def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
+    """Delete events outside the window of the NVTX ranges called ``name``; the file is changed in place.
+
+    Events that overlap the window stay, whole, and so does the API call of every GPU operation that stays.
+    Tables of names, contexts, streams, graphs and devices are untouched. Returns the window in ns, or None
+    (and changes nothing) when no such range was recorded.
+    """
+    with closing(sqlite3.connect(path)) as db:
+        window = measured_window(db, name)
+        if window is None:
+            return None
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute("PRAGMA synchronous = OFF")
+        events = [t for t in table_names(db) if tables.EVENT_TABLES.fullmatch(t)]
+        later = [t for t in events if tables.CALL_TABLES.fullmatch(t)]
+        linked = [t for t in events if t not in later and not _timed(columns(db, t))]
+        for table in events:
+            if table not in later and table not in linked:
+                _delete_outside(db, table, window)
+        _correlations(
+            db, "kept_operations", [t for t in events if tables.GPU_TABLES.fullmatch(t) and t not in linked]
+        )
+        for table in later:
+            _delete_outside(db, table, window, unless="kept_operations")
+        _correlations(db, "kept_calls", later)
+        for table in linked:
+            if {"correlationId", "globalPid"} <= set(columns(db, table)):
+                db.execute(
+                    f'DELETE FROM "{table}" WHERE NOT EXISTS (SELECT 1 FROM kept_calls k '
+                    f'WHERE k.correlation = "{table}".correlationId AND k.pid = "{table}".globalPid)'
+                )
+        for stacks, (table, column) in tables.STACK_TABLES.items():
+            if columns(db, stacks) and column in columns(db, table):
+                db.execute(
+                    f'DELETE FROM "{stacks}" WHERE id NOT IN (SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL)'
+                )
+        db.commit()
+        return window
+
+
+def _timed(have: list[str]) -> bool:
+    return "start" in have or "timestamp" in have
+
+
+def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int], unless: str = "") -> None:
+    have = columns(db, table)
+    begin = "start" if "start" in have else "timestamp"
+    inside = f'"{begin}" BETWEEN :first AND :last'
+    if table == "NVTX_EVENTS":
+        inside = (
+            f"eventType NOT IN ({tables.NVTX_MARK}, {tables.NVTX_PUSH_POP}, {tables.NVTX_START_END}) "
+            f"OR eventType = {tables.NVTX_MARK} AND {inside} "
+            f'OR eventType <> {tables.NVTX_MARK} AND start <= :last AND ("end" IS NULL OR "end" >= :first)'
+        )
+    elif table.startswith("CUDA_GPU_MEMORY_"):
+        inside = (
+            f'"{begin}" <= :last'  # the memory in use at the window's start is the sum of what came before
+        )
+    elif "end" in have:
+        inside = 'start <= :last AND "end" >= :first'
+    if unless:
+        pid = f"globalTid {_PID}" if "globalTid" in have else "globalPid"
+        inside += (
+            f" OR EXISTS (SELECT 1 FROM {unless} k WHERE k.correlation = correlationId AND k.pid = ({pid}))"
+        )
+    db.execute(f'DELETE FROM "{table}" WHERE NOT ({inside})', {"first": window[0], "last": window[1]})
+
+
+def _correlations(db: sqlite3.Connection, name: str, sources: list[str]) -> None:
+    db.execute(
+        f"CREATE TEMP TABLE {name} (correlation INTEGER, pid INTEGER, PRIMARY KEY (correlation, pid)) WITHOUT ROWID"
+    )
+    for table in sources:
+        have = columns(db, table)
+        pid = f"globalTid {_PID}" if "globalTid" in have else "globalPid"
+        if "correlationId" in have and ("globalTid" in have or "globalPid" in have):
+            db.execute(
+                f'INSERT OR IGNORE INTO {name} SELECT correlationId, {pid} FROM "{table}" '
+                f"WHERE correlationId IS NOT NULL AND ({pid}) IS NOT NULL"
+            )

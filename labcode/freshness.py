@@ -1,0 +1,182 @@
+"""Which code made a capture: source files and commands in, a digest out that comments and formatting do not change."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from labcode.errors import InputError, describe_os_error
+from labcode.store import CaptureSet, ExperimentRecord, repository_root
+
+_C_SUFFIXES = {".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp"}
+_SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
+_C_TOKEN = re.compile(
+    r"""
+      (?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z))
+    | (?P<raw>(?:u8|u|U|L)?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)")
+    | (?P<string>(?:u8|u|U|L)?"(?:\\.|[^"\\\n])*")
+    | (?P<char>(?:u8|u|U|L)?'(?:\\.|[^'\\\n])+')
+    | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*)
+    | (?P<name>[^\W\d]\w*)
+    | (?P<splice>\\\r?\n)
+    | (?P<newline>\n)
+    | (?P<space>[^\S\n]+)
+    | (?P<sign><<<|>>>|<=>|->\*|\.\.\.|<<=|>>=|\#\#|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def source_digest(sources: Iterable[str], root: Path, argv: Iterable[Sequence[str]]) -> str:
+    """The digest of the code that ran: ``sources`` are paths or globs below ``root``, ``argv`` the commands.
+
+    It stays the same across Python 3.11 to 3.13 and across changes of comments, docstrings and layout. Raises
+    `InputError` when a source is missing or a Python file does not parse.
+    """
+    whole = hashlib.sha256()
+    for path in expand(sources, root):
+        whole.update(f"{path.relative_to(root).as_posix()}\0{file_digest(path)}\n".encode())
+    for words in argv:
+        whole.update(("\0".join(words) + "\n").encode())
+    return whole.hexdigest()
+
+
+def expand(sources: Iterable[str], root: Path) -> list[Path]:
+    """The files that paths and globs name, in order and once each; `InputError` for one that names none."""
+    found: set[Path] = set()
+    for pattern in sources:
+        matches = {path for path in root.glob(pattern) if path.is_file() and "__pycache__" not in path.parts}
+        if not matches:
+            raise InputError(f"{root / pattern}: no such source file; correct the experiment's sources")
+        found |= matches
+    return sorted(found)
+
+
+def file_digest(path: Path) -> str:
+    """The digest of one source file's meaning: Python by its syntax tree, C++ and CUDA by tokens, others by bytes."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+    if path.suffix == ".py":
+        try:
+            meaning = python_meaning(data.decode("utf-8"))
+        except (SyntaxError, ValueError) as error:
+            raise InputError(f"{path}: does not parse as Python ({error}); correct it") from None
+    elif path.suffix in _C_SUFFIXES:
+        meaning = c_meaning(data.decode("utf-8", errors="surrogateescape"))
+    else:
+        return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+    return hashlib.sha256(meaning.encode("utf-8", errors="surrogateescape")).hexdigest()
+
+
+def python_meaning(source: str) -> str:
+    """A Python module as text that only a change of code alters: class names and non-empty fields of its syntax tree."""
+    return "".join(_node(ast.parse(source)))
+
+
+def c_meaning(source: str) -> str:
+    """A C++ or CUDA file as text that only a change of code alters: its tokens, with preprocessor lines kept apart."""
+    return "\n".join(_c_tokens(source))
+
+
+def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
+    """Whether the code that made an experiment is the code that lies in ``root`` (the repository) today."""
+    try:
+        today = source_digest(
+            record.sources, root or repository_root(), [run.argv for run in record.runs.values()]
+        )
+    except InputError:
+        return False
+    return today == record.source_digest
+
+
+def freshness(captures: CaptureSet, experiment: str, root: Path | None = None) -> bool:
+    """`is_fresh` for one experiment of an open set."""
+    return is_fresh(captures.experiment(experiment), root)
+
+
+def _node(node: ast.AST) -> Iterator[str]:
+    yield type(node).__name__
+    yield "("
+    for name, value in sorted(ast.iter_fields(node)):
+        if name in _SKIPPED_FIELDS or (value is None and not isinstance(node, ast.Constant)):
+            continue
+        if isinstance(node, ast.JoinedStr) and name == "values":
+            value = _merged(value)
+        elif isinstance(node, ast.FormattedValue) and name == "format_spec" and not _merged(value.values):
+            continue
+        elif isinstance(value, list):
+            value = [item for item in value if not _idle(item)]
+        if value == []:
+            continue
+        yield name + "="
+        yield from _value(value)
+        yield ";"
+    yield ")"
+
+
+def _value(value: object) -> Iterator[str]:
+    if isinstance(value, ast.AST):
+        yield from _node(value)
+    elif isinstance(value, list):
+        yield "["
+        for item in value:
+            yield from _value(item)
+            yield ","
+        yield "]"
+    else:
+        yield ascii(value)
+
+
+def _idle(item: object) -> bool:
+    """A statement without effect: ``pass``, or a docstring or other bare string."""
+    return isinstance(item, ast.Pass) or (
+        isinstance(item, ast.Expr)
+        and isinstance(item.value, ast.Constant)
+        and isinstance(item.value.value, str)
+    )
+
+
+def _merged(values: list[ast.expr]) -> list[ast.expr]:
+    """The parts of an f-string with neighboring literals joined and empty ones left out; parsers differ in these."""
+    merged: list[ast.expr] = []
+    for part in values:
+        last = merged[-1] if merged else None
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            if isinstance(last, ast.Constant) and isinstance(last.value, str):
+                merged[-1] = ast.Constant(last.value + part.value)
+            elif part.value:
+                merged.append(part)
+        else:
+            merged.append(part)
+    return merged
+
+
+def _c_tokens(source: str) -> Iterator[str]:
+    directive: list[str] = []  # the words of the preprocessor line being read, empty outside one
+    fresh_line, spaced = True, False
+    for match in _C_TOKEN.finditer(source):
+        kind, text = match.lastgroup or "", match.group()
+        kind = "raw" if kind == "delimiter" else kind
+        if kind in ("comment", "space", "splice"):
+            spaced = True
+            continue
+        if kind == "newline":
+            if directive:
+                yield "#end"
+            directive, fresh_line, spaced = [], True, False
+            continue
+        if text == "#" and fresh_line and not directive:
+            directive = ["#"]
+        elif directive:
+            if text == "(" and not spaced and len(directive) == 3 and directive[1] == "define":
+                text = "call("  # `#define F(x)` takes an argument, `#define F (x)` does not
+            directive.append(text)
+        yield text
+        fresh_line, spaced = False, False
+    if directive:
+        yield "#end"

@@ -1,0 +1,244 @@
+"""External programs: an argument list in, exit code and output out; and where nsys, ncu and nvcc lie on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labcode.errors import ToolError
+
+_TAIL_BYTES = 1 << 18
+_MARK = "LABCODE_CHILD_OF"
+_NSYS_PLACES = (
+    "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
+    "/opt/nvidia/nsight-systems*/*/bin/nsys",
+    "/usr/local/cuda*/bin/nsys",
+    "/opt/nvidia/nsight-compute*/*/host/target-linux-*/nsys",
+    "/usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
+)
+_NCU_PLACES = (
+    "/opt/nvidia/nsight-compute*/*/ncu",
+    "/usr/local/cuda*/bin/ncu",
+    "/usr/local/cuda*/nsight-compute-*/ncu",
+)
+_NVCC_PLACES = ("/usr/local/cuda/bin/nvcc", "/usr/local/cuda-*/bin/nvcc", "/opt/cuda/bin/nvcc")
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """How a program ended: its exit code (negative: killed by that signal), the end of what it wrote, seconds it took."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    wall_s: float
+
+    def last_line(self) -> str:
+        """The last non-empty line of stderr, or of stdout: usually the one that says why."""
+        for text in (self.stderr, self.stdout):
+            lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
+            if lines:
+                return lines[-1]
+        return "it printed nothing"
+
+
+def run_tool(
+    argv: Sequence[str | Path],
+    timeout_s: float,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    what: str = "",
+) -> ToolResult:
+    """Run a program to its end, or kill it and everything it started when ``timeout_s`` seconds have passed.
+
+    ``env`` is added to this process' environment. ``what`` names the job in errors. Output goes through
+    files, so a daemon that keeps the program's pipe open cannot make this wait. Raises `ToolError` when the
+    program cannot be started or outlives its time; an exit code other than 0 is the caller's to judge. On
+    Ctrl-C its processes are killed before `KeyboardInterrupt` goes on.
+    """
+    words = [str(word) for word in argv]
+    name = what or Path(words[0]).name
+    mark = uuid.uuid4().hex
+    environment = {**os.environ, **(env or {}), _MARK: mark}
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        began = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise ToolError(f"{words[0]}: not found; install it or put it on PATH") from None
+        except PermissionError:
+            raise ToolError(
+                f"{words[0]}: no permission to execute it; `chmod +x` it or choose another"
+            ) from None
+        except OSError as error:
+            raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); install it again") from None
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill_all(process, mark)
+            raise ToolError(
+                f"{name}: not done after {timeout_s:g} s, so it and all it started were stopped; "
+                f"its last line: {ToolResult(-9, _tail(out), _tail(err), timeout_s).last_line()}"
+            ) from None
+        except BaseException:
+            _kill_all(process, mark)
+            raise
+        return ToolResult(process.returncode, _tail(out), _tail(err), time.monotonic() - began)
+
+
+def find_nsys() -> Path | None:
+    """Where Nsight Systems' ``nsys`` lies: ``$LABCODE_NSYS``, PATH, its own folders, or inside Nsight Compute."""
+    return _find("nsys", "LABCODE_NSYS", [*_NSYS_PLACES, *_beside_ncu()])
+
+
+def find_ncu() -> Path | None:
+    """Where Nsight Compute's ``ncu`` lies: ``$LABCODE_NCU``, PATH, or its own folders."""
+    return _find("ncu", "LABCODE_NCU", _NCU_PLACES)
+
+
+def find_nvcc() -> Path | None:
+    """Where the CUDA compiler lies: ``$NVCC``, PATH, ``$CUDA_HOME/bin``, or the toolkit's usual folders."""
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    return _find("nvcc", "NVCC", [*([f"{home}/bin/nvcc"] if home else []), *_NVCC_PLACES])
+
+
+def require_nsys() -> Path:
+    """`find_nsys`, or a `ToolError` that says what to install or to permit."""
+    found = find_nsys()
+    if found is not None:
+        return found
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        candidate = Path(folder or ".") / "nsys"
+        if candidate.is_file():
+            raise ToolError(
+                f"{candidate}: no permission to execute it; `chmod +x` it or set LABCODE_NSYS to another nsys"
+            )
+    raise ToolError(
+        "nsys: not found; install Nsight Systems (or Nsight Compute, which brings one along) "
+        "or set LABCODE_NSYS to its path"
+    )
+
+
+def inside_nsight_compute(nsys: Path) -> bool:
+    """Whether this nsys is the one that ships inside Nsight Compute."""
+    return any(part.startswith("nsight-compute") for part in nsys.resolve().parts)
+
+
+def libdw_available(nsys: Path) -> bool:
+    """Whether nsys' importer will find ``libdw.so.1``, which it needs to turn a recording into a report."""
+    import ctypes
+
+    home = nsys.resolve().parent.parent
+    if any(home.glob("libdw.so*")) or any(home.glob("*/libdw.so*")):
+        return True
+    try:
+        ctypes.CDLL("libdw.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def libdw_advice(nsys: Path) -> str:
+    """What to install when nsys records but cannot write its report."""
+    return (
+        f"the importer of {nsys} lacks libdw.so.1: install libdw1 (Debian, Ubuntu) or elfutils-libs (RHEL, Fedora), "
+        "or put a copy on LD_LIBRARY_PATH"
+    )
+
+
+def tool_version(tool: Path, pattern: str = r"(\d+\.\d+(?:\.\d+)*)", timeout_s: float = 20.0) -> str | None:
+    """The version a tool prints for ``--version``; None when it prints none or does not start."""
+    try:
+        result = run_tool([tool, "--version"], timeout_s)
+    except ToolError:
+        return None
+    found = re.search(pattern, result.stdout + result.stderr)
+    return found.group(1) if found and result.returncode == 0 else None
+
+
+def _find(name: str, variable: str, places: Iterable[str]) -> Path | None:
+    own = os.environ.get(variable)
+    if own:
+        found = shutil.which(own)
+        if found is None:
+            raise ToolError(f"{own}: {variable} names no program; correct it or unset it")
+        return Path(found)
+    on_path = shutil.which(name)
+    if on_path is not None:
+        return Path(on_path)
+    for pattern in places:
+        matches = [p for p in Path("/").glob(pattern.lstrip("/")) if os.access(p, os.X_OK)]
+        if matches:
+            return max(matches, key=_natural)
+    return None
+
+
+def _beside_ncu() -> list[str]:
+    ncu = shutil.which("ncu")
+    return [f"{Path(ncu).resolve().parent}/host/target-linux-*/nsys"] if ncu else []
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    parts = re.findall(r"\d+|\D+", str(path))
+    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts]
+
+
+def _tail(handle: object) -> str:
+    assert hasattr(handle, "seek") and hasattr(handle, "read") and hasattr(handle, "tell")
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(max(0, size - _TAIL_BYTES))
+    data: bytes = handle.read()
+    return data.decode("utf-8", errors="replace")
+
+
+def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End a program and all that carry its mark in their environment, wherever they moved to."""
+    _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        pass
+    _signal(_marked(mark), signal.SIGKILL, process.pid)
+    process.wait()
+
+
+def _signal(pids: set[int], number: int, group: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _marked(mark: str) -> set[int]:
+    needle = f"{_MARK}={mark}".encode()
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if needle in entry.read_bytes():
+                found.add(int(entry.parent.name))
+        except OSError:
+            continue
+    return found

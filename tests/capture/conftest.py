@@ -1,0 +1,69 @@
+"""A laboratory without a GPU: a repository with one program, a fake nsys on PATH, a catalogue of small experiments."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from labcode.capture import catalogue, runner
+from labcode.capture.catalogue import GPUS, Experiment, Run
+from labcode.hardware import probe
+from tests.capture import fakes
+
+
+class Lab:
+    """Where things lie in the laboratory, and `capture` with what was printed kept."""
+
+    def __init__(self, home: Path, sets: Path) -> None:
+        self.home, self.sets = home, sets
+        self.program = home / "program.py"
+        self.printed = ""
+
+    def capture(self, *names: str, **options: object) -> int:
+        """Capture into the set ``mine``."""
+        stream = io.StringIO()
+        console = Console(file=stream, width=200)
+        try:
+            return runner.capture(list(names), "mine", console=console, **options)  # type: ignore[arg-type]
+        finally:
+            self.printed = stream.getvalue()
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file below the folder of sets, with its bytes."""
+        return {
+            path.relative_to(self.sets).as_posix(): path.read_bytes()
+            for path in sorted(self.sets.rglob("*"))
+            if path.is_file()
+        }
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    home, sets, tools = tmp_path / "repository", tmp_path / "sets", tmp_path / "bin"
+    for folder in (home, tools):
+        folder.mkdir()
+    (home / "program.py").write_text(fakes.PROGRAM)
+    nsys = tools / "nsys"
+    nsys.write_text(fakes.FAKE_NSYS)
+    nsys.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setenv("LABCODE_HOME", str(home))
+    monkeypatch.setenv("LABCODE_SETS", str(sets))
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+    for name in ("LABCODE_NSYS", "FAKE_NSYS", "FAKE_PROGRAM", "FAKE_VARIANT"):
+        monkeypatch.delenv(name, raising=False)
+    baseline, improved = (Run(v, ("--variant", v, "--gpus", GPUS)) for v in ("baseline", "improved"))
+    sources = ("program.py",)
+    experiments = (
+        Experiment("alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 20.0),
+        Experiment("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 20.0),
+        Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 20.0),
+    )
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
+    monkeypatch.setattr(probe, "gpu_count", lambda: 2)
+    machine = {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"}
+    monkeypatch.setattr(probe, "machine_record", lambda: dict(machine))
+    return Lab(home, sets)

@@ -1,0 +1,261 @@
+"""The runner: what it files, and that failures, interruptions and full disks leave a set as it was."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from labcode import store
+from labcode.capture import archive, runner
+from labcode.errors import LabError, ToolError
+from labcode.store import load_set
+from tests.capture.conftest import Lab
+
+
+def test_a_capture_files_every_run_and_its_numbers_without_the_profiler(lab: Lab) -> None:
+    assert lab.capture("alpha", "beta") == 0
+    captures = load_set("mine")
+    alpha = captures.experiment("alpha")
+    assert list(alpha.runs) == ["baseline", "improved"]
+    assert alpha.runs["baseline"].argv == ("python", "-m", "program", "--variant", "baseline", "--gpus", "2")
+    assert [file.name for file in alpha.runs["improved"].files] == [
+        "improved.sqlite.xz",
+        "improved.json",
+        "improved.clean.json",
+    ]
+    assert captures.machine_of("alpha")["gpus"] == [{"name": "Fake GPU"}]
+    assert captures.record("alpha", "improved", clean=True)["variant"] == "improved"
+    assert captures.record("alpha", "baseline")["parameters"]["input"] == "input.bin"
+    with sqlite3.connect(captures.path_of("alpha", "baseline")) as db:
+        assert db.execute("SELECT start FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchall() == [(1100,)]
+    assert sorted(p.name for p in (lab.sets / "mine").iterdir()) == ["alpha", "beta", "manifest.json"]
+
+
+def test_warnings_of_the_profiler_are_kept_without_paths(lab: Lab) -> None:
+    lab.capture("alpha")
+    assert load_set("mine").run("alpha", "baseline").warnings == (
+        "CPU IP/backtrace sampling not supported, see notes.txt",
+        "Not all CUDA events were collected, see log.txt",
+    )
+
+
+def test_what_the_machine_cannot_run_is_named_and_skipped(lab: Lab) -> None:
+    assert lab.capture() == 0
+    assert "gamma: not run: needs 3 GPUs, this machine has 2" in lab.printed
+    assert set(load_set("mine").experiments) == {"alpha", "beta"}
+
+
+def test_an_experiment_that_was_asked_for_by_name_and_cannot_run_counts(lab: Lab) -> None:
+    assert lab.capture("beta", "gamma") == 1
+    with pytest.raises(LabError, match="nothing was captured; gamma: needs 3 GPUs, this machine has 2"):
+        lab.capture("gamma")
+
+
+def test_unknown_experiments_and_set_names_are_refused(lab: Lab) -> None:
+    with pytest.raises(LabError, match=r"delta: no such experiment \(there are: alpha, beta, gamma\)"):
+        lab.capture("delta")
+    with pytest.raises(LabError, match=r"'\.\./mine': not a name for a capture set"):
+        runner.capture([], "../mine", console=runner.Console(quiet=True))
+    assert lab.tree() == {}
+
+
+def test_one_failure_does_not_keep_others_from_being_filed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "crash")
+    monkeypatch.setenv("FAKE_VARIANT", "improved")
+    assert lab.capture("alpha", "beta") == 1
+    assert "alpha: failed: alpha/improved: failed with exit code 2 (program.py: it went wrong)" in lab.printed
+    assert set(load_set("mine").experiments) == {"beta"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("check", r"alpha/baseline: a check of the program failed: sum \(0.5 instead of 1\)"),
+        ("no-record", "alpha/baseline: wrote no record; the program must honor --json FILE"),
+        ("bad-record", "alpha/baseline: its record is not valid JSON"),
+    ],
+)
+def test_a_program_that_breaks_its_contract_is_named(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, mode: str, message: str
+) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", mode)
+    with pytest.raises(ToolError, match=message):
+        lab.capture("alpha")
+    assert lab.tree() == {} and not (lab.sets / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        ("importer", r"could not write its report: the importer of .*/nsys lacks libdw.so.1: install libdw1"),
+        ("no-permission", "alpha/baseline: nsys made no report .*Permission denied: the profiler may not trace"),
+        ("silent", r"alpha/baseline: nsys made no report \(it printed nothing\)"),
+        ("export-fails", "alpha/baseline: nsys could not export it .*ERROR: cannot read the report"),
+        ("no-window", "alpha/baseline: no NVTX range lab:measured was recorded"),
+    ],
+)
+def test_what_goes_wrong_with_nsys_is_said_in_one_line(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, mode: str, message: str
+) -> None:
+    monkeypatch.setenv("FAKE_NSYS", mode)
+    with pytest.raises(ToolError, match=message) as caught:
+        lab.capture("alpha")
+    assert "\n" not in str(caught.value)
+    assert not (lab.sets / "mine").exists()
+
+
+def test_without_nsys_the_message_says_what_to_install(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("labcode.tools._NSYS_PLACES", ())
+    with pytest.raises(ToolError, match="nsys: not found; install Nsight Systems"):
+        lab.capture("alpha")
+
+
+def test_an_nsys_without_execute_permission_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labcode.tools._NSYS_PLACES", ())
+    nsys = Path(os.environ["PATH"].split(":")[0]) / "nsys"
+    nsys.chmod(0o644)
+    with pytest.raises(ToolError, match="nsys: no permission to execute it; `chmod \\+x` it"):
+        lab.capture("alpha")
+
+
+def test_an_nsys_that_hangs_is_stopped_with_all_it_started(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_NSYS", "hang")
+    monkeypatch.setattr("labcode.capture.nsys.PROCESSING_S", -18.0)  # 2 s are left
+    with pytest.raises(ToolError, match="alpha/baseline under nsys: not done after 2 s, so it and all it started were stopped"):
+        lab.capture("alpha")
+    assert _left_over(lab) == []
+    assert not (lab.sets / "mine").exists()
+
+
+def test_a_full_disk_stops_the_capture_and_leaves_the_set_as_it_was(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.capture("alpha", "beta")
+    before = lab.tree()
+    lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
+    monkeypatch.setenv("FAKE_NSYS", "full-disk")
+    with pytest.raises(LabError, match=f"alpha: .*{os.strerror(errno.ENOSPC)}; free some space") as caught:
+        lab.capture("alpha", "beta")
+    assert "\n" not in str(caught.value)
+    assert lab.tree() == before
+
+
+def test_a_folder_without_write_permission_is_named_before_anything_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.sets.mkdir()
+    lab.sets.chmod(0o555)
+    monkeypatch.setattr(runner, "_capture_one", lambda *_: pytest.fail("ran"))
+    root = os.geteuid() == 0
+    if root:  # root may write everywhere, so be somebody else for a moment
+        for parent in lab.sets.parents:
+            if parent.stat().st_mode & 0o055 != 0o055:
+                parent.chmod(parent.stat().st_mode | 0o055)
+        os.seteuid(65534)
+    try:
+        with pytest.raises(LabError, match=r"sets.mine: Permission denied; you do not have the permission"):
+            lab.capture("alpha")
+    finally:
+        if root:
+            os.seteuid(0)
+        lab.sets.chmod(0o755)
+
+
+def test_ctrl_c_ends_the_program_and_leaves_the_set_as_it_was(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.capture("beta")
+    before = lab.tree()
+    monkeypatch.setenv("FAKE_PROGRAM", "interrupt")
+    with pytest.raises(KeyboardInterrupt):
+        lab.capture("alpha")
+    assert lab.tree() == before
+    assert _left_over(lab) == []
+
+
+def test_resume_skips_what_is_there_and_fresh(lab: Lab) -> None:
+    lab.capture("alpha", "beta")
+    before = lab.tree()
+    assert lab.capture(resume=True) == 0
+    assert "alpha: already there and fresh" in lab.printed and lab.tree() == before
+    lab.program.write_text(lab.program.read_text() + "\n# a comment\n")
+    lab.capture("alpha", resume=True)
+    assert lab.tree() == before
+    lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
+    lab.capture("alpha", resume=True)
+    assert "alpha/baseline" in lab.printed
+    assert load_set("mine").experiment("alpha").source_digest != json.loads(before["mine/manifest.json"])["experiments"]["alpha"]["source_digest"]
+
+
+def test_resume_captures_again_what_was_damaged(lab: Lab) -> None:
+    lab.capture("beta")
+    (lab.sets / "mine/beta/record.json").write_text("{}")
+    lab.capture("beta", resume=True)
+    assert "beta/record" in lab.printed
+    assert load_set("mine").record("beta", "record")["program"] == "program"
+
+
+def test_two_captures_into_one_set_at_once_are_refused(lab: Lab) -> None:
+    from labcode.capture.filing import open_set
+
+    with open_set(lab.sets / "mine"), pytest.raises(LabError, match="another `labcode capture` is writing to this set"):
+        lab.capture("beta")
+
+
+def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"the archive's name must end in \.tar"):
+        lab.capture("beta", archive=tmp_path / "out.zip")
+    with pytest.raises(LabError, match="its folder does not exist"):
+        lab.capture("beta", archive=tmp_path / "nowhere/out.tar")
+    lab.capture("beta", archive=tmp_path / "out.tar")
+    assert "out.tar: 0.0" in lab.printed.replace("\n", "")
+    assert archive.add(tmp_path / "out.tar", tmp_path / "elsewhere") == ["mine/beta: added"]
+    assert store.parse_manifest(json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets).experiments.keys() == {"beta"}
+
+
+def test_sigterm_counts_as_an_interruption(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = lab.home / "pids"
+    monkeypatch.setenv("FAKE_PROGRAM", "hang")
+    monkeypatch.setenv("FAKE_PIDS", str(pids))
+
+    def terminate() -> None:
+        for _ in range(200):
+            if pids.exists() and len(pids.read_text().split()) == 2:
+                break
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=terminate).start()
+    with pytest.raises(KeyboardInterrupt):
+        lab.capture("beta")
+    for pid in pids.read_text().split():
+        assert not _alive(int(pid))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert not (lab.sets / "mine").exists()
+
+
+def _left_over(lab: Lab) -> list[str]:
+    """Commands of processes that the runner started and that still run."""
+    time.sleep(0.1)
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            environment = entry.read_bytes()
+            if b"LABCODE_CHILD_OF=" in environment and str(lab.home).encode() in environment:
+                found.append(entry.with_name("cmdline").read_bytes().decode())
+        except OSError:
+            continue
+    return found
+
+
+def _alive(pid: int) -> bool:
+    result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return result.stdout.strip() not in ("", "Z", "Zs")
+
+
+assert sys.platform == "linux", "captures are made on Linux"
