@@ -94,6 +94,7 @@ html_theme_options = {
     "use_download_button": True,
     "use_fullscreen_button": False,
     "use_repository_button": False,
+    "navbar_persistent": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

@@ -84,7 +84,7 @@ class CapturesUsed(SphinxDirective):
                     type="labcode",
                     subtype="stale",
                 )
-            box += _stamp_line(stamp)
+        box.extend(_stamp_lines(stamps))
         box.extend(_stamp_details(stamps, Path(self.env.srcdir)))
         return [box]
 
@@ -170,10 +170,21 @@ def _row(cells: Sequence[list[nodes.Node]], columns: int) -> nodes.row:
     return row
 
 
+def _stamp_lines(stamps: Sequence[Stamp]) -> list[nodes.Node]:
+    """One line a machine, followed by one line an experiment measured on it."""
+    lines: list[nodes.Node] = []
+    for machine in dict.fromkeys(stamp.machine for stamp in stamps):
+        line = nodes.paragraph(classes=["lab-stamp-machine"])
+        line += nodes.strong(text="Measured on ")
+        line += nodes.Text(" · ".join(machine))
+        lines.append(line)
+        lines.extend(_stamp_line(stamp) for stamp in stamps if stamp.machine == machine)
+    return lines
+
+
 def _stamp_line(stamp: Stamp) -> nodes.paragraph:
-    line = nodes.paragraph(classes=["lab-stamp-line"])
-    line += nodes.strong(text="Measured: ")
-    line += nodes.Text(" · ".join((stamp.title, *stamp.facts)))
+    line = nodes.paragraph()
+    line.extend(inline_nodes(" · ".join((stamp.title, *stamp.how))))
     line += nodes.Text(" · ")
     if stamp.fresh:
         line += nodes.inline(text="fresh", classes=["lab-fresh"])
@@ -233,12 +244,8 @@ def _machine_lines(captures: store.CaptureSet) -> list[nodes.Node]:
     lines: list[nodes.Node] = []
     for machine in captures.machines.values():
         facts = list(provenance.machine_facts(machine))
-        for key in ("python", "torch", "nsys", "ncu"):
-            if machine.get(key):
-                facts.append(f"{key} {machine[key]}")
-        for key in ("os",):
-            if machine.get(key):
-                facts.append(str(machine[key]))
+        facts += [f"{key} {machine[key]}" for key in ("python", "torch", "nsys", "ncu") if machine.get(key)]
+        facts += [str(machine["os"])] if machine.get("os") else []
         lines.append(nodes.paragraph(text=" · ".join(facts)))
     return lines
 
@@ -248,7 +255,7 @@ def _files_table(stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
     for stamp in stamps:
         state = "fresh" if stamp.fresh else "stale"
         title: list[nodes.Node] = [nodes.strong(text=stamp.experiment)]
-        title.append(nodes.Text(f": {stamp.title} ({stamp.facts[-1]}, {state})"))
+        title.extend(inline_nodes(f": {stamp.title} ({', '.join(stamp.how)}, {state})"))
         rows.append([title])
         for file in stamp.files:
             rows.append(

@@ -26,11 +26,15 @@ class CapturedFile:
 
 @dataclass(frozen=True)
 class Stamp:
-    """The provenance of one experiment as printed: ``facts`` are short phrases, ``warnings`` what the profiler said."""
+    """The provenance of one experiment as printed.
+
+    ``machine`` and ``how`` (tool, date, duration) are short phrases, ``warnings`` what the profiler said.
+    """
 
     experiment: str
     title: str
-    facts: tuple[str, ...]
+    machine: tuple[str, ...]
+    how: tuple[str, ...]
     fresh: bool
     warnings: tuple[str, ...]
     files: tuple[CapturedFile, ...]
@@ -43,7 +47,8 @@ def stamp(captures: CaptureSet, experiment: str) -> Stamp:
     return Stamp(
         experiment=record.id,
         title=record.title,
-        facts=(*machine_facts(machine), *_tool(record, machine), _when(record)),
+        machine=machine_facts(machine),
+        how=(*_tool(record, machine), _when(record)),
         fresh=freshness.is_fresh(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
         files=tuple(

@@ -114,18 +114,15 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
         light["classes"].append("lab-figure-on-white")
     frame = nodes.container(classes=["lab-figure-frame"])
     frame.extend(images)
-    web = nodes.container(classes=["lab-figure"])
+    web = nodes.figure(classes=["lab-figure"])
     web += frame
-    if content["caption"]:
-        words = nodes.paragraph(classes=["lab-figure-caption"])
-        words += inline_nodes(content["caption"])
-        web += words
     paper = nodes.figure()
     paper += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
-    if content["caption"]:
-        caption = nodes.caption()
-        caption += inline_nodes(content["caption"])
-        paper += caption
+    for drawn in (web, paper):
+        if content["caption"]:
+            caption = nodes.caption()
+            caption += inline_nodes(content["caption"])
+            drawn += caption
     for_web = addnodes.only(expr="html")
     for_web += web
     for_paper = addnodes.only(expr="not html")

@@ -38,14 +38,12 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def value(key: str, value: Any, fmt: str = ".2f", unit: str = "") -> str:
+def value(key: str, value: Any, fmt: str = ".2f", unit: str = "") -> None:
     """Keep a measured number under a key of the page, so that prose can say ``{glue:text}`key```.
 
-    Returns the text the prose will show. Keys are unique on a page; a value that is undefined (NaN) raises
-    ``ValueError``, so that no page says «nan».
+    Keys are unique on a page; a value that is undefined (NaN) raises ``ValueError``, so that no page says «nan».
     """
     text = format_value(value, fmt, unit)
     if text == "undefined":
         raise ValueError(f"book.value({key!r}): the value is undefined ({value!r}); prose cannot say it")
     display.glue(key, text)
-    return text
