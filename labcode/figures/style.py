@@ -1,0 +1,280 @@
+"""A mode (light, dark, print) in; colors with fixed meanings, rcParams and finished SVG or PNG bytes out.
+
+Every color of the book's figures has one meaning, a *role*: a kernel is the same blue on every page. The
+palettes hold one value a role and mode; text on a page keeps a contrast ratio of at least 4.5:1 and every
+solid fill at least 3:1 against the page (WCAG 2.2, success criteria 1.4.3 and 1.4.11), and roles that share a
+row or a chart stay apart for readers with protanopia, deuteranopia or tritanopia (a test simulates them).
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, ParamSpec
+
+import matplotlib
+from matplotlib.figure import Figure
+
+Mode = Literal["light", "dark", "print"]
+Parameters = ParamSpec("Parameters")
+
+WIDTH_IN = 7.5  # the width of a page's text column
+TEXT_PT = 8.5
+SMALL_PT = 8.0  # nothing is set smaller
+TITLE_PT = 10.0
+
+# Emitted into SVG files: every family is at most as wide as DejaVu Sans, which the layout is computed with.
+FONT_STACK = "'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colors of one mode: the page, text, lines, the idle tint, and one fill a role."""
+
+    mode: Mode
+    paper: str  # what the figure is laid on; the figure itself is transparent
+    text: str
+    muted: str  # secondary text: axis labels, notes
+    line: str  # axis lines and arrows
+    grid: str  # hairlines behind the data
+    tint: str  # shading of GPU idle time
+    warn: str  # text that names idle time or a loss
+    good: str  # text that names a gain
+    light_ink: str
+    dark_ink: str
+    fills: Mapping[str, str]
+
+    def fill(self, role: str) -> str:
+        """The solid color of a role; KeyError names the roles there are."""
+        try:
+            return self.fills[role]
+        except KeyError:
+            raise KeyError(f"no color for the role {role!r}; there are {', '.join(self.fills)}") from None
+
+    def on(self, role: str) -> str:
+        """The color of text drawn on a fill of that role."""
+        color = self.fill(role)
+        return max(self.light_ink, self.dark_ink, key=lambda ink: contrast(ink, color))
+
+
+# Role → (light, dark).
+_ROLES: dict[str, tuple[str, str]] = {
+    "kernel": ("#225eb3", "#62adfb"),
+    "nccl": ("#dc6716", "#f0a66a"),
+    "h2d": ("#007553", "#4dd29f"),
+    "d2h": ("#c0549e", "#dc8fcb"),
+    "d2d": ("#7a5d07", "#c9ae41"),
+    "p2p": ("#8f5a3c", "#d3a184"),
+    "memset": ("#7f8183", "#9c9ea0"),
+    "graph": ("#39289a", "#9a74c9"),
+    "idle": ("#8b8b8d", "#7d838c"),
+    "launch": ("#6b8bce", "#9cc8f7"),
+    "copy_call": ("#409773", "#7edfc7"),
+    "sync": ("#ad4036", "#ee7d70"),
+    "call": ("#7c848f", "#8c949f"),
+    "nvtx1": ("#435963", "#c3d3da"),
+    "nvtx2": ("#667e89", "#94abb6"),
+    "nvtx3": ("#869aa3", "#708794"),
+    "cpu": ("#5f6368", "#b4b9bf"),
+    "baseline": ("#857c72", "#a89e93"),
+    "improved": ("#00708c", "#35bcd8"),
+}
+
+ROLE_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "kernel": "kernel",
+        "nccl": "NCCL kernel",
+        "h2d": "copy to the GPU",
+        "d2h": "copy to the host",
+        "d2d": "copy within the GPU",
+        "p2p": "copy between GPUs",
+        "memset": "memset",
+        "graph": "CUDA graph",
+        "idle": "idle",
+        "launch": "launch call",
+        "copy_call": "copy call",
+        "sync": "synchronize call",
+        "call": "other call",
+        "nvtx1": "NVTX range",
+        "nvtx2": "NVTX range, level 2",
+        "nvtx3": "NVTX range, level 3",
+        "cpu": "CPU work",
+        "baseline": "baseline",
+        "improved": "improved",
+    }
+)
+
+LIGHT = Palette(
+    mode="light",
+    paper="#ffffff",
+    text="#1b1f24",
+    muted="#5a626b",
+    line="#6b737c",
+    grid="#e3e6e9",
+    tint="#fbe2dc",
+    warn="#a8321c",
+    good="#00645a",
+    light_ink="#fffffe",
+    dark_ink="#0b0e11",
+    fills=MappingProxyType({role: colors[0] for role, colors in _ROLES.items()}),
+)
+DARK = Palette(
+    mode="dark",
+    paper="#121212",
+    text="#e6e8ea",
+    muted="#a5adb5",
+    line="#8d959d",
+    grid="#2c3034",
+    tint="#472520",
+    warn="#ff9d8a",
+    good="#5fd6c4",
+    light_ink="#fffffe",
+    dark_ink="#0b0e11",
+    fills=MappingProxyType({role: colors[1] for role, colors in _ROLES.items()}),
+)
+PRINT = Palette(
+    mode="print",
+    paper="#ffffff",
+    text="#000000",
+    muted="#3d434a",
+    line="#3d434b",
+    grid="#d5d8db",
+    tint="#f6d3cb",
+    warn="#8e2412",
+    good="#004f47",
+    light_ink="#fffffe",
+    dark_ink="#0b0e11",
+    fills=LIGHT.fills,
+)
+PALETTES: Mapping[Mode, Palette] = MappingProxyType({"light": LIGHT, "dark": DARK, "print": PRINT})
+
+_active: ContextVar[Palette | None] = ContextVar("labcode_palette", default=None)
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of a '#rrggbb' color (WCAG 2.2): 0 for black, 1 for white."""
+    channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two '#rrggbb' colors (WCAG 2.2): from 1 to 21."""
+    dark, bright = sorted((luminance(one), luminance(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def rc_params(palette: Palette) -> dict[str, Any]:
+    """The rcParams of a mode."""
+    return {
+        "font.family": ["DejaVu Sans"],
+        "font.size": TEXT_PT,
+        "axes.titlesize": TITLE_PT,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.titlecolor": palette.text,
+        "axes.titlepad": 8.0,
+        "axes.labelsize": TEXT_PT,
+        "axes.labelcolor": palette.muted,
+        "axes.edgecolor": palette.line,
+        "axes.facecolor": "none",
+        "axes.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "axes.grid": False,
+        "axes.unicode_minus": True,
+        "grid.color": palette.grid,
+        "grid.linewidth": 0.7,
+        "xtick.color": palette.line,
+        "ytick.color": palette.line,
+        "xtick.labelcolor": palette.muted,
+        "ytick.labelcolor": palette.muted,
+        "xtick.labelsize": SMALL_PT,
+        "ytick.labelsize": SMALL_PT,
+        "xtick.major.size": 3.0,
+        "ytick.major.size": 3.0,
+        "xtick.major.width": 0.7,
+        "ytick.major.width": 0.7,
+        "text.color": palette.text,
+        "text.parse_math": False,  # kernel names hold dollar signs
+        "legend.frameon": False,
+        "legend.fontsize": SMALL_PT,
+        "lines.linewidth": 1.6,
+        "lines.solid_capstyle": "round",
+        "figure.figsize": (WIDTH_IN, 3.4),
+        "figure.dpi": 96.0,
+        "figure.facecolor": "none",
+        "figure.edgecolor": "none",
+        "savefig.facecolor": "none",
+        "savefig.edgecolor": "none",
+        "savefig.transparent": True,
+        "savefig.dpi": 192.0,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "labcode",
+        "pdf.fonttype": 42,
+    }
+
+
+@contextmanager
+def style(mode: Mode = "light") -> Iterator[Palette]:
+    """Draw and save inside this context; gives the palette of the mode. Contexts nest."""
+    if mode not in PALETTES:
+        raise ValueError(f"no figure mode {mode!r}; there are {', '.join(PALETTES)}")
+    palette = PALETTES[mode]
+    token = _active.set(palette)
+    try:
+        with matplotlib.rc_context(rc_params(palette)):
+            yield palette
+    finally:
+        _active.reset(token)
+
+
+def current() -> Palette:
+    """The palette of the innermost style(); the light one outside of any."""
+    return _active.get() or LIGHT
+
+
+def styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
+    """Make a drawing function use the light style when it is called outside of any style()."""
+
+    @functools.wraps(draw)
+    def wrapper(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Figure:
+        if _active.get() is not None:
+            return draw(*args, **kwargs)
+        with style("light"):
+            return draw(*args, **kwargs)
+
+    return wrapper
+
+
+def figure_bytes(figure: Figure, format: Literal["svg", "png", "pdf"] = "svg") -> bytes:
+    """A figure as a file's content, always the same; call it inside the style() that it was drawn in."""
+    buffer = io.BytesIO()
+    metadata: dict[str, Any] = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}.get(
+        format, {}
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from"
+        )  # a browser has more glyphs than one font
+        figure.savefig(buffer, format=format, metadata=metadata)
+    if format != "svg":
+        return buffer.getvalue()
+    text = re.sub(r"'DejaVu Sans'(?:, (?:'[^']*'|[\w-]+))*", FONT_STACK, buffer.getvalue().decode())
+    return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path.group()), text).encode()
+
+
+def render(
+    draw: Callable[[], Figure], mode: Mode = "light", format: Literal["svg", "png", "pdf"] = "svg"
+) -> bytes:
+    """Call a function that draws a figure and give the file's content, both inside style(mode)."""
+    with style(mode):
+        return figure_bytes(draw(), format)
