@@ -40,11 +40,18 @@ def quantile(values: Sequence[float], p: float) -> float:
 def spread(values: Sequence[float]) -> Spread:
     """Median and quartiles of repeated timings; ``ValueError`` without values."""
     return Spread(
-        len(values), quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75), min(values), max(values)
+        len(values),
+        quantile(values, 0.5),
+        quantile(values, 0.25),
+        quantile(values, 0.75),
+        min(values),
+        max(values),
     )
 
 
-def host_times_us(run: Callable[[], object], repetitions: int, *, wait: Callable[[], object] | None = None) -> list[float]:
+def host_times_us(
+    run: Callable[[], object], repetitions: int, *, wait: Callable[[], object] | None = None
+) -> list[float]:
     """Host clock around each call, in microseconds. ``wait`` (e.g. ``torch.cuda.synchronize``) is timed with it.
 
     Without ``wait`` an asynchronous call is timed until it returns, which says nothing about the work it started.

@@ -26,13 +26,19 @@ def compute_capability() -> tuple[int, int]:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise ToolError("no NVIDIA GPU: no NVIDIA driver is installed here (nvidia-smi shows one when there is)") from None
+        raise ToolError(
+            "no NVIDIA GPU: no NVIDIA driver is installed here (nvidia-smi shows one when there is)"
+        ) from None
     status = driver.cuInit(0)
     device, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     if status == 0:
         status = driver.cuDeviceGet(ctypes.byref(device), 0)
     if status != 0:
-        why = "the driver shows none (is CUDA_VISIBLE_DEVICES empty?)" if status == _CUDA_ERROR_NO_DEVICE else f"CUDA error {status}"
+        why = (
+            "the driver shows none (is CUDA_VISIBLE_DEVICES empty?)"
+            if status == _CUDA_ERROR_NO_DEVICE
+            else f"CUDA error {status}"
+        )
         raise ToolError(f"no NVIDIA GPU: {why}")
     for attribute, target in ((_COMPUTE_CAPABILITY_MAJOR, major), (_COMPUTE_CAPABILITY_MINOR, minor)):
         if driver.cuDeviceGetAttribute(ctypes.byref(target), attribute, device) != 0:
@@ -62,15 +68,24 @@ def find_nvcc() -> Path:
         found = shutil.which(candidate) if candidate else None
         if found:
             return Path(found)
-    raise ToolError("nvcc: not found; install the CUDA toolkit and put nvcc on the PATH, or set CUDACXX to it")
+    raise ToolError(
+        "nvcc: not found; install the CUDA toolkit and put nvcc on the PATH, or set CUDACXX to it"
+    )
 
 
 def source_files(program: str) -> list[Path]:
     """The files a program is built from, in a fixed order; `LabError` when there is no such program."""
     root = repository_root() / "cuda"
     if not (root / program / f"{program}.cu").is_file():
-        raise LabError(f"{root / program}: there is no program of this name; is this a whole checkout of the lab?")
-    return sorted(path for folder in (root / "common", root / program) for pattern in _SOURCES for path in folder.glob(pattern))
+        raise LabError(
+            f"{root / program}: there is no program of this name; is this a whole checkout of the lab?"
+        )
+    return sorted(
+        path
+        for folder in (root / "common", root / program)
+        for pattern in _SOURCES
+        for path in folder.glob(pattern)
+    )
 
 
 def build(program: str, capability: tuple[int, int] | None = None) -> Path:
@@ -92,7 +107,16 @@ def build(program: str, capability: tuple[int, int] | None = None) -> Path:
         binary.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
             partial = Path(folder) / program
-            _compile([str(nvcc), *flags, str(repository_root() / "cuda" / program / f"{program}.cu"), "-o", str(partial)], program)
+            _compile(
+                [
+                    str(nvcc),
+                    *flags,
+                    str(repository_root() / "cuda" / program / f"{program}.cu"),
+                    "-o",
+                    str(partial),
+                ],
+                program,
+            )
             os.replace(partial, binary)
     except OSError as error:
         raise ToolError(describe_os_error(error)) from None
@@ -100,7 +124,9 @@ def build(program: str, capability: tuple[int, int] | None = None) -> Path:
 
 
 def _version(nvcc: Path) -> str:
-    done = subprocess.run([str(nvcc), "--version"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+    done = subprocess.run(
+        [str(nvcc), "--version"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+    )
     if done.returncode != 0:
         raise ToolError(f"{nvcc}: does not run ({_first_line(done.stderr)}); reinstall the CUDA toolkit")
     return done.stdout
@@ -110,7 +136,9 @@ def _compile(command: list[str], program: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise ToolError(f"nvcc: took longer than {_TIMEOUT_S} s to build {program}; is the machine overloaded?") from None
+        raise ToolError(
+            f"nvcc: took longer than {_TIMEOUT_S} s to build {program}; is the machine overloaded?"
+        ) from None
     if done.returncode != 0:
         raise ToolError(f"nvcc: could not build {program}: {_first_line(done.stderr + done.stdout)}")
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from labcode.errors import LabError, ToolError, describe_os_error
@@ -74,9 +73,13 @@ def write_json(path: Path, content: object) -> None:
 def parser(program: str, description: str, variants: Sequence[str]) -> argparse.ArgumentParser:
     """A parser with what every workload takes: ``--variant``, ``--json``, ``--list``."""
     result = argparse.ArgumentParser(prog=program, description=description)
-    result.add_argument("--variant", choices=list(variants), default=variants[0], help=f"default {variants[0]}")
+    result.add_argument(
+        "--variant", choices=list(variants), default=variants[0], help=f"default {variants[0]}"
+    )
     result.add_argument("--json", type=Path, metavar="FILE", help="write the record here")
-    result.add_argument("--list", action=_List, variants=variants, help="print the variants, one a line, and stop")
+    result.add_argument(
+        "--list", action=_List, variants=variants, help="print the variants, one a line, and stop"
+    )
     return result
 
 
@@ -120,34 +123,44 @@ def run(program: str, main: Callable[[Sequence[str]], int]) -> None:
     sys.exit(code)
 
 
-def import_torch() -> ModuleType:
+def import_torch() -> Any:
     """PyTorch, or a `ToolError` that says how to get it."""
     try:
         import torch
     except ImportError as error:
-        raise ToolError(f"this workload needs PyTorch, which cannot be imported here ({error}); install the package torch") from None
+        raise ToolError(
+            f"this workload needs PyTorch, which cannot be imported here ({error}); install the package torch"
+        ) from None
     return torch
 
 
-def require_gpus(torch: ModuleType, count: int = 1) -> int:
+def require_gpus(torch: Any, count: int = 1) -> int:
     """The number of GPUs torch sees; a `ToolError` when there are fewer than ``count``."""
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if seen == 0:
-        why = "this PyTorch is a CPU build" if torch.version.cuda is None else "see nvidia-smi and CUDA_VISIBLE_DEVICES"
+        why = (
+            "this PyTorch is a CPU build"
+            if torch.version.cuda is None
+            else "see nvidia-smi and CUDA_VISIBLE_DEVICES"
+        )
         raise ToolError(f"no NVIDIA GPU that PyTorch can use: {why}")
     if seen < count:
-        raise ToolError(f"this workload needs {count} GPUs and PyTorch sees {seen}; run it on a larger machine")
+        raise ToolError(
+            f"this workload needs {count} GPUs and PyTorch sees {seen}; run it on a larger machine"
+        )
     return int(seen)
 
 
-def require_memory(torch: ModuleType, needed_bytes: int, advice: str) -> None:
+def require_memory(torch: Any, needed_bytes: int, advice: str) -> None:
     """A `ToolError` when the current GPU has less memory free than a run needs."""
     free, _ = torch.cuda.mem_get_info()
     if free < needed_bytes:
-        raise ToolError(f"the GPU has {free >> 20} MiB free and this run needs about {needed_bytes >> 20} MiB; {advice}")
+        raise ToolError(
+            f"the GPU has {free >> 20} MiB free and this run needs about {needed_bytes >> 20} MiB; {advice}"
+        )
 
 
-def gpu_info(torch: ModuleType, device: torch.device) -> dict[str, Any]:
+def gpu_info(torch: Any, device: torch.device) -> dict[str, Any]:
     """The GPU as a record has it; ``{"name": "cpu"}`` where a workload runs without one."""
     if device.type != "cuda":
         return {"name": "cpu"}

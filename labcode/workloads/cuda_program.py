@@ -13,7 +13,9 @@ from labcode.kernels.build import build, compute_capability
 from labcode.workloads.common import parser
 
 
-def command_line(program: str, description: str, variants: Sequence[str], flags: Mapping[str, str]) -> argparse.ArgumentParser:
+def command_line(
+    program: str, description: str, variants: Sequence[str], flags: Mapping[str, str]
+) -> argparse.ArgumentParser:
     """A parser for a CUDA program's flags: ``flags`` maps each to its help. Values are checked by the program itself."""
     result = parser(program, description, variants)
     for flag, text in flags.items():

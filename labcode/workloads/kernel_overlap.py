@@ -23,7 +23,9 @@ FLAGS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
-    description = "Times many small kernels: on one stream, on several, as a CUDA graph; and a chain of tiny ones."
+    description = (
+        "Times many small kernels: on one stream, on several, as a CUDA graph; and a chain of tiny ones."
+    )
     return run_program(PROGRAM, command_line(PROGRAM, description, VARIANTS, FLAGS).parse_args(arguments))
 
 

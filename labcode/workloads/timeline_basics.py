@@ -97,7 +97,11 @@ def make_pictures(seed: int, count: int = PICTURES) -> Pictures:
 
 
 def prepare(
-    pictures: Pictures, options: Options, step: int, inputs: npt.NDArray[np.float32], targets: npt.NDArray[np.float32]
+    pictures: Pictures,
+    options: Options,
+    step: int,
+    inputs: npt.NDArray[np.float32],
+    targets: npt.NDArray[np.float32],
 ) -> None:
     """Make the batch of a step: fills ``inputs`` [batch, 3, 32, 32] and ``targets`` [batch, classes].
 
@@ -129,8 +133,16 @@ def prepare(
 class InTurn:
     """Prepares each batch when the loop asks for it, in ordinary memory, and copies it with ``Tensor.to``."""
 
-    def __init__(self, torch: Any, pictures: Pictures, options: Options, device: torch.device, *, wait: bool) -> None:
-        self._torch, self._pictures, self._options, self._device, self._wait = torch, pictures, options, device, wait
+    def __init__(
+        self, torch: Any, pictures: Pictures, options: Options, device: torch.device, *, wait: bool
+    ) -> None:
+        self._torch, self._pictures, self._options, self._device, self._wait = (
+            torch,
+            pictures,
+            options,
+            device,
+            wait,
+        )
 
     def get(self, step: int) -> Batch:
         """Prepare, then copy; both on the loop's own thread."""
@@ -164,8 +176,12 @@ class Slot:
     targets: torch.Tensor
     copied: Any = None  # the copy from the pinned buffers is done: they may be filled again
     consumed: Any = None  # the training step has read the device's copy: it may be overwritten
-    ready: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))  # a batch is on its way
-    free: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(1))  # the loop has used the last one
+    ready: threading.Semaphore = field(
+        default_factory=lambda: threading.Semaphore(0)
+    )  # a batch is on its way
+    free: threading.Semaphore = field(
+        default_factory=lambda: threading.Semaphore(1)
+    )  # the loop has used the last one
 
 
 class Ahead:
@@ -176,16 +192,27 @@ class Ahead:
     for a copy: its stream does, for the slot's event.
     """
 
-    def __init__(self, torch: Any, pictures: Pictures, options: Options, device: torch.device, last: int) -> None:
-        self._torch, self._pictures, self._options, self._device, self._last = torch, pictures, options, device, last
+    def __init__(
+        self, torch: Any, pictures: Pictures, options: Options, device: torch.device, last: int
+    ) -> None:
+        self._torch, self._pictures, self._options, self._device, self._last = (
+            torch,
+            pictures,
+            options,
+            device,
+            last,
+        )
         self._cuda = device.type == "cuda"
-        self._stream = torch.cuda.Stream(device) if self._cuda else None
+        self._stream: Any = torch.cuda.Stream(device) if self._cuda else None
         self._slots = [self._make_slot() for _ in range(options.slots)]
         self._next = 0
         self._lock = threading.Lock()
         self._stop = False
         self._failure: BaseException | None = None
-        self._threads = [threading.Thread(target=self._work, name=f"loader {i}", daemon=True) for i in range(options.workers)]
+        self._threads = [
+            threading.Thread(target=self._work, name=f"loader {i}", daemon=True)
+            for i in range(options.workers)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -252,7 +279,10 @@ class Ahead:
         with nvtx_range("load batch", self._device):
             inputs = slot.host_inputs.numpy().reshape(-1, CHANNELS, CROPPED, CROPPED)
             prepare(self._pictures, self._options, step, inputs, slot.host_targets.numpy())
-        with nvtx_range("copy to GPU", self._device), self._torch.cuda.stream(self._stream) if self._cuda else nullcontext():
+        with (
+            nvtx_range("copy to GPU", self._device),
+            self._torch.cuda.stream(self._stream) if self._cuda else nullcontext(),
+        ):
             if self._cuda:
                 self._stream.wait_event(slot.consumed)
             slot.inputs.copy_(slot.host_inputs, non_blocking=True)
@@ -270,7 +300,9 @@ class Outcome:
     total_ms: float
 
 
-def train(torch: Any, options: Options, pictures: Pictures, device: torch.device, variant: str, *, measured: bool) -> Outcome:
+def train(
+    torch: Any, options: Options, pictures: Pictures, device: torch.device, variant: str, *, measured: bool
+) -> Outcome:
     """Run the loop of a variant from a fresh model. Only a ``measured`` run is marked for the profiler."""
     functional = torch.nn.functional
     torch.manual_seed(options.seed)
@@ -342,7 +374,8 @@ def check(outcome: Outcome, plain: Outcome) -> dict[str, Check]:
     first, final = outcome.losses[0], outcome.losses[-1]
     return {
         "losses_match_plain_loop": Check(
-            same, f"{len(pairs)} losses, largest relative difference {worst:.1e}, allowed {LOSS_TOLERANCE:.0e}"
+            same,
+            f"{len(pairs)} losses, largest relative difference {worst:.1e}, allowed {LOSS_TOLERANCE:.0e}",
         ),
         "loss_falls": Check(final <= LOSS_MUST_FALL_TO * first, f"from {first:.4f} to {final:.4f}"),
     }
@@ -350,26 +383,61 @@ def check(outcome: Outcome, plain: Outcome) -> dict[str, Check]:
 
 def main(arguments: Sequence[str]) -> int:
     """Run a variant, check its losses against the plain loop's, print and write the record; the exit code."""
-    parser = common.parser(PROGRAM, "Trains a small network; the variants differ in how the GPU is kept busy.", VARIANTS)
-    parser.add_argument("--steps", type=common.whole(1, 10000), default=20, help="measured steps (default 20)")
-    parser.add_argument("--warmup", type=common.whole(1, 10000), default=5, help="steps before those (default 5)")
-    parser.add_argument("--batch", type=common.whole(1, 65536), default=512, help="pictures a step (default 512)")
-    parser.add_argument("--width", type=common.whole(16, 65536), default=4096, help="width of the network (default 4096)")
-    parser.add_argument("--cpu-work", type=common.whole(1, 64), default=1, help="pictures mixed into one on the CPU (default 1)")
-    parser.add_argument("--workers", type=common.whole(1, 64), default=2, help="threads of `improved` (default 2)")
-    parser.add_argument("--slots", type=common.whole(2, 64), default=4, help="buffers of `improved` (default 4)")
-    parser.add_argument("--seed", type=common.whole(0, 2**32 - 1), default=1, help="seed of data and model (default 1)")
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: for trying it out (default cuda)")
+    parser = common.parser(
+        PROGRAM, "Trains a small network; the variants differ in how the GPU is kept busy.", VARIANTS
+    )
+    parser.add_argument(
+        "--steps", type=common.whole(1, 10000), default=20, help="measured steps (default 20)"
+    )
+    parser.add_argument(
+        "--warmup", type=common.whole(1, 10000), default=5, help="steps before those (default 5)"
+    )
+    parser.add_argument(
+        "--batch", type=common.whole(1, 65536), default=512, help="pictures a step (default 512)"
+    )
+    parser.add_argument(
+        "--width", type=common.whole(16, 65536), default=4096, help="width of the network (default 4096)"
+    )
+    parser.add_argument(
+        "--cpu-work",
+        type=common.whole(1, 64),
+        default=1,
+        help="pictures mixed into one on the CPU (default 1)",
+    )
+    parser.add_argument(
+        "--workers", type=common.whole(1, 64), default=2, help="threads of `improved` (default 2)"
+    )
+    parser.add_argument(
+        "--slots", type=common.whole(2, 64), default=4, help="buffers of `improved` (default 4)"
+    )
+    parser.add_argument(
+        "--seed", type=common.whole(0, 2**32 - 1), default=1, help="seed of data and model (default 1)"
+    )
+    parser.add_argument(
+        "--device", choices=["cuda", "cpu"], default="cuda", help="cpu: for trying it out (default cuda)"
+    )
     given = parser.parse_args(arguments)
     torch = common.import_torch()
     if given.device == "cuda":
         common.require_gpus(torch)
         parameters = given.width * (FEATURES + 2 * given.width + CLASSES)
-        common.require_memory(torch, 4 * (4 * parameters + 8 * given.batch * (FEATURES + given.width)), "choose a smaller --width")
+        common.require_memory(
+            torch,
+            4 * (4 * parameters + 8 * given.batch * (FEATURES + given.width)),
+            "choose a smaller --width",
+        )
     device = torch.device(given.device)
     torch.backends.cuda.matmul.allow_tf32 = False
     options = Options(
-        given.variant, given.steps, given.warmup, given.batch, given.width, given.cpu_work, given.seed, given.workers, given.slots
+        given.variant,
+        given.steps,
+        given.warmup,
+        given.batch,
+        given.width,
+        given.cpu_work,
+        given.seed,
+        given.workers,
+        given.slots,
     )
     pictures = make_pictures(options.seed)
     outcome = train(torch, options, pictures, device, options.variant, measured=True)
@@ -378,7 +446,8 @@ def main(arguments: Sequence[str]) -> int:
     record = common.Record(
         PROGRAM,
         options.variant,
-        {name: value for name, value in vars(options).items() if name != "variant"} | {"device": given.device},
+        {name: value for name, value in vars(options).items() if name != "variant"}
+        | {"device": given.device},
         {
             "total_ms": round(outcome.total_ms, 4),
             "per_step_ms": round(per_step, 4),
@@ -390,7 +459,9 @@ def main(arguments: Sequence[str]) -> int:
         common.gpu_info(torch, device),
     )
     host = spread(outcome.step_ms)
-    print(f"{record.gpu['name']}: {options.variant}, {options.steps} steps of {options.batch} pictures, width {options.width}")
+    print(
+        f"{record.gpu['name']}: {options.variant}, {options.steps} steps of {options.batch} pictures, width {options.width}"
+    )
     print(f"  {per_step:.3f} ms a step, {record.results['pictures_per_s']:.0f} pictures a second")
     print(f"  host's share of a step: median {host.median:.3f} ms, quartiles {host.q1:.3f} and {host.q3:.3f}")
     print(f"  loss from {outcome.losses[0]:.4f} to {outcome.losses[-1]:.4f}")
