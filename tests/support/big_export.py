@@ -2,8 +2,8 @@
 
     python -m tests.support.big_export big.sqlite --ops 1000000
 
-Several processes drive a GPU each, from two threads, with nested NVTX ranges around the launches; some operations come
-from graph replays and have no launch of their own. The same arguments give the same file.
+Several processes drive a GPU each, from two threads, with nested NVTX ranges around the launches; some
+operations come from graph replays and have no launch of their own. The same arguments give the same file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PER_STEP = 500
 
 
 def make_big_export(path: Path, ops: int = 1_000_000, *, processes: int = 4, seed: int = 0) -> Path:
-    """Write an export with ``ops`` GPU operations (94 % kernels, 4 % copies, 2 % memsets) and return its path."""
+    """Write an export with ``ops`` GPU operations: 94 % kernels, 4 % copies, 2 % memsets."""
     rng = np.random.default_rng(seed)
     names = [f"void lab::kernel_{i}<float, {i}>(float const*, float*, int)" for i in range(_KERNELS)]
     first = [
@@ -124,7 +124,7 @@ def _process(
 def _ranges(
     called: NDArray[np.int64], returned: NDArray[np.int64], tids: NDArray[np.int64], registered: int
 ) -> Iterator[tuple[Any, ...]]:
-    """A step of 500 launches holds 5 layers of 100, each 10 operators of 10; layers are registered strings of a domain."""
+    """Steps of 500 launches hold layers of 100 (registered strings of a domain), these operators of 10."""
     for width, label, domain in (
         (_PER_STEP, "step", 0),
         (_PER_STEP // 5, None, 1),

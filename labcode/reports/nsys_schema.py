@@ -1,0 +1,137 @@
+"""What nsys exports hold: a schema version in, whether it can be read out; and the names and numbers they
+use.
+
+Facts read off exports of Nsight Systems 2023.4 (schema 3.7), 2024.2 (3.11) and 2025.3 (3.20); 3.24 to 3.27
+(2026.x) off its public documentation. A minor version may add, drop or rename a column, so columns are always
+looked up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from labcode.errors import InputError
+
+MAJOR = 3
+OLDEST_MINOR = 7
+NEWEST_MINOR = 27
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+NVTX = "NVTX_EVENTS"
+OSRT = "OSRT_API"
+STRINGS = "StringIds"
+GPU = "TARGET_INFO_GPU"
+CUDA_DEVICE = "TARGET_INFO_CUDA_DEVICE"
+THREADS = "ThreadNames"
+DIAGNOSTICS = "DIAGNOSTIC_EVENT"
+OVERHEAD = "PROFILER_OVERHEAD"
+METADATA = "META_DATA_EXPORT"
+
+EVENT_TYPES = {34: "mark", 59: "push_pop", 60: "start_end"}  # NVTX_EVENTS.eventType
+DOMAIN_CREATED = 75
+COPY_KINDS = {
+    0: "unknown",
+    1: "H2D",
+    2: "D2H",
+    3: "H2A",
+    4: "A2H",
+    5: "A2A",
+    6: "A2D",
+    7: "D2A",
+    8: "D2D",
+    9: "H2H",
+    10: "P2P",
+    11: "managed H2D",
+    12: "managed D2H",
+    13: "managed D2D",
+}
+MEMORY_KINDS = {
+    0: "pageable",
+    1: "pinned",
+    2: "device",
+    3: "array",
+    4: "managed",
+    5: "device static",
+    6: "managed static",
+    7: "unknown",
+}
+SYNC_TYPES = {1: "event", 2: "stream wait event", 3: "stream", 4: "context"}
+SEVERITIES = {1: "info", 2: "warning", 3: "error", 4: "verbose"}
+
+# Columns that no reader can do without: an export whose table lacks one is refused. Any other missing column
+# reads as 0, or as missing where the documented dtype of the reader's column is Int64, and a warning names
+# it.
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    KERNEL: ("start", "end"),
+    MEMCPY: ("start", "end", "bytes", "copyKind"),
+    MEMSET: ("start", "end", "bytes"),
+    GRAPH: ("start", "end"),
+    SYNC: ("start", "end"),
+    RUNTIME: ("start", "end", "nameId"),
+    NVTX: ("start", "end", "eventType"),
+    OSRT: ("start", "end", "nameId"),
+    STRINGS: ("id", "value"),
+    METADATA: ("name", "value"),
+}
+OPTIONAL = (GPU, CUDA_DEVICE, THREADS, DIAGNOSTICS, OVERHEAD)
+
+# What an export of an older minor version cannot hold, in the words of the warning.
+_SINCE = (
+    (11, "whole-graph launches and the profiler's own diagnostics"),
+    (20, "which process sees which GPU under which number"),
+)
+
+
+@dataclass(frozen=True, order=True)
+class SchemaVersion:
+    """The version of an export's schema, for instance 3.20.3."""
+
+    major: int
+    minor: int
+    micro: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.micro}"
+
+
+def parse_version(text: str) -> SchemaVersion | None:
+    """``3.20.3`` as a version; None when the text is none."""
+    found = re.fullmatch(r"\s*(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?\s*", text)
+    return SchemaVersion(*(int(part or 0) for part in found.groups())) if found else None
+
+
+def check_version(version: SchemaVersion, product: str, where: str) -> list[str]:
+    """Warnings about a version that can be read; `InputError` for one that cannot."""
+    made_by = f" (written by nsys {product})" if product else ""
+    if version.major > MAJOR:
+        raise InputError(
+            f"{where}: nsys export schema {version}{made_by} is newer than this version of labcode knows "
+            f"({MAJOR}.{NEWEST_MINOR}); update labcode, or export the report again with an older nsys"
+        )
+    if version.major < MAJOR:
+        raise InputError(
+            f"{where}: nsys export schema {version}{made_by} is older than labcode reads "
+            f"({MAJOR}.{OLDEST_MINOR}); export the .nsys-rep again with Nsight Systems 2023.4 or newer"
+        )
+    if version.minor > NEWEST_MINOR:
+        return [
+            f"nsys export schema {version} is newer than the newest one tried ({MAJOR}.{NEWEST_MINOR}): "
+            "columns may have changed"
+        ]
+    warnings = []
+    if version.minor < OLDEST_MINOR:
+        warnings.append(
+            f"nsys export schema {version} is older than the oldest one tried ({MAJOR}.{OLDEST_MINOR}): "
+            "columns may be missing"
+        )
+    lacking = [what for since, what in _SINCE if version.minor < since]
+    if lacking:
+        warnings.append(f"nsys export schema {version} does not record {'; nor '.join(lacking)}")
+    return warnings

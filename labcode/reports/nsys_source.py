@@ -1,0 +1,115 @@
+"""The raw columns of an open nsys export: a table and column names in, numpy arrays out.
+
+Stands between the tables that `labcode.reports.nsys` documents and the file: looks columns up, notes what is
+missing, checks a large file's tables for damage when each is first read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from labcode.errors import InputError
+from labcode.reports import nsys_schema as schema
+from labcode.reports.nsys_columns import Column, Ints, read_ints, read_strings, read_texts
+from labcode.reports.nsys_open import Opened, check_table
+
+
+class Source:
+    """An open export: where it lies, its version, its tables' columns, what was found missing in it."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+        self._connection = opened.connection
+        self._warnings = dict.fromkeys(opened.warnings)
+        self._checked: set[str] = set()
+        self.path: Path = opened.path
+        self.version: schema.SchemaVersion = opened.version
+        self.product: str = opened.product
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the file, a line each: its version; columns missing in tables read so far."""
+        return tuple(self._warnings)
+
+    def has(self, table: str) -> bool:
+        """Whether the export has a table of this name; nsys leaves out those without rows."""
+        return table in self._opened.tables
+
+    def ints(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Column]:
+        """Columns of integers as the export names them, empty when the table is absent.
+
+        A column that this export lacks reads as missing, and a warning names it. ``where`` is a condition in
+        SQL.
+        """
+        if not self._ready(table):
+            return {column: Column(np.empty(0, np.int64)) for column in columns}
+        have = self._opened.tables[table]
+        try:
+            found = read_ints(
+                self._connection,
+                table,
+                {c: have.get(c, False) for c in columns if c in have or c == "rowid"},
+                where,
+            )
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from None
+        count = len(next(iter(found.values())).values) if found else self._count(table, where)
+        for column in columns:
+            if column not in found:
+                self._missing(table, column)
+                found[column] = Column(np.zeros(count, np.int64), np.zeros(count, np.bool_))
+        return found
+
+    def texts(self, table: str, column: str, where: str = "") -> tuple[Ints, list[str]]:
+        """A column of texts as codes into distinct texts; -1: missing."""
+        if not self._ready(table):
+            return np.empty(0, np.int64), []
+        if column not in self._opened.tables[table]:
+            self._missing(table, column)
+            return np.full(self._count(table, where), -1, np.int64), []
+        try:
+            return read_texts(self._connection, table, column, where)
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
+    def strings(self, ids: Column) -> tuple[Ints, list[str]]:
+        """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
+        if not self._ready(schema.STRINGS):
+            return np.zeros(len(ids.values), np.int64), [""]
+        try:
+            return read_strings(self._connection, ids.filled(-1))
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
+    def has_columns(self, table: str, columns: Sequence[str]) -> bool:
+        """Whether the export has the table with all of these columns."""
+        return set(columns) <= set(self._opened.tables.get(table, ()))
+
+    def _ready(self, table: str) -> bool:
+        """Whether the table is there; checked for damage when it is first read."""
+        if table not in self._opened.tables:
+            return False
+        if not self._opened.checked_whole and table not in self._checked:
+            check_table(self._connection, self.path, table)
+            self._checked.add(table)
+        return True
+
+    def _count(self, table: str, where: str) -> int:
+        condition = f" WHERE {where}" if where else ""
+        return int(self._connection.execute(f'SELECT count(*) FROM "{table}"{condition}').fetchone()[0])
+
+    def _missing(self, table: str, column: str) -> None:
+        self._warnings[f"table {table} has no column {column}: it reads as missing or 0"] = None
+
+    def _damaged(self, error: sqlite3.Error) -> InputError:
+        return InputError(f"{self.path}: cannot be read ({error}); export or copy it again")
