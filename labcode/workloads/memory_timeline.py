@@ -12,8 +12,8 @@ VARIANTS = ("pageable", "pinned", "pipelined")
 FLAGS = {
     "mebibytes": "size of the array, in MiB of fp32 (256)",
     "chunks": "chunks of `pipelined` (64)",
-    "schedule": "`pipelined`: `engines`, a stream a stage, or `rotate`, chunks around --streams streams (engines)",
-    "streams": "streams of `--schedule rotate` (4)",
+    "schedule": "`pipelined`: `rotate`, chunks around --streams streams, or `engines`, a stream a stage (rotate)",
+    "streams": "streams of `--schedule rotate` (5)",
     "iterations": "steps a kernel does; 0: as many as --balance asks for (0)",
     "balance": "kernel time wanted, as a multiple of the pinned copy in (1.15)",
     "repetitions": "measured repetitions (3)",
