@@ -1,4 +1,4 @@
-"""External programs: an argument list in, exit code and output out; and where nsys, ncu and nvcc lie on this machine."""
+"""External programs: an argument list in, exit code and output out; and where nsys and ncu lie on this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,6 @@ _NCU_PLACES = (
     "/usr/local/cuda*/bin/ncu",
     "/usr/local/cuda*/nsight-compute-*/ncu",
 )
-_NVCC_PLACES = ("/usr/local/cuda/bin/nvcc", "/usr/local/cuda-*/bin/nvcc", "/opt/cuda/bin/nvcc")
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,6 @@ def find_nsys() -> Path | None:
 def find_ncu() -> Path | None:
     """Where Nsight Compute's ``ncu`` lies: ``$LABCODE_NCU``, PATH, or its own folders."""
     return _find("ncu", "LABCODE_NCU", _NCU_PLACES)
-
-
-def find_nvcc() -> Path | None:
-    """Where the CUDA compiler lies: ``$NVCC``, PATH, ``$CUDA_HOME/bin``, or the toolkit's usual folders."""
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    return _find("nvcc", "NVCC", [*([f"{home}/bin/nvcc"] if home else []), *_NVCC_PLACES])
 
 
 def require_nsys() -> Path:
@@ -212,19 +206,15 @@ def _tail(handle: object) -> str:
 def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a program and all that carry its mark in their environment, wherever they moved to."""
     _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(5)
-    except subprocess.TimeoutExpired:
-        pass
     _signal(_marked(mark), signal.SIGKILL, process.pid)
     process.wait()
 
 
 def _signal(pids: set[int], number: int, group: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass
     for pid in pids:
         try:
             os.kill(pid, number)

@@ -71,7 +71,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", "--exam", variant="baseline"),
                 _run("exam_improved", "--exam", variant="improved"),
             ),
-            sources=("labcode/workloads/timeline_basics.py",),
+            sources=("labcode/workloads/timeline_basics.py", "labcode/workloads/pictures.py"),
             needs=("torch",),
         ),
         Experiment(
@@ -126,6 +126,16 @@ def _experiments() -> dict[str, Experiment]:
             needs=("torch",),
         ),
         Experiment(
+            id="sweeps",
+            title="Streams, kernel lengths and chunk counts: the CUDA programs over a grid of flags",
+            tool="bench",
+            module="labcode.workloads.sweeps",
+            runs=(_run("streams"), _run("kernel_length"), _run("chunks")),
+            sources=("labcode/workloads/sweeps.py", "cuda/kernel_overlap/*", "cuda/memory_timeline/*", *_CUDA_SOURCES),
+            needs=("nvcc",),
+            time_limit_s=300.0,
+        ),
+        Experiment(
             id="measuring",
             title="One kernel timed in every way: host timer and events, cold and warm, zeros and random data",
             tool="bench",
@@ -141,6 +151,7 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode",
             runs=(Run("record", ("doctor", "--json")),),
             sources=("labcode/hardware/probe.py",),
+            needs_gpus=0,
             time_limit_s=120.0,
         ),
     )
@@ -164,6 +175,12 @@ def neutral_argv(experiment: Experiment, run: Run, gpu_count: int) -> tuple[str,
     return ("python", "-m", experiment.module, *(gpus if word == GPUS else word for word in run.args))
 
 
+def needs_of(experiment: Experiment) -> tuple[str, ...]:
+    """What an experiment needs from a machine, in the words of `labcode.hardware.needs`."""
+    gpus = "gpu" if experiment.needs_gpus == 1 else f"{experiment.needs_gpus} gpus"
+    return (*((gpus,) if experiment.needs_gpus else ()), *(("nsys",) if experiment.tool == "nsys" else ()), *experiment.needs)
+
+
 def render(console: Console, set_name: str | None = None) -> None:
     """List the experiments; with a set's name also which of them it holds and whether they are fresh."""
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
@@ -173,11 +190,10 @@ def render(console: Console, set_name: str | None = None) -> None:
     if set_name:
         table.add_column(f"in {set_name}")
     for experiment in EXPERIMENTS.values():
-        gpus = f"{experiment.needs_gpus} GPU" + ("s" if experiment.needs_gpus > 1 else "")
         row = [
             experiment.id,
             experiment.tool,
-            ", ".join((gpus, *experiment.needs)),
+            ", ".join(needs_of(experiment)),
             " ".join(run.name for run in experiment.runs),
             experiment.title,
         ]

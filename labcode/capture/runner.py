@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib.util
 import shutil
 import signal
 import threading
@@ -23,7 +22,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from labcode import store
 from labcode.capture import archive as archives
 from labcode.capture import bench, nsys, privacy
-from labcode.capture.catalogue import Experiment, Run, choose, neutral_argv
+from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     Staged,
     check_name,
@@ -37,8 +36,8 @@ from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digest
-from labcode.hardware import probe
-from labcode.tools import find_nvcc, require_nsys
+from labcode.hardware import needs, probe
+from labcode.tools import require_nsys
 
 Say = Callable[[str], None]
 
@@ -265,35 +264,23 @@ def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> 
 
 def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[str, str]]:
     """The experiments that can run here, and why the others cannot."""
-    gpus = probe.gpu_count()
     able, problems = [], {}
     for experiment in experiments:
         try:
-            _check_needs(experiment, gpus)
-            _digest(experiment, store.repository_root(), gpus)
-            able.append(experiment)
+            missing = needs.unmet(needs_of(experiment))
+            _digest(experiment, store.repository_root(), needs.gpu_count())
         except LabError as error:
-            problems[experiment.id] = str(error)
+            missing = [str(error)]
+        if missing:
+            problems[experiment.id] = "; ".join(missing)
+        else:
+            able.append(experiment)
     return able, problems
-
-
-def _check_needs(experiment: Experiment, gpus: int) -> None:
-    if gpus < experiment.needs_gpus:
-        plural = "s" if experiment.needs_gpus > 1 else ""
-        raise LabError(f"needs {experiment.needs_gpus} GPU{plural}, this machine has {gpus}")
-    if experiment.tool == "nsys":
-        require_nsys()
-    for need in experiment.needs:
-        if need == "nvcc":
-            if find_nvcc() is None:
-                raise LabError("needs nvcc; install the CUDA toolkit or put its bin folder on PATH")
-        elif importlib.util.find_spec(need) is None:
-            raise LabError(f"needs the Python package {need}; install it into this Python")
 
 
 def _prepare(folder: Path, able: list[Experiment]) -> Bench:
     found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
-    return Bench(folder, store.repository_root(), found, probe.gpu_count(), probe.machine_record())
+    return Bench(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record())
 
 
 def _say_problem(console: Console, name: str, text: str) -> None:

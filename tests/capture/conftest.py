@@ -10,7 +10,7 @@ from rich.console import Console
 
 from labcode.capture import catalogue, runner
 from labcode.capture.catalogue import GPUS, Experiment, Run
-from labcode.hardware import probe
+from labcode.hardware import needs, probe
 from tests.capture import fakes
 
 
@@ -63,7 +63,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
         Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 20.0),
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
-    monkeypatch.setattr(probe, "gpu_count", lambda: 2)
+    monkeypatch.setattr(needs, "gpu_count", lambda: 2)
     machine = {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"}
     monkeypatch.setattr(probe, "machine_record", lambda: dict(machine))
     return Lab(home, sets)

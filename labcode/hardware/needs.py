@@ -1,0 +1,55 @@
+"""What things of the book need from a machine: the name of a need in, None or why it is not met and how to meet it out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Iterable
+
+from labcode.errors import LabError
+from labcode.hardware import driver, permissions
+from labcode.kernels.build import find_nvcc
+from labcode.tools import find_ncu, require_nsys
+
+
+def unmet(needs: Iterable[str]) -> list[str]:
+    """Why each of the needs that this machine does not meet is not met, with what to do about it.
+
+    Needs are ``gpu``, ``N gpus``, ``nsys``, ``ncu``, ``nvcc``, ``counters``, or the name of a Python package.
+    """
+    return [reason for need in needs if (reason := _reason(need)) is not None]
+
+
+def gpu_count() -> int:
+    """The GPUs that CUDA programs started from here can use (``CUDA_VISIBLE_DEVICES`` respected)."""
+    return len(driver.ask().devices)
+
+
+def _reason(need: str) -> str | None:
+    count = re.fullmatch(r"(?:(\d+) )?gpus?", need)
+    if count:
+        wanted, have = int(count.group(1) or 1), gpu_count()
+        if have >= wanted:
+            return None
+        if wanted == 1:
+            return f"needs a GPU: {driver.ask().problem or 'none is visible'}"
+        return f"needs {wanted} GPUs, this machine has {have}"
+    if need == "counters":
+        counters = permissions.counters()
+        return None if counters.allowed is not False else f"needs the GPU's counters: {counters.reason}; {counters.advice}"
+    try:
+        if need == "nsys":
+            require_nsys()
+        elif need == "nvcc":
+            find_nvcc()
+        elif need == "ncu":
+            if find_ncu() is None:
+                return "needs ncu: not found; install Nsight Compute or set LABCODE_NCU to its path"
+        elif importlib.util.find_spec(need) is None:
+            return f"needs the Python package {need}: not installed; `python -m pip install {need}`"
+        elif need == "torch" and importlib.metadata.version(need).endswith("+cpu"):
+            return "needs PyTorch for CUDA: this one is built for the CPU alone; install the CUDA build"
+    except LabError as error:
+        return f"needs {error}"
+    return None
