@@ -42,6 +42,7 @@ labcode_set = store.current_set()
 labcode_strict = bool(os.environ.get("LABCODE_STRICT"))
 labcode_update_claims = bool(os.environ.get("LABCODE_UPDATE_CLAIMS"))
 labcode_digest = digests.build_digest(ROOT, store.sets_root(), labcode_set)
+labcode_static_digest = digests.folder_digest(ROOT / "book" / "_static")
 
 # Execution: once a page, kept until the page, the code it can see, or the captures change.
 nb_execution_mode = "cache"

@@ -22,13 +22,7 @@ def tree_digest(paths: Iterable[Path], root: Path) -> str:
     A folder stands for all sources below it; what does not exist counts as absent, hidden and cache folders are left
     out. The order of ``paths`` does not matter.
     """
-    digest = hashlib.sha256()
-    for file in sorted({file for path in paths for file in _sources(path)}):
-        name = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
-        content = file.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()[:_DIGEST_LENGTH]
+    return _digest(sorted({file for path in paths for file in _sources(path)}), root)
 
 
 def reading_digest(root: Path, set_folder: Path) -> str:
@@ -49,6 +43,21 @@ def build_digest(root: Path, sets_root: Path, current: str) -> str:
     claims = [path for path in sorted(sets_root.glob("*/claims.json")) if path.parent.name != current]
     paths = [root / "labcode", root / "cuda", root / "exercises", *manifests, *claims]
     return tree_digest(paths, root) + f"-{current}"
+
+
+def folder_digest(folder: Path) -> str:
+    """A digest of all files of a folder, of any kind: Sphinx copies static files only when it writes a page."""
+    return _digest(sorted(file for file in folder.rglob("*") if file.is_file()), folder)
+
+
+def _digest(files: Iterable[Path], root: Path) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+        content = file.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
 def _sources(path: Path) -> Iterable[Path]:

@@ -101,12 +101,8 @@ class AllCaptures(SphinxDirective):
                 stamps = [provenance.stamp(captures, key) for key in captures.experiments]
             except LabError as error:
                 raise self.error(str(error)) from None
-            title = nodes.rubric(classes=["lab-set"])
-            title += nodes.Text("Set ")
-            title += nodes.literal(text=name)
-            if name == self.config.labcode_set:
-                title += nodes.Text(" (this book was built around it)")
-            found.append(title)
+            around = " (the one this book was built around)" if name == self.config.labcode_set else ""
+            found.append(nodes.rubric(text=f"Set {name}{around}", classes=["lab-set"]))
             found.extend(_machine_lines(captures))
             found.append(_files_table(stamps, Path(self.env.srcdir)))
         return found or [nodes.paragraph(text="There is no capture set in this checkout.")]

@@ -11,6 +11,7 @@ from pathlib import Path
 from labcode.errors import LabError
 
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_ERROR = re.compile(
     r"nbclient\.exceptions\.Cell\w+Error: (?P<message>.*?)(?=\n\s*\n(?:The above exception|During handling)|\Z)", re.DOTALL
 )
@@ -22,11 +23,13 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
     A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the details have gone
     to stderr.
     """
-    from docutils.utils import column_width  # noqa: F401  (docutils before Sphinx patches it)
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError, SphinxParallelError
+    from sphinx.util.console import nocolor
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+    if not sys.stderr.isatty():
+        nocolor()
     try:
         with patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
@@ -60,5 +63,6 @@ def _page_error(text: str, fallback: str) -> LabError:
     if page is None:
         print(text, file=sys.stderr)
         return LabError(f"book: {fallback}")
-    print((cell["message"] if cell else text).strip(), file=sys.stderr)
+    message = (cell["message"] if cell else text).strip()
+    print(message if sys.stderr.isatty() else _COLOR.sub("", message), file=sys.stderr)
     return LabError(f"{page['page']}: a cell of this page failed (see above); no page is published with an error on it")

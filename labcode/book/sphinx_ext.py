@@ -20,6 +20,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Connect everything; called by Sphinx."""
     _require_plugin()
     app.add_config_value("labcode_digest", "", "env", str)
+    app.add_config_value("labcode_static_digest", "", "html", str)
     app.add_config_value("labcode_set", "", "env", str)
     app.add_config_value("labcode_strict", False, "", bool)
     app.add_config_value("labcode_update_claims", False, "", bool)
