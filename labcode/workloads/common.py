@@ -23,6 +23,8 @@ MEASURED = "lab:measured"
 EXIT_CHECK_FAILED = 1
 EXIT_BAD_USE = 2
 
+_ONE_LINE_ERRORS = ("OutOfMemoryError", "DistBackendError", "DistNetworkError", "DistStoreError")  # PyTorch's
+
 
 @dataclass(frozen=True)
 class Check:
@@ -111,11 +113,20 @@ def whole(least: int, most: int = 2**62) -> Callable[[str], int]:
 
 
 def run(program: str, main: Callable[[Sequence[str]], int]) -> None:
-    """Call a workload's ``main`` with the command line; a `LabError` becomes one line on stderr and exit code 2."""
+    """Call a workload's ``main`` with the command line and exit with its code.
+
+    A `LabError`, a GPU without enough memory, and a group of processes that fell apart become one line on stderr and
+    exit code 2.
+    """
     try:
         code = main(sys.argv[1:])
     except LabError as error:
         print(f"{program}: {error}", file=sys.stderr)
+        code = EXIT_BAD_USE
+    except RuntimeError as error:
+        if type(error).__name__ not in _ONE_LINE_ERRORS:
+            raise
+        print(f"{program}: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
         code = EXIT_BAD_USE
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
@@ -197,6 +208,11 @@ def synchronize(device: torch.device) -> None:
         import torch
 
         torch.cuda.synchronize(device)
+
+
+def parameters_of(given: argparse.Namespace) -> dict[str, Any]:
+    """The flags as a record has them: all but those that name no parameter of the run."""
+    return {name: value for name, value in vars(given).items() if name not in ("variant", "json", "list")}
 
 
 def rounded(values: Sequence[float], digits: int = 6) -> list[float]:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from labcode.timing import event_times_us, host_times_us, quantile
@@ -242,6 +243,7 @@ def study_cache(c: Context) -> dict[str, Any]:
 def _copy_gbps(c: Context, size: int, pairs: int) -> float:
     """Timed as a CUDA graph of many launches, so that launching does not hide the memory."""
     torch = c.torch
+    torch.cuda.empty_cache()
     sources = torch.randn(pairs, size // 4, device=c.device)
     targets = torch.empty_like(sources)
     launches = max(pairs, 4, min(64, 256 * MIB // size))
@@ -256,8 +258,6 @@ def _copy_gbps(c: Context, size: int, pairs: int) -> float:
     with torch.cuda.graph(graph):
         copy_all()
     typical_us = quantile(event_times_us(graph.replay, 7, warmup=2), 0.5)
-    del graph, sources, targets
-    torch.cuda.empty_cache()
     return rounded([2 * size * launches / typical_us / 1e3], 5)[0]
 
 
@@ -337,8 +337,8 @@ def study_events(c: Context) -> dict[str, Any]:
     nothing = event_times_us(lambda: None, 200, warmup=5)
     kernel = event_times_us(lambda: one.fill_(1.0), 200, warmup=5)
     hundred = event_times_us(lambda: one.fill_(1.0), 50, batch=100, warmup=5)
-    seen = sorted(set(round(value, 4) for value in nothing + kernel))
-    steps = [high - low for low, high in zip(seen, seen[1:], strict=False) if high - low > 1e-3]
+    seen = sorted({round(value, 4) for value in nothing + kernel})
+    steps = [high - low for low, high in pairwise(seen) if high - low > 1e-3]
     return {
         "empty_interval_us": rounded(nothing, 5),
         "one_thread_kernel_us": rounded(kernel, 5),
