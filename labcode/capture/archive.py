@@ -62,12 +62,12 @@ def write(archive: Path, folder: Path, experiments: list[str]) -> int:
             manifest_file = temporary.with_name(temporary.name + ".json")
             try:
                 manifest_file.write_text(text, encoding="utf-8")
-                tar.add(manifest_file, MANIFEST, filter=_neutral)
+                tar.add(manifest_file, MANIFEST, filter=neutral)
             finally:
                 manifest_file.unlink(missing_ok=True)
             for name, entry in part.items():
                 for file in sorted(file for run in entry["runs"].values() for file in run["files"]):
-                    tar.add(folder / name / file, f"{name}/{file}", filter=_neutral)
+                    tar.add(folder / name / file, f"{name}/{file}", filter=neutral)
         temporary.replace(archive)
     finally:
         temporary.unlink(missing_ok=True)
@@ -111,7 +111,8 @@ def add(archive: Path, root: Path | None = None) -> list[str]:
     return [f"{folder.name}/{item.id}: {'replaced' if item.id in known else 'added'}" for item in staged]
 
 
-def _neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A tar member without its owner, time and mode."""
     info.uid = info.gid = info.mtime = 0
     info.uname = info.gname = ""
     info.mode = 0o644

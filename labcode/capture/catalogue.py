@@ -50,7 +50,15 @@ class Experiment:
 _NODES = ("--cuda-graph-trace=node",)
 _WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
 _CUDA_SOURCES = ("cuda/common/*", "labcode/kernels/build.py")
+# other parameters, so that an exercise is graded on a capture that the learner has not seen
+_EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
+_EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
 _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
+
+
+def _workloads(*names: str) -> tuple[str, ...]:
+    """Sources of a workload: the modules it alone is made of. What all share (the command line) does not count."""
+    return tuple(f"labcode/workloads/{name}.py" for name in names)
 
 
 def _run(name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = ()) -> Run:
@@ -68,10 +76,10 @@ def _experiments() -> dict[str, Experiment]:
                 _run("baseline"),
                 _run("nosync"),
                 _run("improved"),
-                _run("exam_baseline", "--exam", variant="baseline"),
-                _run("exam_improved", "--exam", variant="improved"),
+                _run("exam_baseline", *_EXAM_TRAINING, variant="baseline"),
+                _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
             ),
-            sources=("labcode/workloads/timeline_basics.py", "labcode/workloads/pictures.py"),
+            sources=_workloads("timeline_basics", "loaders", "pictures"),
             needs=("torch",),
         ),
         Experiment(
@@ -93,7 +101,7 @@ def _experiments() -> dict[str, Experiment]:
                     tool_args=_NODES,
                 ),
             ),
-            sources=("labcode/workloads/kernel_overlap.py", "cuda/kernel_overlap/*", *_CUDA_SOURCES),
+            sources=(*_workloads("kernel_overlap"), "cuda/kernel_overlap/*", *_CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -108,7 +116,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
-            sources=("labcode/workloads/memory_timeline.py", "cuda/memory_timeline/*", *_CUDA_SOURCES),
+            sources=(*_workloads("memory_timeline"), "cuda/memory_timeline/*", *_CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -119,9 +127,9 @@ def _experiments() -> dict[str, Experiment]:
             runs=(
                 _run("baseline", "--gpus", GPUS),
                 _run("improved", "--gpus", GPUS),
-                _run("exam_improved", "--exam", "--gpus", GPUS, variant="improved"),
+                _run("exam_improved", *_EXAM_GPUS, variant="improved"),
             ),
-            sources=("labcode/workloads/multi_gpu.py",),
+            sources=_workloads("multi_gpu", "gradients"),
             needs_gpus=2,
             needs=("torch",),
         ),
@@ -131,7 +139,11 @@ def _experiments() -> dict[str, Experiment]:
             tool="bench",
             module="labcode.workloads.sweeps",
             runs=(_run("streams"), _run("kernel_length"), _run("chunks")),
-            sources=("labcode/workloads/sweeps.py", "cuda/kernel_overlap/*", "cuda/memory_timeline/*", *_CUDA_SOURCES),
+            sources=(
+                *_workloads("sweeps", "kernel_overlap", "memory_timeline"),
+                *("cuda/kernel_overlap/*", "cuda/memory_timeline/*"),
+                *_CUDA_SOURCES,
+            ),
             needs=("nvcc",),
             time_limit_s=300.0,
         ),
@@ -141,7 +153,7 @@ def _experiments() -> dict[str, Experiment]:
             tool="bench",
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
-            sources=("labcode/workloads/measuring.py",),
+            sources=(*_workloads("measuring"), "labcode/timing.py"),
             needs=("torch",),
         ),
         Experiment(
