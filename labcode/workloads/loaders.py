@@ -174,7 +174,7 @@ class Ahead:
     def _work(self) -> None:
         try:
             if self._cuda:
-                self._torch.cuda.set_device(self._device)
+                self._torch.cuda.set_device(0)
             while True:
                 with self._lock:
                     step, self._next = self._next, self._next + 1
