@@ -1,4 +1,4 @@
-"""Building: the name of a program in ``cuda/`` in, the path of its binary for this machine's GPU out (cached)."""
+"""Building: the name of a program in ``cuda/`` in, its binary for this machine's GPU out (cached)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def architecture_flag(capability: tuple[int, int]) -> str:
 
 
 def find_nvcc() -> Path:
-    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or the toolkit of ``$CUDA_HOME`` or ``/usr/local/cuda``."""
+    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or that of ``$CUDA_HOME`` or ``/usr/local/cuda``."""
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     candidates = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
     for candidate in candidates:
@@ -89,9 +89,10 @@ def source_files(program: str) -> list[Path]:
 
 
 def build(program: str, capability: tuple[int, int] | None = None) -> Path:
-    """The binary of ``cuda/<program>/<program>.cu`` for a GPU (this machine's by default), built when it is not cached.
+    """The binary of ``cuda/<program>/<program>.cu`` for a GPU (this machine's by default), built unless cached.
 
-    The cache key covers the sources, the flags and the compiler's version. A build appears whole or not at all.
+    The cache key covers the sources, the flags and the compiler's version. A build appears whole or not at
+    all.
     """
     sources = source_files(program)
     nvcc = find_nvcc()
@@ -117,7 +118,7 @@ def build(program: str, capability: tuple[int, int] | None = None) -> Path:
                 ],
                 program,
             )
-            os.replace(partial, binary)
+            partial.replace(binary)
     except OSError as error:
         raise ToolError(describe_os_error(error)) from None
     return binary

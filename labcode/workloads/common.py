@@ -1,10 +1,9 @@
-"""What the workloads share: command line, NVTX ranges, GPU checks in; one JSON record and an exit code out."""
+"""What the workloads share: command line, NVTX ranges, GPU checks in; a JSON record and an exit code out."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 MEASURED = "lab:measured"
-"""The NVTX range that captures are trimmed to: opened after warm-up, with a device synchronize before each end."""
+"""The NVTX range that captures are trimmed to; it opens after warm-up, with a synchronize before each end."""
 
 EXIT_CHECK_FAILED = 1
 EXIT_BAD_USE = 2
@@ -36,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Record:
-    """What a workload says about its own run. Names of results end in their unit; values are numbers or lists."""
+    """What a workload says about its own run. Names of results end in their unit."""
 
     program: str
     variant: str
@@ -52,7 +51,7 @@ class Record:
 
 
 def finish(record: Record, path: Path | None) -> int:
-    """Write the record (nowhere without a path), name the checks that failed on stderr, return the exit code."""
+    """Write the record (nowhere without a path), name failed checks on stderr, return the exit code."""
     if path is not None:
         write_json(path, asdict(record))
     for name, check in record.checks.items():
@@ -66,7 +65,7 @@ def write_json(path: Path, content: object) -> None:
     partial = path.with_name(path.name + ".part")
     try:
         partial.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise LabError(describe_os_error(error)) from None
@@ -112,11 +111,22 @@ def whole(least: int, most: int = 2**62) -> Callable[[str], int]:
     return convert
 
 
+def positive(text: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
 def run(program: str, main: Callable[[Sequence[str]], int]) -> None:
     """Call a workload's ``main`` with the command line and exit with its code.
 
-    A `LabError`, a GPU without enough memory, and a group of processes that fell apart become one line on stderr and
-    exit code 2.
+    A `LabError`, a GPU without enough memory, and a group of processes that fell apart become one line on
+    stderr and exit code 2.
     """
     try:
         code = main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Wrapping: a CUDA program's name, flags and the command line in; built, run with the same flags, its exit code out."""
+"""Wrapping: a CUDA program's name and flags in; built and run with the same flags, its exit code out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from labcode.workloads.common import parser
 def command_line(
     program: str, description: str, variants: Sequence[str], flags: Mapping[str, str]
 ) -> argparse.ArgumentParser:
-    """A parser for a CUDA program's flags: ``flags`` maps each to its help. Values are checked by the program itself."""
+    """A parser for a CUDA program's flags (``flags``: each with its help); the program checks the values."""
     result = parser(program, description, variants)
     for flag, text in flags.items():
         result.add_argument(f"--{flag}", metavar="X", help=text)
@@ -34,7 +34,7 @@ def forwarded(options: argparse.Namespace) -> list[str]:
 
 
 def run_program(program: str, options: argparse.Namespace) -> int:
-    """Build the program for this machine's GPU (cached) and run it; its exit code. `LabError` when that cannot be done."""
+    """Build the program for this machine's GPU (cached) and run it; its exit code, or a `LabError`."""
     capability = compute_capability()
     binary = build(program, capability)
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""One process of a data-parallel training: its rank and a size in; steps run and timed, gradients checked, out."""
+"""One process of a data-parallel training: its rank and a size in; timed steps and checked gradients out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Batch = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """What each process trains: ``batch`` rows a step through ``layers`` blocks of ``width``; the seed of it all."""
+    """What each process trains: ``batch`` rows a step through ``layers`` blocks of ``width``; the seed."""
 
     layers: int
     width: int
@@ -63,7 +63,7 @@ class Member:
 
 
 def needed_bytes(size: Size) -> int:
-    """GPU memory of a process: parameters, gradients, momentum, the checks' fp32 copy (all bf16: 14 bytes); activations."""
+    """GPU memory of a process: parameters, gradients, momentum, the checks' fp32 copies; activations."""
     parameters = size.layers * 2 * EXPANSION * size.width**2
     return 14 * parameters + 8 * EXPANSION * size.layers * size.batch * size.width
 
@@ -93,7 +93,7 @@ def make_model(member: Member, size: Size) -> Any:
 
 
 def make_batch(member: Member, size: Size, step: int) -> Batch:
-    """Inputs and targets [batch, width] of this process and a step: the targets are the inputs, shifted by a feature."""
+    """Inputs and targets [batch, width] of this process and a step: targets are inputs shifted by a feature."""
     seed = (size.seed * 1000 + member.rank) * 100_000 + step
     generator = member.torch.Generator(device=member.device).manual_seed(seed)
     inputs = member.torch.randn(
@@ -103,7 +103,7 @@ def make_batch(member: Member, size: Size, step: int) -> Batch:
 
 
 def loss_of(model: Any, batch: Batch, world: int) -> Any:
-    """This process' share of the mean squared error over all: so the sum of the gradients is the gradient of the mean."""
+    """This process' share of the mean squared error over all, so that gradients need only be summed."""
     inputs, targets = batch
     return (model(inputs) - targets).float().square().mean() / world
 
@@ -114,7 +114,7 @@ def train_step(member: Member, model: Any, optimizer: Any, reduction: Reduction,
         loss = loss_of(model, batch, member.world)
     with nvtx_range("backward", member.device):
         reduction.prepare()
-        # On this thread, so that the range covers what is launched here, the reductions started from hooks included.
+        # On this thread, so that the range covers what is launched here, reductions from hooks included.
         with member.torch.autograd.set_multithreading_enabled(False):
             loss.backward()
     with nvtx_range("all-reduce", member.device):
@@ -127,9 +127,9 @@ def train_step(member: Member, model: Any, optimizer: Any, reduction: Reduction,
 def run_steps(
     member: Member, batches: Sequence[Batch], step: Callable[[Batch], Any], *, measured: bool
 ) -> tuple[list[float], list[float]]:
-    """Run a step on each batch: milliseconds a step (CUDA events, or the host's clock without a GPU), and the losses.
+    """Run a step on each batch: milliseconds a step, and the losses.
 
-    Only a ``measured`` run is marked for the profiler.
+    Times are from CUDA events, or from the host's clock without a GPU. Only a ``measured`` run is marked for the profiler.
     """
     marks = (
         [member.torch.cuda.Event(enable_timing=True) for _ in range(len(batches) + 1)] if member.cuda else []
@@ -154,7 +154,7 @@ def run_steps(
 
 
 def all_reduce_ms(member: Member, sizes: Sequence[int], repetitions: int = 5) -> float:
-    """Milliseconds for all-reduces of these sizes (elements), started one after another with nothing beside; the median."""
+    """Milliseconds for all-reduces of these sizes (elements), started together, nothing beside; the median."""
     tensors = [member.torch.ones(size, dtype=member.dtype, device=member.device) for size in sizes]
     times = []
     for _ in range(repetitions + 2):
@@ -168,7 +168,7 @@ def all_reduce_ms(member: Member, sizes: Sequence[int], repetitions: int = 5) ->
 
 
 def check_gradients(member: Member, size: Size, model: Any, reduction: Reduction) -> Check:
-    """The reduced gradients are the sum, in fp32, of what each process finds alone with the same parameters."""
+    """The reduced gradients are the sum, in fp32, of what each process finds alone on these parameters."""
     batch = make_batch(member, size, 10_000)
     parameters = list(model.parameters())
     with reduction.paused():

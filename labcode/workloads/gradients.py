@@ -1,4 +1,4 @@
-"""Summing gradients over processes: a model in, a `Reduction` out that does it after or during the backward pass."""
+"""Summing gradients over processes: a model in, a `Reduction` out: after or during the backward pass."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AfterBackward:
 
 @dataclass
 class Bucket:
-    """Gradients that travel together: one flat tensor, the views of it, and how many the backward pass still owes."""
+    """Gradients that travel together: a flat tensor, its views, and how many the backward pass still owes."""
 
     flat: torch.Tensor
     views: list[tuple[Any, torch.Tensor]]
@@ -86,7 +86,7 @@ class Bucket:
 
 
 def split(sizes: list[int], limit: float) -> list[list[int]]:
-    """Group the indices of ``sizes`` (bytes), in order, into buckets of at least ``limit`` bytes (the last may be less)."""
+    """Group the indices of ``sizes`` (bytes), in order, into buckets of ``limit`` bytes or more (the last: any)."""
     groups: list[list[int]] = [[]]
     filled = 0
     for index, size in enumerate(sizes):
@@ -101,10 +101,9 @@ def split(sizes: list[int], limit: float) -> list[list[int]]:
 class DuringBackward:
     """Buckets of gradients, each reduced as soon as it is complete, while the backward pass goes on.
 
-    The backward pass reaches the last layer's parameters first, so the buckets are filled in reverse order. Each
-    parameter's ``grad`` is a view into its bucket: autograd adds to it in place, and nothing is copied in or out. All
-    processes complete their buckets in the same order, which keeps their all-reduces matched; to be sure of it a bucket
-    waits for the ones before.
+    The backward pass reaches the last layer's parameters first, so the buckets are filled in reverse order.
+    Each parameter's ``grad`` is a view into its bucket: autograd adds to it in place, and nothing is copied in
+    or out. All processes must start their all-reduces in the same order, so a bucket waits for the ones before.
     """
 
     def __init__(self, torch: Any, parameters: list[Any], bucket_bytes: float, device: torch.device) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Batch:
-    """A batch on the device: inputs [batch, features], label shares [batch, classes], and who to tell when it was used."""
+    """A batch on the device: inputs [batch, features], label shares [batch, classes], its place in the ring."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
@@ -79,7 +79,7 @@ class InTurn:
 
 @dataclass
 class Slot:
-    """One place of the ring: pinned buffers, their copies on the device, and the events that say when each may be reused."""
+    """One place of the ring: pinned buffers, their copies on the device, and when each may be reused."""
 
     host_inputs: torch.Tensor
     host_targets: torch.Tensor
@@ -96,11 +96,11 @@ class Slot:
 
 
 class Ahead:
-    """Prepares batches on background threads into a ring of pinned buffers and copies them on a stream of their own.
+    """Prepares batches on background threads in pinned buffers and copies them on a stream of its own.
 
-    The batch of step k lies in slot k mod S, so the threads may finish in any order. A thread waits (on the host) until
-    the loop has launched step k − S; the copy waits (on the GPU) until that step has run. The loop never waits on the host
-    for a copy: its stream does, for the slot's event.
+    The batch of step k lies in slot k mod S of a ring, so the threads may finish in any order. A thread waits
+    (on the host) until the loop has launched step k − S; the copy waits (on the GPU) until that step has run.
+    The loop never waits on the host for a copy: its stream does, for the slot's event.
     """
 
     def __init__(

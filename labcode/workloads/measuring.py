@@ -1,8 +1,8 @@
-"""How to measure, and how not to: one program that measures the same things well and badly; a JSON record out.
+"""How to measure, and how not to: the same things measured well and badly; a GPU in, a JSON record out.
 
-Seven studies, each by one function: what the first iterations cost, three ways to time a matrix product, the spread of
-repeated timings, a warm and a cold cache, the data's influence on speed and power, the clock under load, and what an event
-itself costs. The record holds the raw timings. Nothing of the GPU's settings is touched.
+Seven studies, each by one function: what the first iterations cost, three ways to time a matrix product, the
+spread of repeated timings, a warm and a cold cache, the data's influence on speed and power, the clock under
+load, and what an event itself costs. The record holds the raw timings. The GPU's settings are left alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KIB, MIB = 2**10, 2**20
 
 @dataclass(frozen=True)
 class Context:
-    """What every study gets: torch, the GPU, a factor on the sizes (1 on a real run), a clock-and-power reader."""
+    """What every study gets: torch, the GPU, a factor on the sizes, seconds a stretch of load, the sensors."""
 
     torch: Any
     device: torch.device
@@ -68,8 +68,8 @@ class Sensors:
     def read(self) -> dict[str, float]:
         """One sample, of what this GPU tells.
 
-        ``sm_mhz``, ``memory_mhz``, ``power_w`` (the driver's average), ``power_instant_w``, ``temperature_c``,
-        ``reasons`` (why the clock is not higher, NVML's bit mask).
+        ``sm_mhz``, ``memory_mhz``, ``power_w`` (the driver's average), ``power_instant_w``,
+        ``temperature_c``, ``reasons`` (why the clock is not higher, NVML's bit mask).
         """
         nvml = self._nvml
         if nvml is None:
@@ -99,7 +99,7 @@ class Sensors:
 
 
 class Sampler:
-    """Reads the sensors on a thread while its ``with`` block runs: ``times_s`` (since ``origin``) and ``samples``."""
+    """Reads the sensors on a thread while its ``with`` block runs: ``times_s`` (since ``origin``), ``samples``."""
 
     def __init__(self, sensors: Sensors, origin: float | None = None) -> None:
         self._sensors, self._done = sensors, threading.Event()
@@ -136,17 +136,17 @@ class Sampler:
 
 @dataclass(frozen=True)
 class ColdStart:
-    """What came before the first study: importing torch and finding the GPU (which loads the driver), in milliseconds."""
+    """What came before the first study: importing torch and finding the GPU, which loads the driver."""
 
     import_ms: float
     find_gpu_ms: float
 
 
 def study_warmup(torch: Any, device: torch.device, scale: float, cold: ColdStart) -> dict[str, Any]:
-    """The first 30 steps of a small network in a new process, each by the host's clock to the end of its work.
+    """The first 30 steps of a small network in a new process, by the host's clock to the end of their work.
 
-    It must run before anything else uses the GPU. Importing torch, finding the GPU, its first use (which makes the
-    context) and making the model are timed apart.
+    It must run before anything else uses the GPU. Importing torch, finding the GPU, its first use (which makes
+    the context) and making the model are timed apart.
     """
     begin = time.perf_counter()
     torch.empty(1, device=device)
@@ -180,7 +180,7 @@ def study_warmup(torch: Any, device: torch.device, scale: float, cold: ColdStart
 
 
 def study_clocks_of_time(c: Context) -> dict[str, Any]:
-    """One matrix product (fp32) timed three ways: host clock without waiting, host clock with waiting, CUDA events."""
+    """A matrix product (fp32) timed three ways: host clock without and with waiting, CUDA events."""
     torch = c.torch
     n = max(64, int(4096 * c.scale))
     a, b, out = (torch.randn(n, n, device=c.device) for _ in range(3))
@@ -206,7 +206,7 @@ def study_clocks_of_time(c: Context) -> dict[str, Any]:
 
 
 def study_spread(c: Context) -> dict[str, Any]:
-    """300 timings of a short kernel (an addition) and 300 of a long one (an fp32 product), one and ten at a time."""
+    """Repeated timings of a short kernel (an addition) and a long one (an fp32 product), one or ten at a time."""
     torch = c.torch
     count, n = int(8 * MIB * c.scale), max(64, int(3584 * c.scale))
     x, y, z = (torch.randn(count, device=c.device) for _ in range(3))
@@ -262,7 +262,7 @@ def _copy_gbps(c: Context, size: int, pairs: int) -> float:
 
 
 def study_data(c: Context) -> dict[str, Any]:
-    """bf16 products of zeros, of ones and of random numbers, in turn for several rounds: TFLOP/s, clock, power."""
+    """Products (bf16) of zeros, of ones and of random numbers, in turn for several rounds: speed, clock, power."""
     torch = c.torch
     n = max(64, int(8192 * c.scale))
     kinds: dict[str, Callable[[], Any]] = {
@@ -302,7 +302,7 @@ def study_data(c: Context) -> dict[str, Any]:
 
 
 def study_clocks(c: Context) -> dict[str, Any]:
-    """Clock, power and temperature before, during and after a sustained product, with the time of each product."""
+    """Clock, power and temperature before, during and after a sustained product, and each product's time."""
     torch = c.torch
     n = max(64, int(8192 * c.scale))
     a, b, out = (torch.randn(n, n, dtype=torch.bfloat16, device=c.device) for _ in range(3))
@@ -331,7 +331,7 @@ def study_clocks(c: Context) -> dict[str, Any]:
 
 
 def study_events(c: Context) -> dict[str, Any]:
-    """What an event measures when there is nothing to measure: two in a row, and around a kernel of one thread."""
+    """What events measure when there is nothing to measure: two in a row, and around a kernel of one thread."""
     torch = c.torch
     one = torch.zeros(1, device=c.device)
     nothing = event_times_us(lambda: None, 200, warmup=5)

@@ -1,4 +1,4 @@
-"""Copy in, compute, copy out: pageable, pinned, pipelined. Flags in, ``cuda/memory_timeline`` run, its record out."""
+"""Copy in, compute, copy out, in three ways: flags in, ``cuda/memory_timeline`` run, its record out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIANTS = ("pageable", "pinned", "pipelined")
 FLAGS = {
     "mebibytes": "size of the array, in MiB of fp32 (256)",
     "chunks": "chunks of `pipelined` (64)",
-    "schedule": "`pipelined`: `rotate`, chunks around --streams streams, or `engines`, a stream a stage (rotate)",
+    "schedule": "of `pipelined`: rotate (chunks around --streams streams) or engines (a stream a stage) (rotate)",
     "streams": "streams of `--schedule rotate` (5)",
     "iterations": "steps a kernel does; 0: as many as --balance asks for (0)",
     "balance": "kernel time wanted, as a multiple of the pinned copy in (1.15)",
@@ -24,7 +24,9 @@ FLAGS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
-    description = "Times host to GPU, kernel, GPU to host: from pageable memory, from pinned memory, pipelined in chunks."
+    description = (
+        "Times copy in, kernel, copy out: from pageable memory, from pinned memory, pipelined in chunks."
+    )
     return run_program(PROGRAM, command_line(PROGRAM, description, VARIANTS, FLAGS).parse_args(arguments))
 
 

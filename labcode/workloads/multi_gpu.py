@@ -1,13 +1,13 @@
-"""Data-parallel training on several GPUs, one process each: flags in, a JSON record of times and communication out.
+"""Data-parallel training on several GPUs, one process each: flags in, a JSON record of times out.
 
-Each process trains the same network on its own part of the data; in each step the gradients are summed over the
-processes (an all-reduce), so that all take the same step. The two variants differ in when that happens:
+Each process trains the same network on its own part of the data; in each step the gradients are summed over
+the processes (an all-reduce), so that all take the same step. The two variants differ in when that happens:
 
 - ``baseline``: after the backward pass, one all-reduce a parameter, then waiting for all of them;
-- ``improved``: the gradients lie in flat buckets; a bucket's all-reduce starts as soon as the backward pass has made
-  the last gradient in it, and runs beside the rest of that pass.
+- ``improved``: the gradients lie in flat buckets; a bucket's all-reduce starts as soon as the backward pass has
+  made the last gradient in it, and runs beside the rest of that pass.
 
-Started plainly, the program starts one process a GPU itself; started by ``torchrun`` it is one of those processes.
+Started plainly, the program starts one process a GPU itself; started by ``torchrun`` it is one of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def command_line() -> argparse.ArgumentParser:
         "--batch", type=whole(1, 10**6), help="rows a process and step (default 4096; CPU: 16)"
     )
     parser.add_argument(
-        "--bucket-kb", type=whole(1, 10**8), default=25_000, help="bucket of `improved` (default 25000)"
+        "--bucket-mb", type=common.positive, default=25.0, help="bucket of `improved`, MB (default 25)"
     )
     parser.add_argument(
         "--nccl-ctas", type=whole(0, 64), default=0, help="most blocks of an NCCL kernel; 0: its choice"
@@ -88,7 +88,7 @@ def work(member: Member, given: argparse.Namespace) -> int:
     size = size_of(given)
     model = make_model(member, size)
     optimizer = member.torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-    reduction = make_reduction(member.torch, given.variant, model, 1e3 * given.bucket_kb, member.device)
+    reduction = make_reduction(member.torch, given.variant, model, MB * given.bucket_mb, member.device)
 
     def step(batch: Batch) -> Any:
         return train_step(member, model, optimizer, reduction, batch)
@@ -137,9 +137,7 @@ def work(member: Member, given: argparse.Namespace) -> int:
     )
     print(f"  step {typical:.3f} ms; without communication {alone:.3f} ms")
     print(f"  communication alone: {calls_ms:.3f} ms in {len(calls)} calls, {once_ms:.3f} ms in one")
-    print(
-        f"  bus bandwidth: {results['bus_bandwidth_gbps']} and {results['bus_bandwidth_in_one_call_gbps']} GB/s"
-    )
+    print(f"  bus bandwidth: {moved / calls_ms / 1e6:.0f} and {moved / once_ms / 1e6:.0f} GB/s")
     print(f"  hidden share, estimated from these times: {results['hidden_share_estimate']:.3f}")
     return common.finish(record, given.json)
 
@@ -161,7 +159,7 @@ def join(torch: Any, given: argparse.Namespace) -> int:
         common.require_memory(
             torch, needed_bytes(size_of(given)), "choose fewer --layers or a smaller --width"
         )
-        # High priority: a reduction's few blocks start when a multiprocessor has room, not after a whole product.
+        # High priority: a reduction starts when a multiprocessor has room, not after a whole product.
         settings = torch.distributed.ProcessGroupNCCL.Options()
         settings.is_high_priority_stream = True
         if given.nccl_ctas:
@@ -179,7 +177,7 @@ def join(torch: Any, given: argparse.Namespace) -> int:
 
 
 def start_processes(arguments: Sequence[str], count: int) -> int:
-    """Start one process a GPU with the same flags and wait; when one fails, end the others. The worst exit code."""
+    """Start one process a GPU with the same flags; when one fails, end the others. The worst exit code."""
     with tempfile.TemporaryDirectory() as folder:
         processes = []
         try:
@@ -199,7 +197,7 @@ def start_processes(arguments: Sequence[str], count: int) -> int:
 
 
 def wait_for_all(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait until all have ended well or one has not: 0, or the largest exit code (2 for one ended by a signal)."""
+    """Wait until all have ended well or one has not: 0, or the largest exit code (2 for a signal)."""
     while True:
         codes = [process.poll() for process in processes]
         failed = [code if code > 0 else common.EXIT_BAD_USE for code in codes if code]

@@ -1,13 +1,13 @@
-"""A training loop that leaves the GPU idle, and the same work without: flags in, a JSON record of losses and times out.
+"""A training loop that leaves the GPU idle, and the same work without: flags in, a JSON record out.
 
 A small network learns to tell noisy pictures apart. The CPU augments each batch (random crop, flip, contrast,
-normalization) with NumPy; the GPU trains on it. The three variants compute the same losses from the same batches:
+normalization) with NumPy; the GPU trains on it. All variants compute the same losses from the same batches:
 
-- ``baseline``: one thread does everything in turn, waits for the GPU after each phase, copies from pageable memory and
-  reads the loss in each step;
+- ``baseline``: one thread does everything in turn, waits for the GPU after each phase, copies from pageable
+  memory and reads the loss in each step;
 - ``nosync``: without those waits; the losses stay on the GPU until the end;
-- ``improved``: ``nosync``, and two threads prepare the next batches in pinned buffers and copy them on a stream of
-  their own.
+- ``improved``: ``nosync``, and two threads prepare the next batches in pinned buffers and copy them on a
+  stream of their own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run of the loop gives: each step's loss (warm-up included), the host's time of each measured step."""
+    """What a run gives: each step's loss (warm-up included), the host's time of each measured step."""
 
     losses: list[float]
     step_ms: list[float]
@@ -161,7 +161,7 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def needed_bytes(width: int, batch: int) -> int:
-    """Memory a run takes on the GPU: weights, gradients, momentum and one more for the optimizer; batches, activations."""
+    """GPU memory of a run: weights, gradients, momentum, one more for the optimizer; batches, activations."""
     weights = width * (FEATURES + 2 * width + CLASSES)
     return 4 * (4 * weights + 8 * batch * (FEATURES + width))
 
@@ -196,9 +196,7 @@ def main(arguments: Sequence[str]) -> int:
         common.gpu_info(torch, device),
     )
     host = spread(outcome.step_ms)
-    print(
-        f"{record.gpu['name']}: {options.variant}, {options.steps} steps of {plan.batch}, width {options.width}"
-    )
+    print(f"{record.gpu['name']}: {options.variant}, {options.steps} steps of {plan.batch} pictures")
     print(f"  {per_step:.3f} ms a step, {record.results['pictures_per_s']:.0f} pictures a second")
     print(f"  host's share of a step: median {host.median:.3f} ms, quartiles {host.q1:.3f} and {host.q3:.3f}")
     print(f"  loss from {outcome.losses[0]:.4f} to {outcome.losses[-1]:.4f}")
