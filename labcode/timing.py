@@ -1,4 +1,4 @@
-"""Timing: functions and repetitions in; microseconds by CUDA events or the host's clock, and their spread, out."""
+"""Timing: functions in; microseconds by CUDA events or the host's clock, and their spread, out."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def event_times_us(
 ) -> list[float]:
     """CUDA events around ``batch`` calls at a time, in microseconds a call; ``repetitions`` such timings.
 
-    ``before`` runs ahead of each timing, outside it (for instance `flush_l2`). The GPU is waited for after each
-    timing, so that the timings do not queue behind each other.
+    ``before`` runs ahead of each timing, outside it (for instance `flush_l2`). The GPU is waited for after
+    each timing, so that the timings do not queue behind each other.
     """
     import torch
 
@@ -100,7 +100,7 @@ def event_times_us(
 
 
 def flush_l2(scratch: torch.Tensor) -> None:
-    """Write a scratch tensor (twice the L2 cache, see `l2_scratch`), so that what follows finds a cold cache."""
+    """Write a scratch tensor (see `l2_scratch`), so that what follows finds a cold cache."""
     scratch.zero_()
 
 

@@ -61,7 +61,7 @@ def architecture_flag(capability: tuple[int, int]) -> str:
 
 
 def find_nvcc() -> Path:
-    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or that of ``$CUDA_HOME`` or ``/usr/local/cuda``."""
+    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or the one in ``$CUDA_HOME``."""
     folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     candidates = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
     for candidate in candidates:
@@ -89,7 +89,7 @@ def source_files(program: str) -> list[Path]:
 
 
 def build(program: str, capability: tuple[int, int] | None = None) -> Path:
-    """The binary of ``cuda/<program>/<program>.cu`` for a GPU (this machine's by default), built unless cached.
+    """The binary of ``cuda/<program>/<program>.cu`` for a GPU (by default this machine's), cached.
 
     The cache key covers the sources, the flags and the compiler's version. A build appears whole or not at
     all.

@@ -93,7 +93,7 @@ def make_model(member: Member, size: Size) -> Any:
 
 
 def make_batch(member: Member, size: Size, step: int) -> Batch:
-    """Inputs and targets [batch, width] of this process and a step: targets are inputs shifted by a feature."""
+    """Inputs and targets [batch, width] of this process and a step: inputs, shifted by a feature."""
     seed = (size.seed * 1000 + member.rank) * 100_000 + step
     generator = member.torch.Generator(device=member.device).manual_seed(seed)
     inputs = member.torch.randn(
@@ -129,7 +129,8 @@ def run_steps(
 ) -> tuple[list[float], list[float]]:
     """Run a step on each batch: milliseconds a step, and the losses.
 
-    Times are from CUDA events, or from the host's clock without a GPU. Only a ``measured`` run is marked for the profiler.
+    Times are from CUDA events, or from the host's clock without a GPU. Only a ``measured`` run is
+    marked for the profiler.
     """
     marks = (
         [member.torch.cuda.Event(enable_timing=True) for _ in range(len(batches) + 1)] if member.cuda else []
@@ -154,7 +155,7 @@ def run_steps(
 
 
 def all_reduce_ms(member: Member, sizes: Sequence[int], repetitions: int = 5) -> float:
-    """Milliseconds for all-reduces of these sizes (elements), started together, nothing beside; the median."""
+    """Milliseconds for all-reduces of these sizes (elements), nothing else running; the median."""
     tensors = [member.torch.ones(size, dtype=member.dtype, device=member.device) for size in sizes]
     times = []
     for _ in range(repetitions + 2):

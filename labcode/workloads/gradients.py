@@ -86,7 +86,7 @@ class Bucket:
 
 
 def split(sizes: list[int], limit: float) -> list[list[int]]:
-    """Group the indices of ``sizes`` (bytes), in order, into buckets of ``limit`` bytes or more (the last: any)."""
+    """Group the indices of ``sizes`` (bytes), in order, into buckets of at least ``limit`` bytes."""
     groups: list[list[int]] = [[]]
     filled = 0
     for index, size in enumerate(sizes):
@@ -102,8 +102,8 @@ class DuringBackward:
     """Buckets of gradients, each reduced as soon as it is complete, while the backward pass goes on.
 
     The backward pass reaches the last layer's parameters first, so the buckets are filled in reverse order.
-    Each parameter's ``grad`` is a view into its bucket: autograd adds to it in place, and nothing is copied in
-    or out. All processes must start their all-reduces in the same order, so a bucket waits for the ones before.
+    Each parameter's ``grad`` is a view into its bucket: autograd adds to it in place, nothing is copied in or
+    out. All processes must start their all-reduces in one order, so a bucket waits for the ones before.
     """
 
     def __init__(self, torch: Any, parameters: list[Any], bucket_bytes: float, device: torch.device) -> None:

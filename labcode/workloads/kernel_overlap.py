@@ -1,4 +1,4 @@
-"""Many small kernels, on streams and as a CUDA graph: flags in, ``cuda/kernel_overlap`` run, its record out."""
+"""Many small kernels, on streams and as a graph: flags in, ``cuda/kernel_overlap`` run, its record out."""
 
 from __future__ import annotations
 

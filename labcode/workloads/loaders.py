@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Batch:
-    """A batch on the device: inputs [batch, features], label shares [batch, classes], its place in the ring."""
+    """A batch on the device: inputs [batch, features], label shares [batch, classes], its slot."""
 
     inputs: torch.Tensor
     targets: torch.Tensor

@@ -31,7 +31,7 @@ KIB, MIB = 2**10, 2**20
 
 @dataclass(frozen=True)
 class Context:
-    """What every study gets: torch, the GPU, a factor on the sizes, seconds a stretch of load, the sensors."""
+    """What every study gets: torch, the GPU, a factor on sizes, seconds of load, the sensors."""
 
     torch: Any
     device: torch.device
@@ -99,7 +99,7 @@ class Sensors:
 
 
 class Sampler:
-    """Reads the sensors on a thread while its ``with`` block runs: ``times_s`` (since ``origin``), ``samples``."""
+    """Reads the sensors on a thread while its ``with`` block runs; times are since ``origin``."""
 
     def __init__(self, sensors: Sensors, origin: float | None = None) -> None:
         self._sensors, self._done = sensors, threading.Event()
@@ -145,8 +145,8 @@ class ColdStart:
 def study_warmup(torch: Any, device: torch.device, scale: float, cold: ColdStart) -> dict[str, Any]:
     """The first 30 steps of a small network in a new process, by the host's clock to the end of their work.
 
-    It must run before anything else uses the GPU. Importing torch, finding the GPU, its first use (which makes
-    the context) and making the model are timed apart.
+    It must run before anything else uses the GPU. Importing torch, finding the GPU, its first use (which
+    makes the context) and making the model are timed apart.
     """
     begin = time.perf_counter()
     torch.empty(1, device=device)
@@ -206,7 +206,7 @@ def study_clocks_of_time(c: Context) -> dict[str, Any]:
 
 
 def study_spread(c: Context) -> dict[str, Any]:
-    """Repeated timings of a short kernel (an addition) and a long one (an fp32 product), one or ten at a time."""
+    """Repeated timings of a short kernel (an addition) and a long one (a product), one or ten at once."""
     torch = c.torch
     count, n = int(8 * MIB * c.scale), max(64, int(3584 * c.scale))
     x, y, z = (torch.randn(count, device=c.device) for _ in range(3))
@@ -262,7 +262,7 @@ def _copy_gbps(c: Context, size: int, pairs: int) -> float:
 
 
 def study_data(c: Context) -> dict[str, Any]:
-    """Products (bf16) of zeros, of ones and of random numbers, in turn for several rounds: speed, clock, power."""
+    """Products (bf16) of zeros, of ones and of random numbers, in turn, in rounds: speed, clock, power."""
     torch = c.torch
     n = max(64, int(8192 * c.scale))
     kinds: dict[str, Callable[[], Any]] = {
@@ -331,7 +331,7 @@ def study_clocks(c: Context) -> dict[str, Any]:
 
 
 def study_events(c: Context) -> dict[str, Any]:
-    """What events measure when there is nothing to measure: two in a row, and around a kernel of one thread."""
+    """What events measure when there is nothing to: two in a row, and around a kernel of one thread."""
     torch = c.torch
     one = torch.zeros(1, device=c.device)
     nothing = event_times_us(lambda: None, 200, warmup=5)

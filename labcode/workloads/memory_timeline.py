@@ -12,7 +12,7 @@ VARIANTS = ("pageable", "pinned", "pipelined")
 FLAGS = {
     "mebibytes": "size of the array, in MiB of fp32 (256)",
     "chunks": "chunks of `pipelined` (64)",
-    "schedule": "of `pipelined`: rotate (chunks around --streams streams) or engines (a stream a stage) (rotate)",
+    "schedule": "rotate: chunks around --streams streams; engines: a stream a stage (rotate)",
     "streams": "streams of `--schedule rotate` (5)",
     "iterations": "steps a kernel does; 0: as many as --balance asks for (0)",
     "balance": "kernel time wanted, as a multiple of the pinned copy in (1.15)",

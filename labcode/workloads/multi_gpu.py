@@ -4,8 +4,8 @@ Each process trains the same network on its own part of the data; in each step t
 the processes (an all-reduce), so that all take the same step. The two variants differ in when that happens:
 
 - ``baseline``: after the backward pass, one all-reduce a parameter, then waiting for all of them;
-- ``improved``: the gradients lie in flat buckets; a bucket's all-reduce starts as soon as the backward pass has
-  made the last gradient in it, and runs beside the rest of that pass.
+- ``improved``: the gradients lie in flat buckets; a bucket's all-reduce starts as soon as the backward pass
+  has made the last gradient in it, and runs beside the rest of that pass.
 
 Started plainly, the program starts one process a GPU itself; started by ``torchrun`` it is one of them.
 """

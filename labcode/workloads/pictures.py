@@ -23,7 +23,7 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The data set: ``pixels`` uint8 [picture, channel, 40, 40], ``labels`` int64 [picture]; how to normalize."""
+    """The data set: ``pixels`` uint8 [picture, channel, 40, 40], ``labels`` int64 [picture]; the scale."""
 
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
@@ -52,8 +52,8 @@ def prepare(
     """Make the batch of a step: fills ``inputs`` [batch, 3, 32, 32] and ``targets`` [batch, classes].
 
     A batch depends on the seed and the step alone, whoever prepares it. Each picture of it is a random crop,
-    flipped or not, of random contrast; with ``cpu_work`` above 1, a mixture of so many of them («mix-up»), its
-    label likewise.
+    flipped or not, of random contrast; with ``cpu_work`` above 1, a mixture of so many («mix-up»), its label
+    likewise.
     """
     rng = np.random.default_rng((plan.seed, step))
     windows = np.lib.stride_tricks.sliding_window_view(pictures.pixels, (CROPPED, CROPPED), axis=(2, 3))
