@@ -3,18 +3,43 @@
 ``render(lambda: timeline(report), mode="dark")`` gives the SVG of one.
 """
 
+from labcode.figures.charts import bars, distribution, paired_bars, shares
+from labcode.figures.curves import bandwidth_curve, lines, time_series
+from labcode.figures.schematic import (
+    asynchronous_launch,
+    bucketed_overlap,
+    copy_engines,
+    host_timer_and_events,
+    nvtx_projection,
+    ring_all_reduce,
+    streams_in_order,
+)
 from labcode.figures.style import Mode, Palette, contrast, current, figure_bytes, render, style
 from labcode.figures.timeline import compare_timelines, draw_timeline, timeline
 
 __all__ = [
     "Mode",
     "Palette",
+    "asynchronous_launch",
+    "bandwidth_curve",
+    "bars",
+    "bucketed_overlap",
     "compare_timelines",
     "contrast",
+    "copy_engines",
     "current",
+    "distribution",
     "draw_timeline",
     "figure_bytes",
+    "host_timer_and_events",
+    "lines",
+    "nvtx_projection",
+    "paired_bars",
     "render",
+    "ring_all_reduce",
+    "shares",
+    "streams_in_order",
     "style",
+    "time_series",
     "timeline",
 ]

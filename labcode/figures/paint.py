@@ -213,7 +213,7 @@ def _draw_row(axes: Axes, item: _PlacedRow, scale: _Scale, drawn: Drawn) -> None
         top = item.top + int(str(lane)) * LANE_IN
         bottom = top + LANE_IN - BAR_GAP_IN
         x0, x1, texts = scale.of(mine["start_ns"]), scale.of(mine["end_ns"]), mine["text"].to_numpy()
-        kinds = mine["role"].map({role: k for k, role in enumerate(roles)}).to_numpy("int64")
+        kinds = np.array([roles.index(role) for role in mine["role"]], dtype=np.int64)
         shown = condense(x0 / px, x1 / px, kinds)
         drawn.joined |= bool((shown.boxes[:, 3] < 1).any())
         fill_boxes(axes, [(a * px, top, b * px, bottom) for a, b in shown.runs], palette.grid, zorder=1.8)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -82,7 +82,7 @@ class Group:
 
 
 def make_bars(
-    start_ns: object, end_ns: object, role: object = "kernel", text: object = "", lane: object = 0
+    start_ns: Any, end_ns: Any, role: Any = "kernel", text: Any = "", lane: Any = 0
 ) -> pd.DataFrame:
     """A table of bars out of columns or single values."""
     frame = pd.DataFrame({"start_ns": start_ns, "end_ns": end_ns})
@@ -216,7 +216,7 @@ def stream_rows(
     rest = [mine for key, mine in streams if key not in kept]
     if rest:
         both = pd.concat(rest)
-        start, end = intervals.union(both["start_ns"].to_numpy("int64"), both["end_ns"].to_numpy("int64"))
+        start, end = intervals.union(both["start_ns"], both["end_ns"])
         rows.append(Row(f"{len(rest)} more streams", make_bars(start, end)))
     return rows
 
@@ -285,8 +285,6 @@ def report_groups(
 
 def _with_idle(group: Group, ops: pd.DataFrame, window: Window) -> Group:
     """The group with its device's idle time and the share of the window it takes."""
-    start, end = intervals.complement(
-        *intervals.union(ops["start_ns"].to_numpy("int64"), ops["end_ns"].to_numpy("int64")), window
-    )
+    start, end = intervals.complement(ops["start_ns"], ops["end_ns"], window)
     share = float((end - start).sum()) / max(1, window[1] - window[0])
     return replace(group, idle=pd.DataFrame({"start_ns": start, "end_ns": end}), idle_share=share)

@@ -68,6 +68,7 @@ class Palette:
 _ROLES: dict[str, tuple[str, str]] = {
     "kernel": ("#225eb3", "#62adfb"),
     "nccl": ("#dc6716", "#f0a66a"),
+    "hidden": ("#5e4636", "#8f7b6d"),
     "h2d": ("#007553", "#4dd29f"),
     "d2h": ("#c0549e", "#dc8fcb"),
     "d2d": ("#7a5d07", "#c9ae41"),
@@ -85,12 +86,17 @@ _ROLES: dict[str, tuple[str, str]] = {
     "cpu": ("#5f6368", "#b4b9bf"),
     "baseline": ("#857c72", "#a89e93"),
     "improved": ("#00708c", "#35bcd8"),
+    "series1": ("#440f5e", "#c9a2e0"),
+    "series2": ("#2f6a8e", "#76b6d8"),
+    "series3": ("#1a8062", "#4fc98f"),
+    "series4": ("#7b7600", "#e6dc55"),
 }
 
 ROLE_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "kernel": "kernel",
         "nccl": "NCCL kernel",
+        "hidden": "communication hidden behind kernels",
         "h2d": "copy to the GPU",
         "d2h": "copy to the host",
         "d2d": "copy within the GPU",
@@ -108,6 +114,7 @@ ROLE_NAMES: Mapping[str, str] = MappingProxyType(
         "cpu": "CPU work",
         "baseline": "baseline",
         "improved": "improved",
+        **{f"series{n}": f"series {n}" for n in range(1, 5)},  # sizes, variants: no fixed meaning
     }
 )
 
@@ -171,7 +178,7 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dark + 0.05)
 
 
-def rc_params(palette: Palette) -> dict[str, Any]:
+def rc_params(palette: Palette) -> dict[Any, Any]:
     """The rcParams of a mode."""
     return {
         "font.family": ["DejaVu Sans"],

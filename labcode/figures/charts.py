@@ -1,0 +1,356 @@
+"""Labeled values, samples and shares in; bar charts, distributions and stacked bars out, as matplotlib
+Figures.
+
+Values stand at their bars, samples at their rows, so that a chart needs neither gridlines nor a legend to be
+read. A role (labcode.figures.style.ROLE_NAMES) gives a bar its color; units stand at the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike, NDArray
+
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
+from labcode.figures.text import number, percent, tidy, width_in
+
+Floats = NDArray[np.float64]
+WIDEST_LABEL_IN = 2.4
+
+
+@styled
+def bars(
+    labels: Sequence[str],
+    values: ArrayLike,
+    *,
+    unit: str,
+    quantity: str = "",
+    title: str | None = None,
+    roles: str | Sequence[str] = "kernel",
+    ratio_to: str | None = None,
+    format: Callable[[float], str] = number,
+    limit: tuple[float, str] | None = None,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Horizontal bars, the first on top, each with its value at its end.
+
+    quantity and unit name the axis. ratio_to: a label; every bar then shows its value as a multiple of that
+    bar's. limit: (value, name) of a line that all bars are held against, such as a peak.
+    """
+    heights = _numbers(values, labels)
+    figure, axes = _bar_axes(len(labels) * 0.3, width, title)
+    names = [roles] * len(labels) if isinstance(roles, str) else list(roles)
+    palette = current()
+    y = np.arange(len(labels))
+    axes.barh(y, heights, height=0.66, color=[palette.fill(role) for role in names], linewidth=0)
+    base = heights[list(labels).index(ratio_to)] if ratio_to is not None else None
+    ends = []
+    for i, value in enumerate(heights):
+        ratio = f"{number(value / base)}×" if base and labels[i] != ratio_to and np.isfinite(value) else ""
+        ends.append((float(value), i, _value(float(value), unit, format), ratio))
+    if limit is not None:
+        axes.axvline(limit[0], color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)))
+        axes.annotate(
+            limit[1],
+            (limit[0], 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="right" if limit[0] >= _top(heights) else "center",
+            va="bottom",
+            fontsize=SMALL_PT,
+            color=palette.muted,
+        )
+    _finish_bars(axes, labels, ends, quantity, unit, max(_top(heights), limit[0] if limit else 0.0))
+    return figure
+
+
+@styled
+def paired_bars(
+    labels: Sequence[str],
+    before: ArrayLike,
+    after: ArrayLike,
+    *,
+    unit: str,
+    quantity: str = "",
+    names: tuple[str, str] = ("baseline", "improved"),
+    roles: tuple[str, str] = ("baseline", "improved"),
+    better: Literal["lower", "higher"] = "lower",
+    title: str | None = None,
+    format: Callable[[float], str] = number,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Two bars a label, before and after a change, with the ratio of the two (over 1 where it got better)."""
+    one, two = _numbers(before, labels), _numbers(after, labels)
+    figure, axes = _bar_axes(len(labels) * 0.46 + 0.22, width, title)
+    palette = current()
+    y = np.arange(len(labels))
+    axes.barh(y - 0.19, one, height=0.34, color=palette.fill(roles[0]), linewidth=0)
+    axes.barh(y + 0.19, two, height=0.34, color=palette.fill(roles[1]), linewidth=0)
+    ends = []
+    for i, (a, b) in enumerate(zip(one, two, strict=True)):
+        gain = (a / b if better == "lower" else b / a) if a > 0 and b > 0 else float("nan")
+        ends.append((float(a), i - 0.19, _value(float(a), unit, format), ""))
+        ratio = f"{number(float(gain))}×" if np.isfinite(gain) else ""
+        ends.append((float(b), i + 0.19, _value(float(b), unit, format), ratio))
+    _finish_bars(axes, labels, ends, quantity, unit, max(_top(one), _top(two)))
+    _key(axes, [(name, palette.fill(role)) for name, role in zip(names, roles, strict=True)])
+    return figure
+
+
+@styled
+def shares(
+    table: pd.DataFrame,
+    *,
+    roles: Mapping[str, str],
+    unit: str = "",
+    quantity: str = "share of time",
+    normalize: bool = True,
+    title: str | None = None,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Stacked horizontal bars: one a row of the table, one segment a column; roles gives each column its
+    color.
+
+    normalize: show shares of each row's sum; otherwise values in `unit`, with the sum at the end.
+    """
+    palette = current()
+    figure, axes = _bar_axes(len(table) * 0.36 + 0.22, width, title)
+    sums = table.sum(axis=1).to_numpy("float64")
+    divisors = np.where(sums > 0, sums, 1.0) if normalize else np.ones(len(table))
+    values = table.to_numpy("float64") / divisors[:, None]
+    labels = [str(label) for label in table.index]
+    span = 1.0 if normalize else _top(sums)
+    left = np.zeros(len(table))
+    room = width - min(WIDEST_LABEL_IN, max((width_in(label, TEXT_PT) for label in labels), default=0)) - 0.9
+    for j, column in enumerate(table.columns):
+        role = roles[str(column)]
+        y = np.arange(len(table))
+        axes.barh(y, values[:, j], left=left, height=0.72, color=palette.fill(role), linewidth=0)
+        for i, value in enumerate(values[:, j]):
+            text = percent(float(value)) if normalize else number(float(value))
+            if value > 0 and width_in(text) + 0.06 < value / span * room:
+                axes.text(
+                    left[i] + value / 2,
+                    i,
+                    text,
+                    ha="center",
+                    va="center_baseline",
+                    color=palette.on(role),
+                    fontsize=SMALL_PT,
+                )
+        left += values[:, j]
+    ends = (
+        [] if normalize else [(float(s), i, _value(float(s), unit, number), "") for i, s in enumerate(sums)]
+    )
+    _finish_bars(axes, labels, ends, quantity, "%" if normalize else unit, span)
+    if normalize:
+        axes.set_xlim(0, 1)
+        axes.set_xticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
+    _key(axes, [(str(column), palette.fill(roles[str(column)])) for column in table.columns])
+    return figure
+
+
+@styled
+def distribution(
+    samples: Mapping[str, ArrayLike],
+    *,
+    unit: str,
+    quantity: str = "time",
+    kind: Literal["strip", "ecdf"] = "strip",
+    roles: Mapping[str, str] | None = None,
+    log: bool = False,
+    title: str | None = None,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Samples of several runs: every value as a dot, the quartiles as a box, the median as a line with its
+    value.
+
+    kind "ecdf" draws, for each run, the share of samples at or below each value.
+    """
+    data = {name: np.sort(np.asarray(values, dtype=np.float64)) for name, values in samples.items()}
+    data = {name: values[np.isfinite(values)] for name, values in data.items()}
+    chosen = {name: (roles or {}).get(name, "kernel" if kind == "strip" else "") for name in data}
+    for index, name in enumerate(data):
+        chosen[name] = chosen[name] or f"series{index % 4 + 1}"
+    figure, axes = _bar_axes(2.4 if kind == "ecdf" else len(data) * 0.62, width, title)
+    notes: list[tuple[float, float, str]] = []
+    if kind == "ecdf":
+        _draw_ecdf(axes, data, chosen, unit)
+    else:
+        notes = _draw_strips(axes, data, chosen, unit)
+        axes.set_yticks(range(len(data)), labels=[_shorten(name) for name in data])
+        axes.tick_params(axis="y", labelsize=TEXT_PT, labelcolor=current().text)
+        axes.set_ylim(len(data) - 0.4, -0.6)
+    if log:
+        axes.set_xscale("log")
+    elif data:
+        axes.set_xlim(left=min(0.0, *(float(values.min(initial=0.0)) for values in data.values()), 0.0))
+    axes.set_xlabel(_axis_label(quantity, unit))
+    for x, y, text in notes:
+        place = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[0]
+        axes.annotate(
+            text,
+            (x, y),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="left" if place < 0.3 else "right" if place > 0.7 else "center",
+            va="bottom",
+            fontsize=SMALL_PT,
+            color=current().text,
+        )
+    return figure
+
+
+def _draw_strips(
+    axes: Axes, data: Mapping[str, Floats], roles: Mapping[str, str], unit: str
+) -> list[tuple[float, float, str]]:
+    """Draw the rows; the notes to write above them once the axis is final: x, y, text."""
+    palette = current()
+    notes: list[tuple[float, float, str]] = []
+    for row, (name, values) in enumerate(data.items()):
+        if not values.size:
+            axes.text(
+                0, row, "no samples", color=palette.muted, va="center", fontsize=TEXT_PT, style="italic"
+            )
+            continue
+        # A low-discrepancy sequence: dots spread evenly, and the same on every build.
+        jitter = (np.arange(values.size) * 0.6180339887) % 1.0
+        axes.plot(
+            values,
+            row + 0.06 + 0.26 * jitter,
+            linestyle="none",
+            marker="o",
+            markersize=2.4 if values.size > 100 else 3.2,
+            markeredgewidth=0,
+            color=palette.fill(roles[name]),
+            alpha=0.45 if values.size > 40 else 0.8,
+            rasterized=values.size > 5000,
+        )
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        axes.add_patch(
+            Rectangle(
+                (low, row - 0.14),
+                high - low,
+                0.14,
+                facecolor=palette.grid,
+                edgecolor=palette.line,
+                linewidth=0.8,
+            )
+        )
+        axes.plot([middle, middle], [row - 0.19, row + 0.36], color=palette.text, linewidth=1.6, zorder=4)
+        notes.append((float(middle), row - 0.19, _quartiles(float(low), float(middle), float(high), unit)))
+    return notes
+
+
+def _quartiles(low: float, middle: float, high: float, unit: str) -> str:
+    return f"median {number(middle)} {unit}, middle half {number(low)} to {number(high)}"
+
+
+def _draw_ecdf(axes: Axes, data: Mapping[str, Floats], roles: Mapping[str, str], unit: str) -> None:
+    palette = current()
+    axes.grid(True, axis="y")
+    axes.axhline(0.5, color=palette.line, linewidth=0.8, linestyle=(0, (4, 2)))
+    entries = []
+    for name, values in data.items():
+        color = palette.fill(roles[name])
+        if not values.size:
+            entries.append((f"{tidy(name)}: no samples", color))
+            continue
+        axes.step(values, np.arange(1, values.size + 1) / values.size, where="post", color=color)
+        middle = float(np.median(values))
+        axes.plot(middle, 0.5, marker="o", markersize=5, color=color, markeredgewidth=0)
+        entries.append((f"{tidy(name)}: median {number(middle)} {unit}", color))
+    axes.set_ylim(0, 1.02)
+    axes.set_yticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
+    axes.set_ylabel("samples at or below (%)")
+    _key(axes, entries)
+
+
+def _bar_axes(body: float, width: float, title: str | None) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, body + 0.5 + (0.28 if title else 0.05)), layout="constrained")
+    axes = figure.add_subplot()
+    if title:
+        figure.suptitle(tidy(title), x=0.005, ha="left", fontsize=TITLE_PT, weight="bold")
+    return figure, axes
+
+
+def _finish_bars(
+    axes: Axes,
+    labels: Sequence[str],
+    ends: Sequence[tuple[float, float, str, str]],
+    quantity: str,
+    unit: str,
+    top: float,
+) -> None:
+    """Labels, axis, and the texts at the ends of bars: (end, y, value, ratio)."""
+    palette = current()
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_yticks(range(len(labels)), labels=[_shorten(label) for label in labels])
+    axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(_axis_label(quantity, unit))
+    axes.set_xlim(0, (top or 1.0) * 1.02)
+    for end, y, value, ratio in ends:
+        at = end if np.isfinite(end) else 0.0
+        text = _at_end(axes, at, y, 4, value, palette.text, "normal")
+        if ratio:
+            _at_end(axes, at, y, 4 + width_in(text + "  ", SMALL_PT) * 72, ratio, palette.muted, "bold")
+
+
+def _at_end(axes: Axes, x: float, y: float, shift_pt: float, text: str, color: str, weight: str) -> str:
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(shift_pt, 0),
+        textcoords="offset points",
+        va="center_baseline",
+        fontsize=SMALL_PT,
+        color=color,
+        weight=weight,
+        annotation_clip=False,
+    )
+    return text
+
+
+def _key(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
+    """Names of colors above the axes, in as many columns as fit."""
+    handles = [Rectangle((0, 0), 1, 1, facecolor=color, linewidth=0, label=name) for name, color in entries]
+    widest = max((width_in(name) for name, _ in entries), default=1.0) + 0.4
+    columns = min(max(1, int((WIDTH_IN - 1) / widest)), max(1, len(entries)))
+    options: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": columns}
+    options |= {"handlelength": 1.0, "handleheight": 0.75, "borderaxespad": 0.3, "columnspacing": 1.4}
+    axes.legend(handles=handles, borderpad=0.0, handletextpad=0.5, **options)
+
+
+def _numbers(values: ArrayLike, labels: Sequence[str]) -> Floats:
+    result = np.asarray(values, dtype=np.float64)
+    if result.shape != (len(labels),):
+        raise ValueError(f"{len(labels)} labels but values of shape {result.shape}")
+    return result
+
+
+def _top(values: Floats) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.max(initial=0.0))
+
+
+def _value(value: float, unit: str, format: Callable[[float], str]) -> str:
+    return f"{format(value)} {unit}".strip() if np.isfinite(value) else "not measured"
+
+
+def _axis_label(quantity: str, unit: str) -> str:
+    return f"{quantity} ({unit})" if quantity and unit else quantity or unit
+
+
+def _shorten(label: str) -> str:
+    label = tidy(label)
+    while width_in(label, TEXT_PT) > WIDEST_LABEL_IN:
+        label = label[: max(1, int(len(label) * 0.95) - 2)].rstrip() + "…"
+    return label
