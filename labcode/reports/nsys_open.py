@@ -76,7 +76,7 @@ def _as_sqlite(path: Path) -> Path:
     if path.suffix == ".qdstrm":
         raise InputError(
             f"{path}: a raw recording, not a report: nsys' importer failed where it was made, most often for "
-            "want of libdw.so.1; install libdw1 (Debian, Ubuntu) or elfutils-libs (RHEL, Fedora) there and run "
+            "want of libdw.so.1; install libdw1 (Debian, Ubuntu) or elfutils-libs (RHEL) there and run "
             "QdstrmImporter on it, or record again"
         )
     if path.is_dir():

@@ -344,7 +344,7 @@ def make_export(
     rename_columns: Mapping[str, Mapping[str, str]] | None = None,
     extra_sql: Sequence[str] = (),
 ) -> Path:
-    """Write an export, replacing a file of that name, and return its path; rows come from the functions above."""
+    """Write an export, replacing a file of that name, and return its path; rows come from functions above."""
     tables = {
         "CUPTI_ACTIVITY_KIND_KERNEL": kernels,
         "CUPTI_ACTIVITY_KIND_MEMCPY": memcpys,

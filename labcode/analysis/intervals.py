@@ -1,0 +1,174 @@
+"""Arithmetic of time intervals: arrays of starts and ends in, arrays of starts and ends (or times) out.
+
+Intervals are half-open, [start, end), in integer nanoseconds. One whose end is not after its start covers
+nothing and is left out. Results of `union`, `intersect`, `subtract`, `complement` and `clip` are in ascending
+order; all but those of `clip` are disjoint, so what is computed from them never exceeds the wall time they
+lie in.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from labcode.errors import LabError
+
+Ints = NDArray[np.int64]
+Window = tuple[int, int]
+_WIDEST = (1 << 63) - 1
+
+
+def union(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
+    """The times covered by at least one interval, as disjoint intervals; touching ones become one."""
+    start, end = _clean(starts, ends)
+    if len(start) == 0:
+        return start, end
+    reach = np.maximum.accumulate(end)
+    first = np.concatenate(([True], start[1:] > reach[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return start[first], reach[last]
+
+
+def total(starts: ArrayLike, ends: ArrayLike) -> int:
+    """Nanoseconds covered by at least one interval."""
+    start, end = union(starts, ends)
+    return int((end - start).sum())
+
+
+def intersect(
+    starts: ArrayLike, ends: ArrayLike, other_starts: ArrayLike, other_ends: ArrayLike
+) -> tuple[Ints, Ints]:
+    """The times covered by both sets of intervals."""
+    a_start, a_end = union(starts, ends)
+    b_start, b_end = union(other_starts, other_ends)
+    low = np.searchsorted(b_end, a_start, "right")  # the first b that ends after a begins
+    high = np.searchsorted(b_start, a_end, "left")  # one past the last b that begins before a ends
+    a, b = expand(low, high)
+    return np.maximum(a_start[a], b_start[b]), np.minimum(a_end[a], b_end[b])
+
+
+def subtract(
+    starts: ArrayLike, ends: ArrayLike, other_starts: ArrayLike, other_ends: ArrayLike
+) -> tuple[Ints, Ints]:
+    """The times covered by the first set of intervals and not by the second."""
+    start, end = union(starts, ends)
+    if len(start) == 0:
+        return start, end
+    return intersect(start, end, *complement(other_starts, other_ends, (int(start[0]), int(end[-1]))))
+
+
+def complement(starts: ArrayLike, ends: ArrayLike, window: Window) -> tuple[Ints, Ints]:
+    """The times within the window that no interval covers."""
+    start, end = union(*clip(starts, ends, window))
+    if window[1] <= window[0]:
+        return start[:0], end[:0]
+    gap_start = np.concatenate(([window[0]], end)).astype(np.int64)
+    gap_end = np.concatenate((start, [window[1]])).astype(np.int64)
+    there = gap_end > gap_start
+    return gap_start[there], gap_end[there]
+
+
+def clip(starts: ArrayLike, ends: ArrayLike, window: Window) -> tuple[Ints, Ints]:
+    """The parts of the intervals that lie within the window, by start; they may still overlap."""
+    start, end = _clean(starts, ends)
+    start, end = np.maximum(start, window[0]), np.minimum(end, window[1])
+    there = end > start
+    return start[there], end[there]
+
+
+def covered_within(starts: ArrayLike, ends: ArrayLike, low: ArrayLike, high: ArrayLike) -> Ints:
+    """For each window [low, high): how many of its nanoseconds at least one interval covers."""
+    start, end = union(starts, ends)
+    before = np.concatenate(([0], np.cumsum(end - start)))
+
+    def until(times: Ints) -> Ints:
+        index = np.searchsorted(start, times, "right")  # intervals that began by then
+        inside = np.zeros(len(times), np.int64)
+        some = index > 0
+        inside[some] = np.maximum(end[index[some] - 1] - times[some], 0)
+        return np.asarray(before[index] - inside, np.int64)
+
+    lows, highs = np.asarray(low, np.int64), np.asarray(high, np.int64)
+    return np.where(highs > lows, until(highs) - until(lows), 0)
+
+
+def concurrency(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
+    """How many intervals are active: starts and ends of stretches and the count in each, at least 1."""
+    start, end = _clean(starts, ends)
+    times = np.concatenate((start, end))
+    steps = np.concatenate((np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)))
+    order = np.argsort(times, kind="stable")
+    edges, first = np.unique(times[order], return_index=True)
+    if len(edges) == 0:
+        return edges, edges, edges
+    level = np.cumsum(np.add.reduceat(steps[order], first))[:-1]
+    busy = level > 0
+    return edges[:-1][busy], edges[1:][busy], level[busy]
+
+
+def parents(starts: ArrayLike, ends: ArrayLike) -> Ints:
+    """For each interval the smallest one around it, as an index; -1 for none.
+
+    The one around is the last that begins before it (or with it, and was listed first or is longer) and does
+    not end before it. Meant for the ranges of one thread, which nest.
+    """
+    start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
+    count = len(start)
+    order = np.lexsort((np.arange(count), -end, start))
+    sorted_end = end[order]
+    around = np.arange(-1, count - 1)  # all between `around` and itself end before it
+    while True:
+        wrong = np.flatnonzero((around >= 0) & (sorted_end[around] < sorted_end))
+        if len(wrong) == 0:
+            break
+        around[wrong] = around[around[wrong]]
+    result = np.empty(count, np.int64)
+    result[order] = np.where(around >= 0, order[around], -1)
+    return result
+
+
+def innermost(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
+    """The intervals as disjoint stretches, each with the index of the innermost interval that covers it.
+
+    Innermost is the one that began last; of those that began together, the shortest.
+    """
+    start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
+    kept = np.flatnonzero(end > start)
+    start, end = start[kept], end[kept]
+    around = parents(start, end)
+    edges = np.unique(np.concatenate((start, end)))
+    if len(edges) == 0:
+        return edges, edges, edges
+    # the candidate of a stretch: the last interval that begins at or before it; then outward until one is
+    # active
+    order = np.lexsort((-end, start))
+    current = order[np.searchsorted(start[order], edges[:-1], "right") - 1]
+    while True:
+        over = np.flatnonzero((current >= 0) & (end[current] <= edges[:-1]))
+        if len(over) == 0:
+            break
+        current[over] = around[current[over]]
+    there = current >= 0
+    low, high, index = edges[:-1][there], edges[1:][there], current[there]
+    first = np.concatenate(([True], (index[1:] != index[:-1]) | (low[1:] != high[:-1])))
+    last = np.concatenate((first[1:], [True]))
+    return low[first], high[last], kept[index[first]]
+
+
+def expand(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """All pairs (row, position) with ``low[row] <= position < high[row]``, row by row."""
+    counts = np.maximum(high - low, 0)
+    row = np.repeat(np.arange(len(low)), counts)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return row, low[row] + offset
+
+
+def _clean(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
+    """Intervals that cover something, by start."""
+    start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
+    there = end > start
+    start, end = start[there], end[there]
+    if len(start) and int(end.max()) - int(start.min()) > _WIDEST:
+        raise LabError("these times lie further apart than 63 bits of nanoseconds; export the report again")
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order]
