@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,9 +109,3 @@ def l2_scratch(device: int = 0, factor: float = 2.0) -> torch.Tensor:
 
     size = torch.cuda.get_device_properties(device).L2_cache_size
     return torch.empty(int(factor * size), dtype=torch.uint8, device=torch.device("cuda", device))
-
-
-def relative_spread(values: Sequence[float]) -> float:
-    """Distance of the quartiles as a share of the median: a spread that a single outlier does not move."""
-    summary = spread(values)
-    return (summary.q3 - summary.q1) / summary.median if summary.median else statistics.fmean(values)

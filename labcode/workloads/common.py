@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,14 +62,23 @@ def finish(record: Record, path: Path | None) -> int:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write JSON whole or not at all; `LabError` when the file cannot be written."""
+    """Write JSON whole or not at all, NaN and infinities as null; `LabError` when the file cannot be written."""
     partial = path.with_name(path.name + ".part")
     try:
-        partial.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(_finite(content), allow_nan=False) + "\n", encoding="utf-8")
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise LabError(describe_os_error(error)) from None
+
+
+def _finite(content: Any) -> Any:
+    """The same content with null for what JSON does not know."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def parser(program: str, description: str, variants: Sequence[str]) -> argparse.ArgumentParser:

@@ -1,0 +1,155 @@
+"""The CUDA programs build without warnings or spills, and say in one line what is wrong with what they were given."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labcode.workloads import kernel_overlap, memory_timeline
+from tests.cuda.conftest import CUDA, PROGRAMS, WARNINGS
+
+WRAPPERS = {"kernel_overlap": kernel_overlap, "memory_timeline": memory_timeline}
+NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+SMALL = {
+    "kernel_overlap": ["--kernels", "37", "--iterations", "50", "--repetitions", "3", "--blocks", "3"],
+    "memory_timeline": ["--mebibytes", "3", "--iterations", "20", "--repetitions", "2", "--chunks", "7"],
+}
+
+Built = Callable[[str], Path]
+
+
+def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+def test_compiles_without_warnings_or_spills(nvcc: Path, tmp_path: Path, program: str, architecture: str) -> None:
+    target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+    source = CUDA / program / f"{program}.cu"
+    done = run(
+        [nvcc, "-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v", target, "-cubin", "-o", tmp_path / "x", source]
+    )
+    assert done.returncode == 0, done.stderr
+    report = done.stderr + done.stdout
+    stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert stacks, report
+    assert all(numbers == ("0", "0", "0") for numbers in stacks), report
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_wrapper_knows_the_flags_and_variants(built: Built, program: str) -> None:
+    shown = run([built(program), "--help"])
+    assert shown.returncode == 0
+    flags = set(re.findall(r"^  --([a-z-]+)", shown.stdout, re.MULTILINE))
+    assert flags == set(WRAPPERS[program].FLAGS) | {"variant", "json", "list", "help"}
+    listed = run([built(program), "--list"])
+    assert (listed.returncode, listed.stdout.split()) == (0, list(WRAPPERS[program].VARIANTS))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_defaults_in_the_wrapper_are_the_programs_own(built: Built, program: str) -> None:
+    shown = run([built(program), "--help"]).stdout
+    said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
+    for flag, text in WRAPPERS[program].FLAGS.items():
+        if said[flag] not in ("0", "-1"):  # those stand for «depends»
+            assert text.endswith(f"({said[flag]})"), flag
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--speed", "3"], "--speed: no such flag; --help shows them all"),
+        (["--variant", "fast"], "--variant fast: there is no such choice; take one of "),
+        (["--repetitions"], "--repetitions: a value is missing; --help shows what it takes"),
+        (["--repetitions", "0"], "--repetitions 0: give a whole number from 1 to 1000"),
+        (["--repetitions=3x"], "--repetitions 3x: give a whole number from 1 to 1000"),
+        (["--seed", "99999999999999999999"], "--seed 99999999999999999999: give a whole number from 0 to "),
+    ],
+)
+def test_bad_flags_are_one_line(built: Built, program: str, arguments: list[str], message: str) -> None:
+    done = run([built(program), *arguments])
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"{program}: {message}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_bad_real_number_is_one_line(built: Built) -> None:
+    done = run([built("memory_timeline"), "--balance", "nan"])
+    assert (done.returncode, done.stderr) == (
+        2,
+        "memory_timeline: --balance nan: give a number from 0.01 to 1000\n",
+    )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, program: str) -> None:
+    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{program}: no NVIDIA GPU: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_make_builds_each_alone(nvcc: Path, tmp_path: Path, program: str) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("no make here")
+    done = run(["make", "-C", CUDA / program, f"BUILD={tmp_path}", f"NVCC={nvcc}"])
+    assert done.returncode == 0, done.stderr
+    assert run([tmp_path / program, "--list"]).returncode == 0
+
+
+def test_cmake_builds_them_all(nvcc: Path, tmp_path: Path) -> None:
+    if shutil.which("cmake") is None:
+        pytest.skip("no CMake here")
+    configured = run(["cmake", "-S", CUDA, "-B", tmp_path, f"-DCMAKE_CUDA_COMPILER={nvcc}"])
+    assert configured.returncode == 0, configured.stderr
+    made = run(["cmake", "--build", tmp_path])
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert all(run([tmp_path / program / program, "--list"]).returncode == 0 for program in PROGRAMS)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("program", "variant", "extra"),
+    [
+        *(("kernel_overlap", variant, []) for variant in kernel_overlap.VARIANTS),
+        ("kernel_overlap", "streams", ["--streams", "3"]),
+        *(("memory_timeline", variant, []) for variant in memory_timeline.VARIANTS),
+        *(("memory_timeline", "pipelined", ["--schedule", s]) for s in ("rotate", "engines")),
+        ("memory_timeline", "pipelined", ["--chunks", "1"]),
+        ("memory_timeline", "pinned", ["--iterations", "0", "--balance", "2"]),
+    ],
+)
+def test_result_matches_the_host(tmp_path: Path, program: str, variant: str, extra: list[str]) -> None:
+    from labcode.kernels.build import build
+
+    path = tmp_path / "record.json"
+    done = run([build(program), "--variant", variant, *SMALL[program], *extra, "--json", path])
+    assert done.returncode == 0, done.stderr
+    record = json.loads(path.read_text())
+    assert (record["program"], record["variant"]) == (program, variant)
+    assert set(record) == {"program", "variant", "parameters", "results", "checks", "gpu"}
+    assert all(check["passed"] for check in record["checks"].values())
+    assert record["gpu"]["sm_count"] > 0
+
+
+@pytest.mark.gpu
+def test_too_large_for_the_gpu_is_one_line() -> None:
+    from labcode.kernels.build import build
+
+    done = run([build("kernel_overlap"), "--kernels", "100000", "--blocks", "65535", "--threads", "1024"])
+    assert done.returncode == 2
+    assert "choose a smaller size" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
