@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 
@@ -88,7 +89,7 @@ def time_series(
     palette = current()
     count = max(1, len(series))
     height = count * panel_height + 0.5 + (0.25 if title else 0.0) + (0.2 if phases else 0.0)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(hspace=0.12))
     panels = np.atleast_1d(np.asarray(figure.subplots(count, 1, sharex=True), dtype=object))
     _set_title(figure, title)
     xs = np.asarray(time, dtype=np.float64)

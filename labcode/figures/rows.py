@@ -165,7 +165,7 @@ def device_ops(report: Report, window: Window) -> pd.DataFrame:
         graphs.assign(role="graph", text="CUDA graph"),
     ]
     columns = ["start_ns", "end_ns", "pid", "device", "context", "stream", "role", "text", "apart"]
-    parts = [part.reindex(columns=columns).fillna({"apart": ""}) for part in parts if len(part)]
+    parts = [part.assign(apart=part.get("apart", ""))[columns] for part in parts if len(part)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 

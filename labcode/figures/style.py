@@ -82,14 +82,14 @@ _ROLES: dict[str, tuple[str, str]] = {
     "call": ("#7c848f", "#8c949f"),
     "nvtx1": ("#435963", "#c3d3da"),
     "nvtx2": ("#667e89", "#94abb6"),
-    "nvtx3": ("#869aa3", "#708794"),
+    "nvtx3": ("#7f939c", "#708794"),
     "cpu": ("#5f6368", "#b4b9bf"),
     "baseline": ("#857c72", "#a89e93"),
     "improved": ("#00708c", "#35bcd8"),
-    "series1": ("#440f5e", "#c9a2e0"),
-    "series2": ("#2f6a8e", "#76b6d8"),
-    "series3": ("#1a8062", "#4fc98f"),
-    "series4": ("#7b7600", "#e6dc55"),
+    "series1": ("#440f5e", "#9272cc"),
+    "series2": ("#1d4f7c", "#6cb2dd"),
+    "series3": ("#1b8163", "#74dfa4"),
+    "series4": ("#8a6f00", "#f4ec8e"),
 }
 
 ROLE_NAMES: Mapping[str, str] = MappingProxyType(
@@ -211,6 +211,7 @@ def rc_params(palette: Palette) -> dict[Any, Any]:
         "xtick.major.width": 0.7,
         "ytick.major.width": 0.7,
         "text.color": palette.text,
+        "text.hinting": "no_hinting",  # widths as in a browser
         "text.parse_math": False,  # kernel names hold dollar signs
         "legend.frameon": False,
         "legend.fontsize": SMALL_PT,

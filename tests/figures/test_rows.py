@@ -1,0 +1,202 @@
+"""Which rows a timeline has: threads, levels, streams, copies, devices, and idle time over all processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from labcode.figures.rows import (
+    NO_GPU_WORK,
+    api_role,
+    api_rows,
+    device_ops,
+    format_bytes,
+    in_window,
+    kernel_label,
+    nvtx_rows,
+    report_groups,
+    stream_rows,
+)
+from tests.figures.tables import Tables, data_parallel
+
+WINDOW = (0, 1000)
+
+
+def test_nested_ranges_are_stacked_and_deeper_levels_left_out() -> None:
+    t = Tables()
+    t.add("nvtx", 0, 900, name="step")
+    t.add("nvtx", 100, 500, name="forward")
+    t.add("nvtx", 200, 300, name="layer")
+    t.add("nvtx", 220, 240, name="gemm")
+    t.add("nvtx", 0, 1000, name="lab:measured")
+    t.add("nvtx", 50, 50, name="here", event_type="mark")
+    (row,) = nvtx_rows(t.nvtx(), WINDOW, levels=3)
+    assert row.bars[["text", "lane", "role"]].values.tolist() == [
+        ["step", 0, "nvtx1"],
+        ["forward", 1, "nvtx2"],
+        ["layer", 2, "nvtx3"],
+    ]
+    assert row.lanes == 3
+
+
+def test_a_range_that_is_still_open_ends_with_the_window() -> None:
+    t = Tables()
+    t.add("nvtx", 100, 200, name="step")
+    open_ended = t.nvtx()
+    open_ended.loc[0, "end_ns"] = None
+    (row,) = nvtx_rows(open_ended, WINDOW)
+    assert row.bars["end_ns"].tolist() == [1000]
+
+
+def test_events_are_cut_to_the_window() -> None:
+    t = Tables()
+    for start, end in ((-50, -10), (-10, 20), (990, 1200), (1000, 1100), (500, 500)):
+        t.add("kernels", start, end)
+    assert in_window(t.kernels(), WINDOW)[["start_ns", "end_ns"]].values.tolist() == [
+        [0, 20],
+        [990, 1000],
+        [500, 500],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("cudaLaunchKernel", "launch"),
+        ("cuLaunchKernelEx", "launch"),
+        ("cudaGraphLaunch", "launch"),
+        ("cudaMemcpyAsync", "copy_call"),
+        ("cudaMemsetAsync", "copy_call"),
+        ("cudaStreamSynchronize", "sync"),
+        ("cuEventSynchronize", "sync"),
+        ("cudaMalloc", "call"),
+    ],
+)
+def test_roles_of_api_calls(name: str, role: str) -> None:
+    assert api_role(name) == role
+
+
+def test_calls_inside_of_calls_are_left_out_and_threads_apart() -> None:
+    t = Tables()
+    t.add("api", 0, 100, name="cudaLaunchKernel", tid=1)
+    t.add("api", 20, 80, name="cuLaunchKernel", tid=1)
+    t.add("api", 100, 120, name="cudaStreamSynchronize", tid=1)
+    t.add("api", 10, 600, name="cudaStreamSynchronize", tid=2)
+    t.add("api", 10, 11, name="cudaGetDevice", tid=3)
+    rows = api_rows(t.api(), WINDOW, max_threads=2)
+    assert [row.label for row in rows] == ["CUDA API", "CUDA API, thread 2"]
+    assert rows[1].bars["text"].tolist() == ["cudaLaunchKernel", "cudaStreamSynchronize"]
+
+
+def gpu(t: Tables) -> list[tuple[str, list[str]]]:
+    return [(row.label, row.bars["role"].tolist()) for row in stream_rows(device_ops(t, WINDOW))]
+
+
+def test_copies_have_rows_of_their_own_by_direction() -> None:
+    t = Tables()
+    t.add("kernels", 100, 200)
+    t.add("memcpys", 0, 90)
+    t.add("memcpys", 300, 400, copy_kind="D2H", stream=13)
+    t.add("memcpys", 410, 420, copy_kind="D2D")
+    t.add("memcpys", 430, 440, copy_kind="P2P")
+    t.add("memsets", 500, 510)
+    t.add("graph_launches", 600, 700)
+    assert gpu(t) == [
+        ("copies H2D", ["h2d"]),
+        ("copies D2H", ["d2h"]),
+        ("copies P2P", ["p2p"]),
+        ("stream 7", ["kernel", "d2d", "memset", "graph"]),
+    ]
+    together = stream_rows(device_ops(t, WINDOW), copies="in streams")
+    assert [row.label for row in together] == ["stream 7", "stream 13"]
+
+
+def test_a_stream_of_nccl_says_so() -> None:
+    t = Tables()
+    t.add("kernels", 0, 10, name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=24)
+    (row,) = stream_rows(device_ops(t, WINDOW))
+    assert row.label == "stream 24, NCCL"
+    assert row.bars[["role", "text"]].values.tolist() == [["nccl", "AllReduce"]]
+    assert kernel_label("gemm_nt") == "gemm_nt"
+
+
+def test_streams_beyond_the_limit_share_a_row() -> None:
+    t = Tables()
+    for s in range(10):
+        t.add("kernels", 100, 110 + s, stream=s)
+    rows = stream_rows(device_ops(t, WINDOW), max_streams=4)
+    assert [row.label for row in rows] == ["stream 7", "stream 8", "stream 9", "7 more streams"]
+    assert rows[-1].bars[["start_ns", "end_ns"]].values.tolist() == [[100, 116]]
+
+
+def test_kernels_that_overlap_within_a_stream_get_lanes() -> None:
+    t = Tables()
+    for start, end in ((0, 100), (10, 90), (20, 80), (30, 70), (40, 60), (50, 55)):
+        t.add("kernels", start, end)
+    (row,) = stream_rows(device_ops(t, WINDOW))
+    assert row.bars["lane"].tolist() == [0, 1, 2, 3, 3, 3]
+
+
+def test_idle_time_is_that_of_the_device_over_all_processes() -> None:
+    t = Tables()
+    t.add("kernels", 0, 400, pid=1)
+    t.add("kernels", 500, 1000, pid=2)
+    (group,) = report_groups(t, WINDOW, kinds=("streams",), pids=[1])
+    assert group.idle is not None
+    assert group.idle[["start_ns", "end_ns"]].values.tolist() == [[400, 500]]
+    assert group.idle_share == pytest.approx(0.1)
+    both = report_groups(t, WINDOW, kinds=("streams",))
+    assert [row.label for group in both for row in group.rows] == [
+        "stream 7, process 1",
+        "stream 7, process 2",
+    ]
+
+
+def test_overlapping_work_never_makes_a_device_more_than_busy() -> None:
+    t = Tables()
+    for s in range(3):
+        t.add("kernels", 0, 1000, stream=s)
+    (group,) = report_groups(t, WINDOW, kinds=("streams",))
+    assert group.idle_share == 0
+
+
+def test_devices_are_stacked_each_under_its_process() -> None:
+    groups = report_groups(data_parallel(2), (0, 5_000_000))
+    assert [group.title for group in groups] == ["GPU 0", "", "GPU 1", ""]
+    assert [row.label for row in groups[1].rows] == ["stream 7", "stream 24, NCCL"]
+    assert all(group.idle_share is not None for group in groups if not group.title)
+    (one,) = report_groups(data_parallel(2), (0, 5_000_000), devices=[1], kinds=("streams",))
+    assert one.title == ""
+
+
+def test_one_process_with_several_devices_shows_its_cpu_once() -> None:
+    t = Tables()
+    t.add("api", 0, 10, name="cudaLaunchKernel")
+    t.add("kernels", 10, 20, device=0)
+    t.add("kernels", 10, 20, device=1)
+    assert [group.title for group in report_groups(t, WINDOW)] == ["CPU", "GPU 0", "GPU 1"]
+
+
+def test_without_gpu_work_the_cpu_is_shown_and_the_rest_said() -> None:
+    t = Tables()
+    t.add("api", 0, 10, name="cudaMalloc")
+    cpu, gpu = report_groups(t, WINDOW)
+    assert cpu.rows[0].label == "CUDA API"
+    assert gpu.rows[0].message == NO_GPU_WORK
+    assert gpu.idle_share is None
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (4, "4 B"),
+        (4096, "4 KiB"),
+        (16 << 20, "16 MiB"),
+        (3 << 30, "3 GiB"),
+        (123_456_789, "118 MiB"),
+        (5000, "5000 B"),
+        (10_100, "9.9 KiB"),
+    ],
+)
+def test_bytes(count: int, text: str) -> None:
+    assert format_bytes(count) == text

@@ -1,0 +1,46 @@
+"""Texts are shortened to what fits, and numbers keep their significant digits."""
+
+from __future__ import annotations
+
+import pytest
+
+from labcode.figures.text import fit, number, percent, tidy, width_in
+
+
+def test_fit() -> None:
+    assert fit("forward", 5) == "forward"
+    assert fit("forward", 0.05) == ""
+    cut = fit("vectorized_elementwise_kernel", 0.9)
+    assert cut.startswith("vect")
+    assert cut.endswith("…")
+    assert width_in(cut) <= 0.9
+
+
+def test_tidy() -> None:
+    assert tidy(" a\n b\tc\x00 ") == "a b c "
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (1, "1.00"),
+        (12.345, "12.3"),
+        (99.96, "100"),
+        (123.4, "123"),
+        (1234.5, "1,230"),
+        (0.01234, "0.0123"),
+        (-2.5, "-2.50"),
+        (0.00001234, "1.23e-05"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_number(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0%"), (0.001, "<1%"), (0.5, "50%"), (0.999, ">99%"), (1, "100%")]
+)
+def test_percent(share: float, text: str) -> None:
+    assert percent(share) == text
