@@ -68,7 +68,7 @@ constexpr std::size_t kSamples = 20000;
 
 struct Options {
     std::string variant = "pinned", schedule = "rotate", json;
-    long long mebibytes = 256, chunks = 64, streams = 5, iterations = 0, repetitions = 3, warmup = 2, seed = 1;
+    long long mebibytes = 256, chunks = 32, streams = 5, iterations = 0, repetitions = 3, warmup = 2, seed = 1;
     double balance = 1.15;
     bool pinned() const { return variant != "pageable"; }
 };

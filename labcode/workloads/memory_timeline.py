@@ -11,7 +11,7 @@ PROGRAM = "memory_timeline"
 VARIANTS = ("pageable", "pinned", "pipelined")
 FLAGS = {
     "mebibytes": "size of the array, in MiB of fp32 (256)",
-    "chunks": "chunks of `pipelined` (64)",
+    "chunks": "chunks of `pipelined` (32)",
     "schedule": "rotate: chunks around --streams streams; engines: a stream a stage (rotate)",
     "streams": "streams of `--schedule rotate` (5)",
     "iterations": "steps a kernel does; 0: as many as --balance asks for (0)",
