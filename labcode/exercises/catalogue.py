@@ -1,0 +1,87 @@
+"""All exercises of the book, and how a learner may name one: a text in, an exercise and perhaps one of its
+parts out.
+
+Needs the standard library alone, so that pages and ``--help`` can read it cheaply. A new part of the book
+adds its own entries to `EXERCISES`; ids begin with the part's name, so that several parts may have an
+``ex01``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from labcode.errors import LabError
+from labcode.exercises import nsys
+from labcode.exercises.records import Exercise, Need, Part
+
+__all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get"]
+
+EXERCISES: tuple[Exercise, ...] = (*nsys.EXERCISES,)
+
+
+def get(exercise_id: str) -> Exercise:
+    """The exercise of exactly this id; `LabError` with a suggestion when there is none."""
+    exercise, part = find(exercise_id)
+    if part is not None:
+        raise LabError(f"{exercise_id!r} names a part; the exercise is {exercise.id}")
+    return exercise
+
+
+def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise, Part | None]:
+    """The exercise, and the part if one is named, that a learner means.
+
+    Accepted for part a of ``nsys-ex01-timeline-basics``: the id with ``:a`` or ``/a`` after it,
+    ``nsys-ex01:a``, ``nsys-ex01a``, ``ex01a`` (while only one part of the book has an ex01),
+    ``timeline-basics:a``, and the path of the file or its folder. `LabError` when nothing or more than one
+    thing is meant.
+    """
+    by_path = _by_path(text, exercises)
+    if by_path is not None:
+        return by_path
+    name, letter = _split(text)
+    matches = [exercise for exercise in exercises if name in _names(exercise)]
+    if not matches:
+        raise LabError(_unknown(text, exercises))
+    if len(matches) > 1:
+        raise LabError(f"{text!r} may mean {' or '.join(e.id for e in matches)}: name one of them")
+    exercise = matches[0]
+    if letter is None:
+        return exercise, None
+    for part in exercise.parts:
+        if part.letter == letter:
+            return exercise, part
+    have = ", ".join(part.letter for part in exercise.parts)
+    raise LabError(f"{exercise.id} has no part {letter!r} (it has {have})")
+
+
+def _names(exercise: Exercise) -> tuple[str, ...]:
+    without_part = exercise.id[len(exercise.book_part) + 1 :]
+    number, _, name = without_part.partition("-")
+    return exercise.id, exercise.short, without_part, number, name
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    name = text.strip().lower().replace("_", "-")
+    match = re.fullmatch(r"(.+)[:/]([a-z])", name) or re.fullmatch(r"((?:.*-)?ex\d\d)([a-z])", name)
+    return (match.group(1), match.group(2)) if match else (name, None)
+
+
+def _by_path(text: str, exercises: Sequence[Exercise]) -> tuple[Exercise, Part | None] | None:
+    path = text.replace("\\", "/").rstrip("/")
+    for exercise in exercises:
+        for part in exercise.parts:
+            if path.endswith(exercise.path(part)) or path == f"{exercise.folder.split('/')[1]}/{part.file}":
+                return exercise, part
+        if path.endswith(exercise.folder):
+            return exercise, None
+    return None
+
+
+def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
+    wanted = _split(text)[0]
+    names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {names[close[0]]}?" if close else ""
+    return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

@@ -1,0 +1,165 @@
+"""Cut the starters out of the solutions: marked source files in, the files of ``exercises/`` out.
+
+A region that the learner has to write is marked by comments on lines of their own (``//`` instead of ``#`` in
+CUDA files):
+
+    # [solution]
+    return 1 - busy / (end - start)
+    # [starter]
+    # raise NotImplementedError("divide the idle time by the window")
+    # [end]
+
+In the starter the whole block is replaced by the lines after ``[starter]``, without their comment sign and
+the blank after it. Without ``[starter]`` the region disappears. Everything outside of regions is the same in
+both files.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from labcode.errors import LabError
+from labcode.exercises.catalogue import EXERCISES
+from labcode.exercises.records import Exercise
+
+SIGNS = {".py": "#", ".cu": "//"}
+IGNORED = ("*.bak", "*.bak[0-9]*", ".*", "__pycache__", "README.md")
+
+
+def starter(source: str, name: str) -> str:
+    """The starter's text for a solution's text; ``name`` is the file's name for messages.
+
+    `LabError` for bad markers.
+    """
+    sign = SIGNS.get(Path(name).suffix)
+    if sign is None:
+        raise LabError(f"{name}: only {' and '.join(SIGNS)} files can be cut into starters")
+    out: list[str] = []
+    state, opened = "outside", 0
+    for number, line in enumerate(source.splitlines(), start=1):
+        marker = _marker(line, sign)
+        if marker == "solution":
+            if state != "outside":
+                raise LabError(f"{name}:{number}: [solution] inside the region that begins at line {opened}")
+            state, opened = "solution", number
+        elif marker == "starter":
+            if state != "solution":
+                raise LabError(f"{name}:{number}: [starter] without a [solution] before it")
+            state = "starter"
+        elif marker == "end":
+            if state == "outside":
+                raise LabError(f"{name}:{number}: [end] without a [solution] before it")
+            state = "outside"
+        elif state == "outside":
+            out.append(line)
+        elif state == "starter":
+            out.append(_uncommented(line, sign, name, number))
+    if state != "outside":
+        raise LabError(f"{name}:{opened}: [solution] without an [end] after it")
+    if not opened:
+        raise LabError(f"{name}: no marked region, so the starter would be the solution")
+    text = "\n".join(out) + "\n"
+    if sign == "#":
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            raise LabError(
+                f"{name}: the starter would not be valid Python (its line {error.lineno}: {error.msg})"
+            ) from None
+    return text
+
+
+def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
+    """Write all starters below ``root/exercises`` from ``root/solutions``; give back what was changed, or is
+    wrong.
+
+    With ``check`` nothing is written: each starter that differs from what would be generated is a line of the
+    answer, as is each file that belongs to no exercise and each file of the catalogue that is missing.
+    """
+    found: list[str] = []
+    for exercise in exercises:
+        for part in exercise.parts:
+            path = exercise.path(part)
+            source, target = root / "solutions" / path, root / "exercises" / path
+            if not source.is_file():
+                found.append(
+                    f"solutions/{path}: the catalogue names it ({exercise.part_id(part)}), and it "
+                    f"is not there"
+                )
+                continue
+            text = starter(source.read_text(encoding="utf-8"), f"solutions/{path}")
+            have = target.read_text(encoding="utf-8") if target.is_file() else None
+            if have == text:
+                continue
+            if check:
+                found.append(
+                    f"exercises/{path}: {_difference(have, text)}; `labcode.exercises.generate` "
+                    f"writes it anew"
+                )
+            else:
+                write(target, text)
+                found.append(f"exercises/{path}: written")
+    return found + strays(root, exercises)
+
+
+def strays(root: Path, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
+    """Files below ``solutions/`` and ``exercises/`` that no exercise of the catalogue names."""
+    named = {exercise.path(part) for exercise in exercises for part in exercise.parts}
+    lines = []
+    for top in ("solutions", "exercises"):
+        for path in sorted((root / top).rglob("*")):
+            below = path.relative_to(root / top)
+            if path.is_dir() or any(
+                Path(piece).match(pattern) for piece in below.parts for pattern in IGNORED
+            ):
+                continue
+            if below.as_posix() not in named:
+                lines.append(
+                    f"{top}/{below.as_posix()}: belongs to no exercise of the catalogue; add it "
+                    f"there or remove it"
+                )
+    return lines
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".write-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _marker(line: str, sign: str) -> str | None:
+    match = re.fullmatch(rf"\s*{re.escape(sign)} ?\[(solution|starter|end)\]\s*", line)
+    return match.group(1) if match else None
+
+
+def _uncommented(line: str, sign: str, name: str, number: int) -> str:
+    if not line.strip():
+        return ""
+    match = re.fullmatch(rf"(\s*){re.escape(sign)} ?(.*)", line)
+    if match is None:
+        raise LabError(f"{name}:{number}: a line of the starter's text must be a comment ({sign} …)")
+    return (match.group(1) + match.group(2)).rstrip()
+
+
+def _difference(have: str | None, text: str) -> str:
+    if have is None:
+        return "missing"
+    changed = [
+        line
+        for line in difflib.unified_diff(have.splitlines(), text.splitlines(), lineterm="", n=0)
+        if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    return f"differs from what its solution gives in {len(changed)} lines"

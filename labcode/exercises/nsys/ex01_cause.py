@@ -1,0 +1,329 @@
+"""Hidden cases of nsys-ex01, part b (what the CPU did in gaps): a generator or captures in, cases out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.exercises.cases import Case, Mistake, Task, brief, duration
+from labcode.exercises.inputs import Recorder, tables_of
+from labcode.exercises.nsys import expected
+from labcode.exercises.nsys.exam import open_run
+from labcode.store import CaptureSet
+
+Window = tuple[int, int]
+Rng = np.random.Generator
+EXPERIMENT, RUN = "timeline_basics", "exam_baseline"
+Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+
+
+def _loop(
+    rng: Rng, why: str, *, pid: int = 4000, correlation: int = 100, steps: int = 4, device: int = 0
+) -> Recorder:
+    """A training loop whose GPU is idle for one main reason: CPU work, waiting, or calls."""
+    us = 1000
+    cpu = Recorder(
+        pid=pid, tid=pid, device=device, now=int(rng.integers(10**6, 10**8)), correlation=correlation
+    )
+    scale = int(rng.integers(2, 6))
+    with cpu.range("lab:measured"):
+        for step in range(steps):
+            with cpu.range(f"step {step}"):
+                with cpu.range("load batch"):
+                    cpu.work((400 * scale if why == "computing" else 5) * us + int(rng.integers(us)))
+                with cpu.range("copy to GPU"):
+                    cpu.copy(40 * us, 1 << 20)
+                with cpu.range("forward"):
+                    for _ in range(4):
+                        cpu.work(int(rng.integers(2, 4)) * us)
+                        cpu.launch(30 * us + int(rng.integers(us)), "gemm")
+                with cpu.range("backward"):
+                    if why == "calling":
+                        cpu.call("cudaMalloc", 300 * scale * us)
+                    for _ in range(4):
+                        cpu.launch(40 * us + int(rng.integers(us)), "gemm")
+                with cpu.range("read loss"):
+                    cpu.read_back()
+                    if why == "waiting":
+                        cpu.call("cudaStreamSynchronize", 250 * scale * us)
+    return cpu
+
+
+def _with_worker(rng: Rng, main: Recorder) -> list[Recorder]:
+    """The same process has another thread, in ranges and calls of its own, which launches nothing."""
+    other = Recorder(
+        pid=main.pid,
+        tid=main.tid + 9,
+        now=main.ranges[0]["start_ns"] - 500,
+        correlation=main.correlation + 5000,
+    )
+    end = max(row["end_ns"] for row in main.ranges)
+    with other.range("loader"):
+        while other.now < end + 1000:
+            with other.range("prepare next batch"):
+                other.work(int(rng.integers(50_000, 90_000)))
+            other.call("cudaEventSynchronize", int(rng.integers(2000, 9000)))
+    return [main, other]
+
+
+def _with_process(rng: Rng, main: Recorder) -> list[Recorder]:
+    """Another process on another GPU whose correlations are the same numbers."""
+    other = Recorder(
+        pid=main.pid + 77, tid=main.tid + 77, device=1, now=main.ranges[0]["start_ns"] + 1111, correlation=100
+    )
+    with other.range("other process"):
+        for _ in range(60):
+            other.work(int(rng.integers(10_000, 30_000)))
+            other.launch(int(rng.integers(5_000, 9_000)))
+    return [other, main]
+
+
+def _situations(rng: Rng) -> list[tuple[str, Tables, Window]]:
+    loops = {why: _loop(rng, why) for why in ("computing", "waiting", "calling")}
+    made = [
+        ("a loop with one thread", [loops["computing"]]),
+        ("a loop that waits on the CPU for the GPU", [loops["waiting"]]),
+        ("a loop that makes long calls", [loops["calling"]]),
+        ("another thread of the process is in ranges of its own", _with_worker(rng, _loop(rng, "computing"))),
+        (
+            "another process counts its correlations from the same number",
+            _with_process(rng, _loop(rng, "waiting", pid=310)),
+        ),
+    ]
+    situations = []
+    for name, recorders in made:
+        ops, api, nvtx = tables_of(recorders)
+        window = int(ops["start_ns"].min()) - 2000, int(ops["end_ns"].max()) + 5000
+        situations.append((name, (ops, api, nvtx), window))
+    name, (ops, api, nvtx), window = situations[0]
+    lost = api.drop(index=api[api["name"] == "cudaMemcpyAsync"].index[-2:]).reset_index(drop=True)
+    situations.append(("two launches were not recorded", (ops, lost, nvtx), window))
+    still_open = nvtx.copy()
+    still_open.loc[nvtx["name"] == "lab:measured", "end_ns"] = pd.NA
+    situations.append(("a range that never ended, and a mark", (ops, api, _marked(still_open)), window))
+    return situations
+
+
+def _marked(nvtx: pd.DataFrame) -> pd.DataFrame:
+    """One mark and one start/end range more: neither says what a thread is in."""
+    extra = nvtx.iloc[[1, 1]].copy()
+    extra["event_type"] = ["mark", "start_end"]
+    extra["name"] = ["epoch", "whole run"]
+    extra["start_ns"] = extra["start_ns"] + 1
+    extra["end_ns"] = pd.array([pd.NA, int(nvtx["start_ns"].max()) + 10**9], dtype="Int64")
+    return pd.concat([nvtx, extra], ignore_index=True)
+
+
+def _tables_summary(tables: Tables, window: Window) -> str:
+    ops, api, nvtx = tables
+    return (
+        f"{len(ops)} operations, {len(api)} calls, {len(nvtx)} ranges of {api['pid'].nunique()} "
+        f"process(es); window = {window}"
+    )
+
+
+def _blame_cases(name: str, tables: Tables, window: Window, *, exam: bool = False) -> list[Case]:
+    ops, api, _ = tables
+    scene = expected.scene(*tables)
+    every = expected.gaps(ops, window)
+    asked = [gap for gap in every if gap[2] != window[1]]
+    limit, summary = (60.0 if exam else 10.0), _tables_summary(tables, window)
+    cases = []
+    unknown = [gap for gap in asked if expected.launcher(scene, gap[0], gap[2]) is None]
+    for device, _, end in [*asked[:2], *unknown[:1]]:
+        op = ops[(ops["device"] == device) & (ops["start_ns"] == end)].iloc[0]
+        calls = api[api["correlation"] == op["correlation"]]
+        threads = [(int(p), int(t)) for p, t in zip(calls["pid"], calls["tid"], strict=True)]
+        cases.append(
+            Case(
+                name=name,
+                summary=f"{summary}; device = {device}, time_ns = {end}",
+                function="launching_thread",
+                arguments=(ops, api, device, end),
+                expected=expected.launcher(scene, device, end),
+                mistakes=tuple(
+                    Mistake("the call of another process: match the pid as well as the correlation", thread)
+                    for thread in threads
+                    if thread[0] != op["pid"]
+                ),
+                exam=exam,
+                limit_s=limit,
+            )
+        )
+    for device, start, end in asked[:3]:
+        thread = expected.launcher(scene, device, end)
+        if thread is not None:
+            cases += _thread_cases(name, tables, thread, (start, end), exam=exam, limit_s=limit)
+    return [
+        *cases,
+        _idle_by_range_case(name, tables, window, exam=exam),
+        _diagnose_case(name, tables, window, exam=exam),
+    ]
+
+
+def _thread_cases(
+    name: str, tables: Tables, thread: tuple[int, int], gap: Window, *, exam: bool, limit_s: float
+) -> list[Case]:
+    _, api, nvtx = tables
+    scene = expected.scene(*tables)
+    pid, tid = thread
+    middle = (gap[0] + gap[1]) // 2
+    opened = expected.open_ranges(scene, thread, middle)
+    elsewhere = nvtx[(nvtx["start_ns"] <= middle) & (nvtx["end_ns"] > middle).fillna(False).astype(bool)]
+    spent = expected.activity(api, pid, tid, *gap)
+    every_thread = expected.activity(api, None, None, *gap)
+    uncut = expected.activity(api, pid, tid, *gap, cut=False)
+    return [
+        Case(
+            name=name,
+            summary=f"{len(nvtx)} ranges; pid = {pid}, tid = {tid}, time_ns = {middle}",
+            function="range_at",
+            arguments=(nvtx, pid, tid, middle),
+            expected=expected.range_at(scene, thread, middle),
+            mistakes=(
+                *(
+                    Mistake(
+                        "the outermost range is open too, but says less: take the one that began last", outer
+                    )
+                    for outer in opened[:1]
+                ),
+                *(
+                    Mistake("this range is open on another thread: match pid and tid", other)
+                    for other in elsewhere.loc[
+                        (elsewhere["pid"] != pid) | (elsewhere["tid"] != tid), "name"
+                    ].tolist()
+                ),
+                *(
+                    Mistake(
+                        "only push/pop ranges nest on a thread: leave marks and start/end ranges out", other
+                    )
+                    for other in nvtx.loc[nvtx["event_type"] != "push_pop", "name"].tolist()
+                ),
+                Mistake("a range that covers the moment is open on this thread", "(no range)"),
+            ),
+            exam=exam,
+            limit_s=limit_s,
+        ),
+        Case(
+            name=name,
+            summary=f"{len(api)} calls; pid = {pid}, tid = {tid}, start_ns = {gap[0]}, end_ns = {gap[1]}",
+            function="what_it_did",
+            arguments=(api, pid, tid, *gap),
+            expected=spent,
+            mistakes=(
+                Mistake("calls of other threads are counted: match pid and tid", every_thread),
+                Mistake(
+                    "calls are not cut to the stretch: one that began before it counts with the "
+                    "part inside only",
+                    uncut,
+                ),
+                Mistake(
+                    "waiting counts as calling too: a call is one or the other",
+                    {**spent, "calling": spent["calling"] + spent["waiting"]},
+                ),
+                Mistake(
+                    "'computing' is what is left of the stretch when the calls are taken out",
+                    {**spent, "computing": gap[1] - gap[0]},
+                ),
+            ),
+            exam=exam,
+            limit_s=limit_s,
+        ),
+    ]
+
+
+def _idle_by_range_case(name: str, tables: Tables, window: Window, *, exam: bool) -> Case:
+    ops, api, nvtx = tables
+    scene = expected.scene(*tables)
+    right = expected.idle_by_range(scene, window)
+    return Case(
+        name=name,
+        summary=_tables_summary(tables, window),
+        function="idle_by_range",
+        arguments=(ops, api, nvtx, list(window)),
+        expected=right,
+        mistakes=(
+            Mistake(
+                "gaps whose launch is unknown are left out: put them down to UNATTRIBUTED",
+                {key: ns for key, ns in right.items() if key != expected.UNATTRIBUTED},
+            ),
+            Mistake(
+                "the range at the gap's start is taken, not the one in its middle",
+                expected.idle_by_range(scene, window, at="start"),
+            ),
+            Mistake(
+                "the range at the gap's end is taken, not the one in its middle",
+                expected.idle_by_range(scene, window, at="end"),
+            ),
+            Mistake(
+                "launches are matched without the process: match the pid as well as the correlation",
+                expected.idle_by_range(scene, window, process=False),
+            ),
+            Mistake(
+                "the outermost range is taken: the innermost one says what the thread was doing",
+                expected.idle_by_range(scene, window, innermost=False),
+            ),
+        ),
+        exam=exam,
+        limit_s=120.0 if exam else 10.0,
+    )
+
+
+def _diagnose_case(name: str, tables: Tables, window: Window, *, exam: bool) -> Case:
+    ops, api, nvtx = tables
+    scene = expected.scene(*tables)
+    place, what = expected.diagnosis(scene, api, window)
+    others = [a for a in ("waiting", "calling", "computing") if a != what]
+    ranked = sorted(expected.idle_by_range(scene, window).items(), key=lambda item: -item[1])
+    return Case(
+        name=name,
+        summary=_tables_summary(tables, window),
+        function="diagnose",
+        arguments=(ops, api, nvtx, list(window)),
+        expected=[place, what],
+        mistakes=(
+            *(
+                Mistake(
+                    f"the range is right; the thread spends most of those gaps {what}, not {other}",
+                    [place, other],
+                )
+                for other in others
+            ),
+            *(
+                Mistake(f"{key} has {duration(ns)} of the idle time, {place} has more", [key, activity])
+                for key, ns in ranked
+                if key not in (place, expected.UNATTRIBUTED, expected.NO_RANGE)
+                for activity in ("waiting", "calling", "computing")
+            ),
+            *(
+                Mistake("name a range: time without one cannot be changed", [key, activity])
+                for key in (expected.UNATTRIBUTED, expected.NO_RANGE)
+                for activity in ("waiting", "calling", "computing")
+            ),
+        ),
+        exam=exam,
+        show=brief,
+        limit_s=180.0 if exam else 10.0,
+    )
+
+
+def _cause_cases(rng: Rng) -> list[Case]:
+    cases = [case for name, tables, window in _situations(rng) for case in _blame_cases(name, tables, window)]
+    order = ["launching_thread", "range_at", "idle_by_range", "what_it_did", "diagnose"]
+    return sorted(cases, key=lambda case: order.index(case.function))
+
+
+def _cause_exam(captures: CaptureSet) -> list[Case]:
+    report = open_run(captures, EXPERIMENT, RUN)
+    begin, end = report.window()
+    window = begin, begin + (end - begin) // 4  # a quarter holds several steps, and is quick to go through
+    kept = [
+        frame[frame["start_ns"] < window[1]].reset_index(drop=True)
+        for frame in (report.gpu_ops(), report.api(), report.nvtx())
+    ]
+    return _blame_cases(
+        f"a capture you have not seen ({EXPERIMENT})", (kept[0], kept[1], kept[2]), window, exam=True
+    )
+
+
+CAUSE = Task(_cause_cases, _cause_exam)

@@ -1,0 +1,105 @@
+"""What a learner has done so far: ``.exercises-progress.json`` in and out, always whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+FILE_NAME = ".exercises-progress.json"
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class PartProgress:
+    """One part of an exercise: passed at some time, how often it was graded, how many hints were shown.
+
+    ``passed_sha256`` is the hash of the file that passed (empty while none has).
+    """
+
+    passed: bool = False
+    tries: int = 0
+    hints: int = 0
+    passed_sha256: str = ""
+
+
+Progress = Mapping[str, PartProgress]
+
+
+def load(root: Path) -> tuple[dict[str, PartProgress], str]:
+    """The progress by part id, and one line for the learner (empty when all is well).
+
+    A damaged file is moved aside and progress starts afresh: the line says where the damaged one went.
+    """
+    path = root / FILE_NAME
+    try:
+        return _parse(json.loads(path.read_text(encoding="utf-8"))), ""
+    except FileNotFoundError:
+        return {}, ""
+    except (ValueError, TypeError, KeyError, AttributeError):
+        backup = path.with_name(FILE_NAME + ".bak")
+        try:
+            path.replace(backup)
+        except OSError as error:
+            return (
+                {},
+                f"{path.name} is damaged and cannot be moved aside ({error.strerror}); progress "
+                f"starts afresh",
+            )
+        return {}, f"{path.name} was damaged: it is now {backup.name}, and progress starts afresh"
+    except OSError as error:
+        return {}, f"{path.name} cannot be read ({error.strerror}); progress is not kept"
+
+
+def save(root: Path, progress: Progress) -> str:
+    """Write the progress atomically; one line when it could not be written, empty otherwise."""
+    path = root / FILE_NAME
+    data = {"schema": _SCHEMA, "parts": {key: asdict(value) for key, value in sorted(progress.items())}}
+    temporary = None
+    try:
+        handle, name = tempfile.mkstemp(dir=root, prefix=FILE_NAME + "-")
+        temporary = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            json.dump(data, out, indent=1)
+            out.write("\n")
+        temporary.replace(path)
+    except OSError as error:
+        return f"{path.name} cannot be written ({error.strerror}); progress is not kept"
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+    return ""
+
+
+def graded(progress: Progress, part_id: str, passed: bool, sha256: str) -> dict[str, PartProgress]:
+    """The progress after grading a part once more."""
+    before = progress.get(part_id, PartProgress())
+    after = replace(before, tries=before.tries + 1)
+    if passed:
+        after = replace(after, passed=True, passed_sha256=sha256)
+    return {**progress, part_id: after}
+
+
+def hinted(progress: Progress, part_id: str, hints: int) -> dict[str, PartProgress]:
+    """The progress after showing ``hints`` hints in all."""
+    return {**progress, part_id: replace(progress.get(part_id, PartProgress()), hints=hints)}
+
+
+def _parse(data: Any) -> dict[str, PartProgress]:
+    if data["schema"] != _SCHEMA:
+        raise ValueError("another schema")
+    parts = {}
+    for key, value in data["parts"].items():
+        entry = PartProgress(**value)
+        kinds = (bool, int, int, str)
+        values = (entry.passed, entry.tries, entry.hints, entry.passed_sha256)
+        if not isinstance(key, str) or any(
+            type(v) is not kind for v, kind in zip(values, kinds, strict=True)
+        ):
+            raise ValueError("a field of another type")
+        parts[key] = entry
+    return parts

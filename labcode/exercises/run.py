@@ -1,0 +1,337 @@
+"""``labcode exercises``: ids and flags in; grading, hints, watching, resetting and an exit code out."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from labcode import store
+from labcode.errors import LabError
+from labcode.exercises import catalogue, generate, grade, needs, progress
+from labcode.exercises.cases import Verdict
+from labcode.exercises.records import MAX_STARS, Exercise, Part
+
+_POLL_S = 0.5
+_MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]"}
+Chosen = tuple[Exercise, Part]
+
+
+def main(
+    ids: list[str],
+    *,
+    hint: bool,
+    watch: bool,
+    reset: str | None,
+    solutions: bool,
+    console: Console,
+    root: Path | None = None,
+) -> int:
+    """Do what the command line asks.
+
+    0: all that ran passed; 1: something did not pass; `LabError` (exit code 2): bad use.
+    """
+    if sum([hint, watch, reset is not None, solutions]) > 1:
+        raise LabError("exercises: --hint, --watch, --reset and --solutions exclude one another")
+    if ids and (solutions or reset is not None):
+        raise LabError("exercises: --solutions takes no exercise, and --reset takes one, the one after it")
+    home = root or store.repository_root()
+    if not (home / "solutions").is_dir():
+        raise LabError(
+            f"{home}: no exercises here; run this in a clone of the book, or set LABCODE_HOME to one"
+        )
+    if solutions:
+        return check_solutions(home, console)
+    if reset is not None:
+        return _reset(home, reset, console)
+    chosen = [pair for text in ids for pair in _parts(text)]
+    if hint:
+        return _hint(home, chosen, console)
+    if watch:
+        return watch_parts(home, chosen, console)
+    if chosen:
+        return max(_grade_one(home, pair, console) for pair in dict.fromkeys(chosen))
+    return _list(home, console)
+
+
+def _parts(text: str) -> list[Chosen]:
+    exercise, part = catalogue.find(text)
+    return [(exercise, p) for p in exercise.parts if part in (None, p)]
+
+
+def _file(home: Path, pair: Chosen, top: str = "exercises") -> Path:
+    return home / top / pair[0].path(pair[1])
+
+
+def _grade(home: Path, pair: Chosen, console: Console) -> Verdict:
+    """Grade a part and keep the result."""
+    exercise, part = pair
+    file = _file(home, pair)
+    verdict = grade.grade(exercise, part, file)
+    if verdict.status == "not run":
+        return verdict
+    done, line = progress.load(home)
+    _warn(console, line)
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    _warn(
+        console,
+        progress.save(
+            home, progress.graded(done, exercise.part_id(part), verdict.status == "passed", sha256)
+        ),
+    )
+    return verdict
+
+
+def _grade_one(home: Path, pair: Chosen, console: Console) -> int:
+    exercise, part = pair
+    console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
+    verdict = _grade(home, pair, console)
+    console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False)
+    for line in verdict.details:
+        console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+    if verdict.status == "failed":
+        console.print(
+            f"    [dim]edit {_shown_path(home, pair)}; `labcode exercises "
+            f"{exercise.short}{part.letter} --hint` helps[/]",
+            highlight=False,
+        )
+    return int(verdict.status == "failed")
+
+
+def _list(home: Path, console: Console) -> int:
+    """Grade all that was begun, and list it all."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("exercise", "", "needs", "result"):
+        table.add_column(name, overflow="fold")
+    counts = {"passed": 0, "failed": 0, "not run": 0, "to do": 0}
+    done, line = progress.load(home)
+    _warn(console, line)
+    with console.status("grading …") as status:
+        for exercise in catalogue.EXERCISES:
+            stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
+            table.add_row(
+                f"[bold]{exercise.short}[/]",
+                f"[bold]{exercise.title}[/]",
+                stars,
+                f"{exercise.minutes} min, {exercise.chapter}",
+            )
+            for part in exercise.parts:
+                pair = (exercise, part)
+                status.update(f"grading {exercise.short}{part.letter} …")
+                if _untouched(home, pair):
+                    result, mark, state = "to do", " ", "to do"
+                else:
+                    verdict = _grade(home, pair, console)
+                    result, mark, state = escape(verdict.headline), _MARKS[verdict.status], verdict.status
+                counts[state] += 1
+                before = done.get(exercise.part_id(part))
+                if state != "passed" and before is not None and before.passed:
+                    result += " [dim](an earlier version passed)[/]"
+                table.add_row(
+                    f"  {exercise.short}{part.letter}",
+                    part.title,
+                    needs.in_words(part.needs),
+                    f"{mark} {result}",
+                )
+    console.print(table, highlight=False)
+    total = sum(counts.values())
+    words = ", ".join(f"{count} {state}" for state, count in counts.items() if count and state != "passed")
+    console.print(
+        f"\n{counts['passed']} of {total} parts passed{'; ' + words if words else ''}", highlight=False
+    )
+    following = _next(home, done=None)
+    if following is not None:
+        exercise, part = following
+        console.print(
+            f"next: edit {_shown_path(home, following)}, then `labcode exercises "
+            f"{exercise.short}{part.letter}` "
+            "(--hint for a hint, --watch to grade on every save)",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return int(counts["failed"] + counts["to do"] > 0)
+
+
+def _untouched(home: Path, pair: Chosen) -> bool:
+    """Whether a learner's file still is the starter."""
+    source, file = _file(home, pair, "solutions"), _file(home, pair)
+    if not (source.is_file() and file.is_file()):
+        return False
+    return file.read_text(encoding="utf-8", errors="replace") == generate.starter(
+        source.read_text(encoding="utf-8"), source.name
+    )
+
+
+def _next(home: Path, done: progress.Progress | None) -> Chosen | None:
+    """The first part that has not passed and can be run here."""
+    if done is None:
+        done, _ = progress.load(home)
+    for exercise in catalogue.EXERCISES:
+        for part in exercise.parts:
+            entry = done.get(exercise.part_id(part))
+            if (entry is None or not entry.passed) and not needs.missing(part.needs):
+                return exercise, part
+    return None
+
+
+def _hint(home: Path, chosen: Sequence[Chosen], console: Console) -> int:
+    """Show one hint more: of the first part chosen that has not passed, or of the next one of all."""
+    done, line = progress.load(home)
+    _warn(console, line)
+    if chosen:
+        open_ones = [pair for pair in chosen if not _passed(done, pair)]
+        pair = (open_ones or list(chosen))[0]
+    else:
+        following = _next(home, done)
+        if following is None:
+            console.print("every part that can run here has passed: no hint left to give")
+            return 0
+        pair = following
+    exercise, part = pair
+    entry = done.get(exercise.part_id(part), progress.PartProgress())
+    shown = min(entry.hints + 1, len(part.hints))
+    console.print(f"[bold]{exercise.short}{part.letter}[/]  {part.title}", highlight=False)
+    for number, text in enumerate(part.hints[:shown], start=1):
+        style = "" if number == shown else "dim"
+        console.print(
+            f"  hint {number} of {len(part.hints)}: {text}", markup=False, highlight=False, style=style
+        )
+    if shown == len(part.hints) and entry.hints >= shown:
+        console.print(
+            f"  that was the last hint; the answer is in {_shown_path(home, pair, 'solutions')}",
+            highlight=False,
+        )
+    _warn(console, progress.save(home, progress.hinted(done, exercise.part_id(part), shown)))
+    return 0
+
+
+def _passed(done: progress.Progress, pair: Chosen) -> bool:
+    entry = done.get(pair[0].part_id(pair[1]))
+    return entry is not None and entry.passed
+
+
+def watch_parts(
+    home: Path,
+    chosen: Sequence[Chosen],
+    console: Console,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+) -> int:
+    """Grade on every save until Ctrl-C; without a choice, one part after the other as they pass."""
+    roam = not chosen
+    states: dict[Chosen, tuple[int, int]] = {}
+    codes: dict[Chosen, int] = {}
+    try:
+        while True:
+            if roam:
+                following = _next(home, done=None)
+                if following is None:
+                    console.print("every part that can run here has passed")
+                    return 0
+                chosen = [following]
+            for pair in chosen:
+                state = _state(_file(home, pair))
+                if states.get(pair) == state:
+                    continue
+                states[pair] = state
+                codes[pair] = _grade_one(home, pair, console)
+                if roam and codes[pair] == 0 and not _passed(progress.load(home)[0], pair):
+                    return 0  # it could not be graded whole here; say so once instead of going round
+                console.print(
+                    "  [dim]watching; save the file to grade again, Ctrl-C to stop[/]", highlight=False
+                )
+            wait(_POLL_S)
+    except KeyboardInterrupt:
+        console.print("stopped watching")
+    return max((codes[pair] for pair in chosen if pair in codes), default=0)
+
+
+def _state(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def _reset(home: Path, text: str, console: Console) -> int:
+    """Put starters back; what the learner wrote stays beside them as ``.bak``."""
+    for pair in _parts(text):
+        source, file = _file(home, pair, "solutions"), _file(home, pair)
+        fresh = generate.starter(source.read_text(encoding="utf-8"), source.name)
+        name = _shown_path(home, pair)
+        if file.is_file():
+            if file.read_text(encoding="utf-8", errors="replace") == fresh:
+                console.print(f"{name} is the starter already", highlight=False)
+                continue
+            backup = _free_backup(file)
+            shutil.copy2(file, backup)
+            console.print(f"{name}: the starter is back, your file is kept as {backup.name}", highlight=False)
+        else:
+            console.print(f"{name}: the starter is back", highlight=False)
+        generate.write(file, fresh)
+    return 0
+
+
+def _free_backup(file: Path) -> Path:
+    backup, number = file.with_name(file.name + ".bak"), 1
+    while backup.exists():
+        number += 1
+        backup = file.with_name(f"{file.name}.bak{number}")
+    return backup
+
+
+def check_solutions(home: Path, console: Console) -> int:
+    """For authors: starters come from their solutions and fail, solutions pass, nothing else lies about."""
+    wrong = generate.generate(home, check=True)
+    for line in wrong:
+        console.print(f"{_MARKS['failed']} {escape(line)}", highlight=False, soft_wrap=True)
+    skipped = 0
+    for exercise in catalogue.EXERCISES:
+        for part in exercise.parts:
+            pair, name = (exercise, part), f"{exercise.short}{part.letter}"
+            if not (_file(home, pair, "solutions").is_file() and _file(home, pair).is_file()):
+                continue
+            solved = grade.grade(exercise, part, _file(home, pair, "solutions"))
+            unsolved = grade.grade(exercise, part, _file(home, pair))
+            console.print(
+                f"{_MARKS[solved.status]} {name} solution: {escape(solved.headline)}",
+                highlight=False,
+                soft_wrap=True,
+            )
+            if solved.status == "failed":
+                wrong.append(f"{name}: the solution fails")
+                for line in solved.details:
+                    console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+            skipped += solved.status == "not run"
+            if unsolved.status == "passed" or (unsolved.status == "not run" and solved.status != "not run"):
+                wrong.append(f"{name}: the starter passes")
+                console.print(
+                    f"{_MARKS['failed']} {name} starter: {escape(unsolved.headline)}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+    if wrong:
+        console.print(f"{len(wrong)} things are wrong with the exercises", highlight=False)
+    else:
+        words = f" ({skipped} parts could not be run whole here)" if skipped else ""
+        console.print(
+            f"starters are cut from their solutions, fail as they should, and solutions pass{words}",
+            highlight=False,
+        )
+    return int(bool(wrong))
+
+
+def _shown_path(home: Path, pair: Chosen, top: str = "exercises") -> str:
+    return _file(home, pair, top).relative_to(home).as_posix()
+
+
+def _warn(console: Console, line: str) -> None:
+    if line:
+        console.print(f"[yellow]{escape(line)}[/]", highlight=False)

@@ -1,0 +1,114 @@
+"""The process that runs a learner's file: a file and encoded calls in, one line of JSON an event out.
+
+    python -m labcode.exercises.worker FILE CALLS.json EVENTS.jsonl
+
+``CALLS.json`` is a list of ``{"function": name, "arguments": [...]}`` encoded by `labcode.exercises.codec`.
+``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
+call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
+so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
+nothing of the expected answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_FRAMES_SHOWN = 4
+
+
+def main(argv: list[str]) -> int:
+    """Load the file, make the calls, write the events."""
+    file, calls, events = Path(argv[0]), Path(argv[1]), Path(argv[2])
+    from labcode.exercises import codec  # pandas is loaded here, before the clock of the first call starts
+
+    encoded = json.loads(calls.read_text(encoding="utf-8"))
+    with events.open("w", encoding="utf-8") as out:
+
+        def tell(**event: Any) -> None:
+            out.write(json.dumps(event) + "\n")
+            out.flush()
+
+        sys.stdin = open(os.devnull)  # noqa: SIM115 - input() in a learner's file ends at once instead of waiting
+        tell(event="loading")
+        try:
+            namespace = load(file)
+        except BaseException as error:
+            tell(event="load error", lines=describe(error, file))
+            return 0
+        tell(event="loaded")
+        for number, call in enumerate(encoded):
+            arguments = [codec.decode(argument) for argument in call["arguments"]]
+            function = namespace.get(call["function"])
+            tell(event="begin", call=number)
+            if not callable(function):
+                lines = [f"the file has no function {call['function']!r}: keep the starter's names"]
+                tell(event="end", call=number, lines=lines)
+                continue
+            tell(event="end", call=number, **_call(function, arguments, file))
+    return 0
+
+
+def load(file: Path) -> dict[str, Any]:
+    """Run a file as a module named ``exercise``, so that its ``__main__`` part rests; give back its names."""
+    source = file.read_bytes()
+    sys.path.insert(0, str(file.parent))
+    namespace: dict[str, Any] = {"__name__": "exercise", "__file__": str(file), "__builtins__": __builtins__}
+    module = type(sys)("exercise")
+    module.__dict__.update(namespace)
+    sys.modules["exercise"] = module  # dataclasses look their module up
+    exec(compile(source, str(file), "exec"), module.__dict__)
+    return module.__dict__
+
+
+def describe(error: BaseException, file: Path) -> list[str]:
+    """What went wrong, as lines about the learner's own file only."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        lines = [f"{file.name}, line {error.lineno}: {type(error).__name__}: {error.msg}"]
+        if error.text:
+            lines.append("    " + error.text.strip())
+        return lines
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.split(".")[0]
+        advice = (
+            ""
+            if package == "labcode"
+            else f": install it (`python -m pip install {package}`) or do without it"
+        )
+        return [
+            *_frames(error, file),
+            f"the file imports {error.name!r}, which is not installed here{advice}",
+        ]
+    if isinstance(error, NotImplementedError):
+        return [*_frames(error, file), f"not written yet: {error}" if str(error) else "not written yet"]
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    return [*_frames(error, file), *text[-3:]]
+
+
+def _call(function: Callable[..., Any], arguments: list[Any], file: Path) -> dict[str, Any]:
+    from labcode.exercises import codec
+
+    try:
+        return {"value": codec.encode(function(*arguments))}
+    except BaseException as error:
+        return {"lines": describe(error, file)}
+
+
+def _frames(error: BaseException, file: Path) -> list[str]:
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == str(file):
+            lines.append(f"{file.name}, line {frame.lineno}, in {frame.name}:  {(frame.line or '').strip()}")
+    if len(lines) > _FRAMES_SHOWN:
+        left_out = len(lines) - _FRAMES_SHOWN
+        lines = [*lines[:1], f"… {left_out} more calls …", *lines[-_FRAMES_SHOWN + 1 :]]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
