@@ -7,50 +7,24 @@ belong together: the CPU side of a process, or a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis import intervals
+from labcode.analysis.communication import is_communication
+from labcode.analysis.nvtx import labels, project
 from labcode.figures.condense import assign_lanes
 
-RowKind = Literal["nvtx", "api", "streams"]
 Copies = Literal["apart", "in streams"]
 Window = tuple[int, int]
 
 BAR_COLUMNS = {"start_ns": "int64", "end_ns": "int64", "lane": "int64", "role": "str", "text": "str"}
-NO_GPU_WORK = "no GPU work in this window"
 COPY_ROWS = {"H2D": "copies H2D", "D2H": "copies D2H", "P2P": "copies P2P"}
 MOST_LANES = 4
 MEASURED = "lab:measured"
-
-
-class Report(Protocol):
-    """What a timeline needs of a report: labcode.reports.nsys.NsysReport has it."""
-
-    def window(self) -> Window:
-        """Start and end of the measured part."""
-
-    def kernels(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid device context stream short_name."""
-
-    def memcpys(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid device context stream bytes copy_kind."""
-
-    def memsets(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid device context stream."""
-
-    def graph_launches(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid device context stream."""
-
-    def api(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid tid name."""
-
-    def nvtx(self) -> pd.DataFrame:
-        """Columns start_ns end_ns pid tid name event_type."""
 
 
 @dataclass(frozen=True)
@@ -98,21 +72,29 @@ def in_window(events: pd.DataFrame, window: Window) -> pd.DataFrame:
     return kept.assign(start_ns=start[inside].clip(*window), end_ns=end[inside].clip(*window))
 
 
-def nvtx_rows(nvtx: pd.DataFrame, window: Window, *, levels: int = 3) -> list[Row]:
-    """One row a thread with ranges, nested ones below each other, `levels` deep; marks are left out."""
-    ranges = nvtx[
-        nvtx["event_type"].isin(["push_pop", "start_end"])
-        & ~nvtx["name"].astype(str).str.startswith(MEASURED)
-    ]
-    ranges = in_window(ranges, window)
-    rows = []
-    for number, (_, mine) in enumerate(_threads(ranges)):
-        lane = assign_lanes(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
-        mine, lane = mine[lane < levels], lane[lane < levels]
-        role = [f"nvtx{min(level + 1, 3)}" for level in lane]
-        bars = make_bars(mine["start_ns"], mine["end_ns"], role, mine["name"], lane)
-        rows.append(Row("NVTX" if number == 0 else f"NVTX, thread {number + 1}", bars, self_explaining=True))
-    return rows
+def nvtx_row(nvtx: pd.DataFrame, window: Window, *, label: str = "NVTX", levels: int = 3) -> Row:
+    """The ranges of one thread, nested ones below each other, `levels` deep; marks are left out."""
+    kinds = nvtx["event_type"].isin(["push_pop", "start_end"])
+    ranges = in_window(nvtx[kinds & (labels(nvtx) != MEASURED)], window)
+    return _range_row(label, ranges["start_ns"], ranges["end_ns"], ranges["name"], levels)
+
+
+def projection_row(
+    nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame, window: Window, *, levels: int = 3
+) -> Row:
+    """The ranges of one process where their work ran on a GPU: ops are the operations of that GPU."""
+    ranges = project(nvtx, api, ops)
+    ranges = ranges[ranges["label"] != MEASURED]
+    spans = ranges[["name"]].assign(start_ns=ranges["gpu_start_ns"], end_ns=ranges["gpu_end_ns"])
+    spans = in_window(spans, window)
+    return _range_row("NVTX on the GPU", spans["start_ns"], spans["end_ns"], spans["name"], levels)
+
+
+def _range_row(label: str, start: pd.Series, end: pd.Series, name: pd.Series, levels: int) -> Row:
+    lane = assign_lanes(start.to_numpy("int64"), end.to_numpy("int64"))
+    role = np.array([f"nvtx{min(level + 1, 3)}" for level in lane], dtype=object)
+    bars = make_bars(start.to_numpy(), end.to_numpy(), role, name.to_numpy(), lane)
+    return Row(label, bars[bars["lane"] < levels], self_explaining=True)
 
 
 def api_role(name: str) -> str:
@@ -124,54 +106,39 @@ def api_role(name: str) -> str:
     return "copy_call" if "emcpy" in name or "emset" in name else "call"
 
 
-def api_rows(api: pd.DataFrame, window: Window, *, max_threads: int = 2) -> list[Row]:
-    """One row a thread with its outermost calls; of more than `max_threads`, those longest in calls."""
-    calls = in_window(api, window)
-    roles = {name: api_role(name) for name in calls["name"].astype(str).unique()}
-    kept = sorted(_threads(calls), key=lambda item: -int((item[1]["end_ns"] - item[1]["start_ns"]).sum()))
-    rows = []
-    for number, (_, mine) in enumerate(kept[:max_threads]):
-        outer = mine.sort_values(["start_ns", "end_ns"], ascending=[True, False])
-        end = outer["end_ns"].to_numpy()
-        reach = np.concatenate(([-1], np.maximum.accumulate(end)[:-1]))
-        outer = outer[(outer["start_ns"].to_numpy() >= reach) | (end > reach)]
-        name = outer["name"].astype(str)
-        bars = make_bars(outer["start_ns"], outer["end_ns"], name.map(roles), name)
-        rows.append(Row("CUDA API" if number == 0 else f"CUDA API, thread {number + 1}", bars))
-    return rows
+def api_row(api: pd.DataFrame, window: Window, *, label: str = "CUDA API") -> Row:
+    """The outermost calls of one thread."""
+    calls = in_window(api, window).sort_values(["start_ns", "end_ns"], ascending=[True, False])
+    end = calls["end_ns"].to_numpy("int64")
+    reach = np.concatenate(([-1], np.maximum.accumulate(end)[:-1])) if len(end) else end
+    calls = calls[end > reach]
+    name = calls["name"].astype(str)
+    roles = {one: api_role(one) for one in name.unique()}
+    return Row(label, make_bars(calls["start_ns"], calls["end_ns"], name.map(roles), name))
 
 
-def _threads(events: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
-    """The events of each thread, in the order in which the threads began."""
-    return iter(events.groupby("tid", sort=False)) if len(events) else iter(())
-
-
-def device_ops(report: Report, window: Window) -> pd.DataFrame:
+def device_ops(
+    kernels: pd.DataFrame, memcpys: pd.DataFrame, memsets: pd.DataFrame, graphs: pd.DataFrame, window: Window
+) -> pd.DataFrame:
     """All GPU operations in the window, with role and text; apart is the copy row they could go to."""
-    kernels, copies, sets, graphs = (
-        in_window(table, window)
-        for table in (report.kernels(), report.memcpys(), report.memsets(), report.graph_launches())
-    )
+    kernels, memcpys, memsets, graphs = (in_window(t, window) for t in (kernels, memcpys, memsets, graphs))
     name = kernels["short_name"].astype(str)
-    kind = copies["copy_kind"].astype(str)
+    kind = memcpys["copy_kind"].astype(str).str.removeprefix("managed ")
     parts = [
-        kernels.assign(role=np.where(is_nccl(name), "nccl", "kernel"), text=name.map(kernel_label)),
-        copies.assign(
-            role=kind.map({"H2D": "h2d", "D2H": "d2h", "D2D": "d2d", "P2P": "p2p"}).fillna("d2d"),
-            text=copies["bytes"].map(format_bytes),
+        kernels.assign(
+            role=np.where(is_communication(kernels), "nccl", "kernel"), text=name.map(kernel_label)
+        ),
+        memcpys.assign(
+            role=kind.map({"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}).fillna("d2d"),
+            text=memcpys["bytes"].map(format_bytes),
             apart=kind.map(COPY_ROWS).fillna(""),
         ),
-        sets.assign(role="memset", text="memset"),
+        memsets.assign(role="memset", text="memset"),
         graphs.assign(role="graph", text="CUDA graph"),
     ]
     columns = ["start_ns", "end_ns", "pid", "device", "context", "stream", "role", "text", "apart"]
     parts = [part.assign(apart=part.get("apart", ""))[columns] for part in parts if len(part)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-
-
-def is_nccl(name: pd.Series) -> pd.Series:
-    """Whether a kernel belongs to NCCL, by its name."""
-    return name.str.contains("nccl", case=False, regex=False)
 
 
 def kernel_label(short_name: str) -> str:
@@ -225,66 +192,3 @@ def _gpu_row(label: str, ops: pd.DataFrame, tolerance_ns: int) -> Row:
     start, end = ops["start_ns"].to_numpy("int64"), ops["end_ns"].to_numpy("int64")
     lane = assign_lanes(start, end, tolerance=tolerance_ns, most=MOST_LANES)
     return Row(label, make_bars(start, end, ops["role"].to_numpy(), ops["text"].to_numpy(), lane))
-
-
-def report_groups(
-    report: Report,
-    window: Window,
-    *,
-    devices: Collection[int] | None = None,
-    pids: Collection[int] | None = None,
-    kinds: Sequence[RowKind] = ("nvtx", "api", "streams"),
-    nvtx_levels: int = 3,
-    annotate_idle: bool = True,
-    max_streams: int = 12,
-    max_threads: int = 2,
-    copies: Copies = "apart",
-    tolerance_ns: int = 0,
-) -> list[Group]:
-    """The groups of a report: each process' CPU rows, then its GPUs, as the Nsight Systems window has them.
-
-    Idle time is a device's, over the operations of all its processes, also of those that `pids` leaves out.
-    """
-    everything = device_ops(report, window)
-    shown = everything
-    if devices is not None:
-        shown = shown[shown["device"].isin(list(devices))]
-    if pids is not None:
-        shown = shown[shown["pid"].isin(list(pids))]
-    cpu = {"nvtx": report.nvtx(), "api": report.api()}
-    processes = list(dict.fromkeys(shown.sort_values("device")["pid"])) if len(shown) else []
-    if not processes:
-        processes = sorted({*cpu["api"]["pid"], *cpu["nvtx"]["pid"]}) if pids is None else sorted(pids)
-    many = len(processes) > 1 or shown["device"].nunique() > 1
-    groups: list[Group] = []
-    drawn: set[int] = set()
-    for pid in processes:
-        rows: list[Row] = []
-        if "nvtx" in kinds:
-            rows += nvtx_rows(cpu["nvtx"][cpu["nvtx"]["pid"] == pid], window, levels=nvtx_levels)
-        if "api" in kinds:
-            rows += api_rows(cpu["api"][cpu["api"]["pid"] == pid], window, max_threads=max_threads)
-        own = [int(d) for d in sorted(shown.loc[shown["pid"] == pid, "device"].unique()) if d not in drawn]
-        one = f"GPU {own[0]}" if len(own) == 1 else ("CPU" if len(processes) == 1 else f"process {pid}")
-        if rows:
-            groups.append(Group(tuple(rows), title=one if many else ""))
-        for device in own if "streams" in kinds else []:
-            drawn.add(device)
-            mine = shown[shown["device"] == device]
-            gpu = Group(
-                tuple(stream_rows(mine, copies=copies, max_streams=max_streams, tolerance_ns=tolerance_ns)),
-                title=f"GPU {device}" if many and not (rows and len(own) == 1) else "",
-            )
-            groups.append(
-                _with_idle(gpu, everything[everything["device"] == device], window) if annotate_idle else gpu
-            )
-    if "streams" in kinds and not drawn:
-        groups.append(Group((Row("GPU", make_bars([], []), message=NO_GPU_WORK),)))
-    return groups
-
-
-def _with_idle(group: Group, ops: pd.DataFrame, window: Window) -> Group:
-    """The group with its device's idle time and the share of the window it takes."""
-    start, end = intervals.complement(ops["start_ns"], ops["end_ns"], window)
-    share = float((end - start).sum()) / max(1, window[1] - window[0])
-    return replace(group, idle=pd.DataFrame({"start_ns": start, "end_ns": end}), idle_share=share)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from labcode.figures.groups import Choice, Report, RowKind, report_groups
 from labcode.figures.paint import (
     UNIT_NS,
     WIDEST_LABEL_IN,
@@ -24,7 +25,7 @@ from labcode.figures.paint import (
     height_in,
     idle_note,
 )
-from labcode.figures.rows import Copies, Group, Report, RowKind, Window, report_groups
+from labcode.figures.rows import Copies, Group, Window
 from labcode.figures.style import ROLE_NAMES, SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
 from labcode.figures.text import number, tidy, width_in
 
@@ -65,26 +66,16 @@ def timeline(
     """The timeline of one capture.
 
     window: (start_ns, end_ns) on the report's clock; by default the measured part. devices, pids: what to
-    show, by default all. rows: the kinds of rows. nvtx_levels: how many levels of nested ranges. unit: of the
-    time axis. annotate_idle: shade time without GPU work and write its share. max_streams: rows of streams a
-    GPU; the rest share one. max_threads: CUDA API rows a process. copies: "apart" gives one row a direction,
-    "in streams" leaves them in the rows of their streams. width: of the figure, in inches; the height follows
+    show, by default all. rows: the kinds of rows; "projection" is the NVTX ranges where their work ran on the
+    GPU. nvtx_levels: how many levels of nested ranges. unit: of the time axis. annotate_idle: shade time
+    without GPU work and write its share. max_streams: rows of streams a GPU; the rest share one. max_threads:
+    CPU threads a process, those longest in CUDA calls. copies: "apart" gives one row a direction, "in
+    streams" leaves them in the rows of their streams. width: of the figure, in inches; the height follows
     from the rows.
     """
+    choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies)
     shown = window or report.window()
-    groups = report_groups(
-        report,
-        shown,
-        devices=devices,
-        pids=pids,
-        kinds=rows,
-        nvtx_levels=nvtx_levels,
-        annotate_idle=annotate_idle,
-        max_streams=max_streams,
-        max_threads=max_threads,
-        copies=copies,
-        tolerance_ns=_half_pixel(shown[1] - shown[0]),
-    )
+    groups = report_groups(report, shown, choice, tolerance_ns=_half_pixel(shown[1] - shown[0]))
     return compose(groups, shown, title=title, unit=unit, width=width)
 
 
@@ -100,7 +91,7 @@ def compare_timelines(
     unit: Unit = "auto",
     annotate_idle: bool = True,
     max_streams: int = 12,
-    max_threads: int = 1,
+    max_threads: int = 2,
     copies: Copies = "apart",
     width: float = WIDTH_IN,
 ) -> Figure:
@@ -108,6 +99,7 @@ def compare_timelines(
 
     The length of each window stands above its rows, where the window ends. For the rest see `timeline`.
     """
+    choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies)
     windows = [window or report.window() for _, report, window in captures]
     span = max((end - start for start, end in windows), default=1)
     chosen = choose_unit(span) if unit == "auto" else unit
@@ -117,14 +109,7 @@ def compare_timelines(
         mine = report_groups(
             report,
             window,
-            devices=devices,
-            pids=pids,
-            kinds=rows,
-            nvtx_levels=nvtx_levels,
-            annotate_idle=annotate_idle,
-            max_streams=max_streams,
-            max_threads=max_threads,
-            copies=copies,
+            choice,
             tolerance_ns=_half_pixel(span),
         )
         shifted = [_shift(group, window[0], end_ns=length) for group in mine]

@@ -26,12 +26,12 @@ class Written:
 
 def texts(figure: Figure) -> list[Written]:
     """All visible texts of a figure."""
-    undrawn = _ticks_beyond_the_axis(figure)
     found = []
     with style("light"), warnings.catch_warnings():  # text is laid out as it is when a figure is saved
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
         figure.draw(renderer)
+        undrawn = _ticks_beyond_the_axis(figure)
         for artist in figure.findobj(Text):
             if artist.get_visible() and artist.get_text().strip() and artist not in undrawn:
                 box = Text.get_window_extent(artist, renderer)

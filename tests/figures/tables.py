@@ -15,7 +15,8 @@ COLUMNS = {
     "memsets": [*OP, "bytes", "value"],
     "graph_launches": [*OP, "graph_id"],
     "api": ["start_ns", "end_ns", "pid", "tid", "correlation", "name"],
-    "nvtx": ["start_ns", "end_ns", "pid", "tid", "domain", "name", "event_type"],
+    "nvtx": ["start_ns", "end_ns", "pid", "tid", "end_tid", "domain", "name", "event_type"],
+    "threads": ["pid", "tid", "name"],
 }
 TEXTS = {"name", "short_name", "copy_kind", "src_kind", "dst_kind", "domain", "event_type"}
 
@@ -38,6 +39,7 @@ class Tables:
         }
         base |= {"domain": "", "event_type": "push_pop", "bytes": 1 << 20, "value": 0, "graph_id": 1}
         base |= {"copy_kind": "H2D", "src_kind": "pinned", "dst_kind": "device", "name": "k(int)"}
+        base |= {"end_tid": values.get("tid", base["tid"])}
         base |= {"short_name": values.get("name", "k(int)").split("(")[0]}
         row = base | values | {"start_ns": round(start), "end_ns": round(end)}
         self.rows[table].append({name: row[name] for name in COLUMNS[table]})
@@ -45,13 +47,18 @@ class Tables:
     def frame(self, table: str) -> pd.DataFrame:
         kinds = {name: "str" if name in TEXTS else "int64" for name in COLUMNS[table]}
         if table == "nvtx":
-            kinds["end_ns"] = "Int64"
+            kinds |= {"end_ns": "Int64", "end_tid": "Int64"}
         return pd.DataFrame(self.rows[table], columns=COLUMNS[table]).astype(kinds)
 
     def window(self) -> tuple[int, int]:
         if self.span:
             return self.span
-        times = [(row["start_ns"], row["end_ns"]) for rows in self.rows.values() for row in rows]
+        times = [
+            (row["start_ns"], row["end_ns"])
+            for n, rows in self.rows.items()
+            for row in rows
+            if n != "threads"
+        ]
         return (min(a for a, _ in times), max(b for _, b in times)) if times else (0, 0)
 
     def kernels(self) -> pd.DataFrame:
@@ -65,6 +72,13 @@ class Tables:
 
     def graph_launches(self) -> pd.DataFrame:
         return self.frame("graph_launches")
+
+    def gpu_ops(self) -> pd.DataFrame:
+        parts = [self.frame(table) for table in ("kernels", "memcpys", "memsets", "graph_launches")]
+        return pd.concat(parts, ignore_index=True)
+
+    def threads(self) -> pd.DataFrame:
+        return self.frame("threads")
 
     def api(self) -> pd.DataFrame:
         return self.frame("api")

@@ -12,8 +12,9 @@ from matplotlib.patches import PathPatch
 from PIL import Image
 
 from labcode.figures import compare_timelines, render, style, timeline
+from labcode.figures.groups import NO_GPU_WORK
 from labcode.figures.paint import choose_unit, draw_timeline
-from labcode.figures.rows import NO_GPU_WORK, Group, Row, make_bars
+from labcode.figures.rows import Group, Row, make_bars
 from labcode.figures.style import LIGHT, PALETTES
 from labcode.figures.timeline import compose
 from tests.figures.reading import assert_readable, texts, words
@@ -29,6 +30,11 @@ def boxes(figure: Figure, role: str) -> list[tuple[float, float]]:
             corners = np.asarray(patch.get_path().vertices).reshape(-1, 5, 2)
             found += [(float(c[0, 0]), float(c[1, 0])) for c in corners]
     return found
+
+
+def test_the_projection_has_a_row_on_the_gpu() -> None:
+    figure = timeline(pipeline(), rows=("nvtx", "api", "projection", "streams"))
+    assert_readable(figure)
 
 
 @pytest.mark.parametrize("mode", list(PALETTES))
