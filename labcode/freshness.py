@@ -1,4 +1,4 @@
-"""Which code made a capture: source files and commands in, a digest out that comments and formatting do not change."""
+"""Which code made a capture: sources and commands in, a digest out that comments and layout do not change."""
 
 from __future__ import annotations
 
@@ -31,23 +31,30 @@ _C_TOKEN = re.compile(
 
 
 def source_digest(sources: Iterable[str], root: Path, argv: Iterable[Sequence[str]]) -> str:
-    """The digest of the code that ran: ``sources`` are paths or globs below ``root``, ``argv`` the commands.
+    """The digest of the code that ran.
 
-    It stays the same across Python 3.11 to 3.13 and across changes of comments, docstrings and layout. Raises
-    `InputError` when a source is missing or a Python file does not parse.
+    ``sources`` are paths or globs below ``root``; ``module.py:NAME`` stands for one top-level definition of a
+    Python file. ``argv`` are the commands. The digest stays the same across Python 3.11 to 3.13 and across
+    changes of comments, docstrings and layout. Raises `InputError` for a source that is missing or damaged.
     """
+    parts = {}
+    for source in sources:
+        pattern, _, name = source.partition(":")
+        for path in expand([pattern], root):
+            label = path.relative_to(root).as_posix() + (f":{name}" if name else "")
+            parts[label] = file_digest(path, name)
     whole = hashlib.sha256()
-    for path in expand(sources, root):
-        whole.update(f"{path.relative_to(root).as_posix()}\0{file_digest(path)}\n".encode())
+    for label, digest in sorted(parts.items()):
+        whole.update(f"{label}\0{digest}\n".encode())
     for words in argv:
         whole.update(("\0".join(words) + "\n").encode())
     return whole.hexdigest()
 
 
-def expand(sources: Iterable[str], root: Path) -> list[Path]:
+def expand(patterns: Iterable[str], root: Path) -> list[Path]:
     """The files that paths and globs name, in order and once each; `InputError` for one that names none."""
     found: set[Path] = set()
-    for pattern in sources:
+    for pattern in patterns:
         matches = {path for path in root.glob(pattern) if path.is_file() and "__pycache__" not in path.parts}
         if not matches:
             raise InputError(f"{root / pattern}: no such source file; correct the experiment's sources")
@@ -55,17 +62,22 @@ def expand(sources: Iterable[str], root: Path) -> list[Path]:
     return sorted(found)
 
 
-def file_digest(path: Path) -> str:
-    """The digest of one source file's meaning: Python by its syntax tree, C++ and CUDA by tokens, others by bytes."""
+def file_digest(path: Path, name: str = "") -> str:
+    """The digest of what a source file means: Python by syntax tree, C++ and CUDA by tokens, others by bytes.
+
+    With ``name`` only that top-level definition of a Python file counts. Raises `InputError`.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(describe_os_error(error)) from None
     if path.suffix == ".py":
         try:
-            meaning = python_meaning(data.decode("utf-8"))
+            meaning = python_meaning(data.decode("utf-8"), name)
         except (SyntaxError, ValueError) as error:
             raise InputError(f"{path}: does not parse as Python ({error}); correct it") from None
+        except LookupError:
+            raise InputError(f"{path}: defines no {name}; correct the experiment's sources") from None
     elif path.suffix in _C_SUFFIXES:
         meaning = c_meaning(data.decode("utf-8", errors="surrogateescape"))
     else:
@@ -73,13 +85,21 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(meaning.encode("utf-8", errors="surrogateescape")).hexdigest()
 
 
-def python_meaning(source: str) -> str:
-    """A Python module as text that only a change of code alters: class names and non-empty fields of its syntax tree."""
-    return "".join(_node(ast.parse(source)))
+def python_meaning(source: str, name: str = "") -> str:
+    """A Python module as text that only a change of code alters: its syntax tree without positions.
+
+    With ``name`` only the top-level function, class or assignment of that name; `LookupError` without one.
+    """
+    tree = ast.parse(source)
+    if name:
+        tree.body = [statement for statement in tree.body if name in _defined(statement)]
+        if not tree.body:
+            raise LookupError(name)
+    return "".join(_node(tree))
 
 
 def c_meaning(source: str) -> str:
-    """A C++ or CUDA file as text that only a change of code alters: its tokens, with preprocessor lines kept apart."""
+    """A C++ or CUDA file as text that only a change of code alters: its tokens, directives kept apart."""
     return "\n".join(_c_tokens(source))
 
 
@@ -97,6 +117,16 @@ def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
 def freshness(captures: CaptureSet, experiment: str, root: Path | None = None) -> bool:
     """`is_fresh` for one experiment of an open set."""
     return is_fresh(captures.experiment(experiment), root)
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """The names that a top-level statement defines."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def _node(node: ast.AST) -> Iterator[str]:
@@ -142,7 +172,7 @@ def _idle(item: object) -> bool:
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
-    """The parts of an f-string with neighboring literals joined and empty ones left out; parsers differ in these."""
+    """The parts of an f-string, neighboring literals joined, empty ones left out; parsers differ in these."""
     merged: list[ast.expr] = []
     for part in values:
         last = merged[-1] if merged else None

@@ -1,4 +1,4 @@
-"""External programs: an argument list in, exit code and output out; and where nsys and ncu lie on this machine."""
+"""External programs: an argument list in, exit code and output out; where nsys and ncu lie here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NCU_PLACES = (
 
 @dataclass(frozen=True)
 class ToolResult:
-    """How a program ended: its exit code (negative: killed by that signal), the end of what it wrote, seconds it took."""
+    """How a program ended: exit code (negative: killed by that signal), the end of its output, seconds."""
 
     returncode: int
     stdout: str
@@ -105,7 +105,7 @@ def run_tool(
 
 
 def find_nsys() -> Path | None:
-    """Where Nsight Systems' ``nsys`` lies: ``$LABCODE_NSYS``, PATH, its own folders, or inside Nsight Compute."""
+    """Where ``nsys`` lies: ``$LABCODE_NSYS``, PATH, Nsight Systems' folders, or inside Nsight Compute."""
     return _find("nsys", "LABCODE_NSYS", [*_NSYS_PLACES, *_beside_ncu()])
 
 
@@ -153,8 +153,8 @@ def libdw_available(nsys: Path) -> bool:
 def libdw_advice(nsys: Path) -> str:
     """What to install when nsys records but cannot write its report."""
     return (
-        f"the importer of {nsys} lacks libdw.so.1: install libdw1 (Debian, Ubuntu) or elfutils-libs (RHEL, Fedora), "
-        "or put a copy on LD_LIBRARY_PATH"
+        f"the importer of {nsys} lacks libdw.so.1: install libdw1 (Debian, Ubuntu) "
+        "or elfutils-libs (RHEL, Fedora), or put a copy on LD_LIBRARY_PATH"
     )
 
 

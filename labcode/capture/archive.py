@@ -1,4 +1,4 @@
-"""Carry captures between machines: experiments of a set in, one .tar file out; and the way back, everything checked."""
+"""Carry captures between machines: experiments of a set in, one .tar out; and back, everything checked."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def write(archive: Path, folder: Path, experiments: list[str]) -> int:
 
 
 def add(archive: Path, root: Path | None = None) -> list[str]:
-    """Import an archive into the set it names (below ``root``, by default `store.sets_root`), whole or not at all.
+    """Import an archive into the set it names, whole or not at all; ``root`` defaults to `store.sets_root`.
 
     Returns a line for each experiment imported. Raises `InputError` for an archive that is damaged, holds
     anything but the files its manifest lists, or whose files are not what the manifest says.
@@ -186,7 +186,7 @@ def _extract(
 
 
 def _check_content(archive: Path, path: Path) -> None:
-    """A JSON file must parse, an export must unpack into a whole SQLite file, and nothing private may be in either."""
+    """JSON must parse, an export unpack into a whole SQLite file, and nothing private be in either."""
     where = f"{archive}: {path.parent.name.removeprefix('.staging-')}/{path.name}"
     if path.suffix == ".json":
         try:

@@ -15,7 +15,7 @@ from labcode.tools import run_tool
 
 
 def real_command(argv: Sequence[str], record: Path) -> list[str]:
-    """The neutral command ``python -m …`` for this machine: with this interpreter and a file for the record."""
+    """The neutral command ``python -m …`` with this interpreter and a file for the record."""
     return [sys.executable, *argv[1:], "--json", str(record)]
 
 
@@ -26,14 +26,13 @@ def run_program(argv: Sequence[str], record: Path, *, time_limit_s: float, cwd: 
     """
     result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, what=what)
     if result.returncode != 0 and not _failed_checks(record):
-        raise ToolError(
-            f"{what}: failed with exit code {result.returncode} ({privacy.reduce_paths(result.last_line())[:300]})"
-        )
+        why = privacy.reduce_paths(result.last_line())[:300]
+        raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")
     check_record(record, what)
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:
-    """Check the record a program wrote, take paths out of it, write it back; `ToolError` when a check of it failed."""
+    """Check the record a program wrote and take paths out of it; `ToolError` when a check of it failed."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The experiments of the book: an id in, the program, its runs, the profiler's options and the sources out."""
+"""The experiments of the book: an id in, the program, its runs, the profiler's options, the sources out."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from labcode.freshness import is_fresh
 Tool = Literal["nsys", "bench", "doctor"]
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 MOST_GPUS = 4
+_VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of an experiment: its name, the program's arguments, what the profiler is told beyond the usual."""
+    """One run of an experiment: its name, the program's arguments, further options of the profiler."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -49,7 +50,8 @@ class Experiment:
 
 _NODES = ("--cuda-graph-trace=node",)
 _WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
-_CUDA_SOURCES = ("cuda/common/*", "labcode/kernels/build.py")
+_CUDA_SOURCES = ("cuda/common/*.cuh", "cuda/common/*.hpp", "labcode/kernels/build.py:FLAGS")
+_TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/common.py:synchronize")
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
@@ -57,7 +59,7 @@ _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
 
 
 def _workloads(*names: str) -> tuple[str, ...]:
-    """Sources of a workload: the modules it alone is made of. What all share (the command line) does not count."""
+    """Sources of a workload: its own modules. What all share (the command line) does not count."""
     return tuple(f"labcode/workloads/{name}.py" for name in names)
 
 
@@ -79,7 +81,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_TRAINING, variant="baseline"),
                 _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
             ),
-            sources=_workloads("timeline_basics", "loaders", "pictures"),
+            sources=(*_workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(
@@ -101,7 +103,7 @@ def _experiments() -> dict[str, Experiment]:
                     tool_args=_NODES,
                 ),
             ),
-            sources=(*_workloads("kernel_overlap"), "cuda/kernel_overlap/*", *_CUDA_SOURCES),
+            sources=(*_workloads("kernel_overlap"), "cuda/kernel_overlap/*.cu", *_CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -116,12 +118,12 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
-            sources=(*_workloads("memory_timeline"), "cuda/memory_timeline/*", *_CUDA_SOURCES),
+            sources=(*_workloads("memory_timeline"), "cuda/memory_timeline/*.cu", *_CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
             id="multi_gpu",
-            title="Data-parallel training: gradients reduced after the backward pass, then overlapped with it",
+            title="Data-parallel training: gradients reduced after the backward pass, or during it",
             tool="nsys",
             module="labcode.workloads.multi_gpu",
             runs=(
@@ -129,7 +131,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("improved", "--gpus", GPUS),
                 _run("exam_improved", *_EXAM_GPUS, variant="improved"),
             ),
-            sources=_workloads("multi_gpu", "gradients"),
+            sources=(*_workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
             needs_gpus=2,
             needs=("torch",),
         ),
@@ -141,7 +143,7 @@ def _experiments() -> dict[str, Experiment]:
             runs=(_run("streams"), _run("kernel_length"), _run("chunks")),
             sources=(
                 *_workloads("sweeps", "kernel_overlap", "memory_timeline"),
-                *("cuda/kernel_overlap/*", "cuda/memory_timeline/*"),
+                *("cuda/kernel_overlap/*.cu", "cuda/memory_timeline/*.cu"),
                 *_CUDA_SOURCES,
             ),
             needs=("nvcc",),
@@ -149,11 +151,11 @@ def _experiments() -> dict[str, Experiment]:
         ),
         Experiment(
             id="measuring",
-            title="One kernel timed in every way: host timer and events, cold and warm, zeros and random data",
+            title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",
             tool="bench",
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
-            sources=(*_workloads("measuring"), "labcode/timing.py"),
+            sources=(*_workloads("measuring"), "labcode/timing.py", *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(
@@ -174,7 +176,7 @@ EXPERIMENTS: dict[str, Experiment] = _experiments()
 
 
 def choose(names: list[str]) -> list[Experiment]:
-    """The named experiments, in the catalogue's order (all when none is named); `LabError` for an unknown name."""
+    """The named experiments in the catalogue's order, or all; `LabError` for an unknown name."""
     unknown = sorted(set(names) - set(EXPERIMENTS))
     if unknown:
         raise LabError(f"{', '.join(unknown)}: no such experiment (there are: {', '.join(EXPERIMENTS)})")
@@ -182,7 +184,7 @@ def choose(names: list[str]) -> list[Experiment]:
 
 
 def neutral_argv(experiment: Experiment, run: Run, gpu_count: int) -> tuple[str, ...]:
-    """The command of a run as it stands in a manifest: ``python -m module …``, free of any machine's paths."""
+    """The command of a run as manifests have it: ``python -m module …``, free of any machine's paths."""
     gpus = str(max(1, min(MOST_GPUS, gpu_count)))
     return ("python", "-m", experiment.module, *(gpus if word == GPUS else word for word in run.args))
 
@@ -190,7 +192,11 @@ def neutral_argv(experiment: Experiment, run: Run, gpu_count: int) -> tuple[str,
 def needs_of(experiment: Experiment) -> tuple[str, ...]:
     """What an experiment needs from a machine, in the words of `labcode.hardware.needs`."""
     gpus = "gpu" if experiment.needs_gpus == 1 else f"{experiment.needs_gpus} gpus"
-    return (*((gpus,) if experiment.needs_gpus else ()), *(("nsys",) if experiment.tool == "nsys" else ()), *experiment.needs)
+    return (
+        *((gpus,) if experiment.needs_gpus else ()),
+        *(("nsys",) if experiment.tool == "nsys" else ()),
+        *experiment.needs,
+    )
 
 
 def render(console: Console, set_name: str | None = None) -> None:
@@ -228,15 +234,11 @@ def render_sets(console: Console) -> None:
         )
         for key, machine in captures.machines.items():
             gpus = machine.get("gpus") or [{}]
-            console.print(
-                f"  {key}: {machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}, driver {machine.get('driver')}, "
-                f"CUDA {machine.get('cuda')}, nsys {machine.get('nsys')}",
-                highlight=False,
-            )
+            about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
+            versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
+            console.print(f"  {key}: {about}, {versions}", highlight=False)
         for record in captures.experiments.values():
             size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
             state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
-            console.print(
-                f"  {record.id}: {len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured} on {record.machine}, {state}",
-                highlight=False,
-            )
+            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
+            console.print(f"  {record.id}: {about} on {record.machine}, {state}", highlight=False)

@@ -1,4 +1,4 @@
-"""Put captured experiments into a set: staged folders and their manifest entries in, the set changed whole or not at all.
+"""Put captured experiments into a set: staged folders in, the set changed whole or not at all.
 
 A set changes in four steps: the old folder of an experiment is renamed aside (``.old-ID``), the new one
 renamed into its place with a marker file inside (``.filing.json``, its manifest entry), the manifest
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True)
 class Staged:
-    """A whole experiment ready to be filed: its folder, its manifest entry, the machine it was captured on."""
+    """An experiment ready to be filed: its folder, its manifest entry, the machine it was captured on."""
 
     id: str
     folder: Path
@@ -69,7 +69,10 @@ def open_set(folder: Path) -> Iterator[dict[str, Any]]:
         if not os.access(folder, os.W_OK):
             raise LabError(f"{folder}: no permission to write here; change its mode or choose another set")
         repair(folder)
-        yield read_manifest(folder)
+        try:
+            yield read_manifest(folder)
+        finally:
+            _clear(folder)
     finally:
         with suppress(OSError):
             folder.rmdir()  # only an empty folder goes
@@ -111,7 +114,7 @@ def file_experiments(folder: Path, manifest: dict[str, Any], staged: list[Staged
 
 
 def merged(manifest: Mapping[str, Any], staged: list[Staged]) -> dict[str, Any]:
-    """A manifest with the staged experiments in it, each pointing to its machine; machines no one points to are gone."""
+    """A manifest with the staged experiments in it, and only the machines that experiments point to."""
     machines = dict(manifest["machines"])
     experiments = dict(manifest["experiments"])
     for item in staged:
@@ -155,10 +158,7 @@ def repair(folder: Path) -> list[str]:
             shutil.rmtree(old)
         else:
             old.rename(place)
-    for staging in folder.glob(f"{STAGING}*"):
-        shutil.rmtree(staging, ignore_errors=True)
-    for unfinished in folder.glob(f"{WRITING}*"):
-        unfinished.unlink()
+    _clear(folder)
     return done
 
 
@@ -192,6 +192,14 @@ def write_json(path: Path, value: object) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what never became part of the set."""
+    for staging in folder.glob(f"{STAGING}*"):
+        shutil.rmtree(staging, ignore_errors=True)
+    for unfinished in folder.glob(f"{WRITING}*"):
+        unfinished.unlink()
 
 
 def _same_entry(marker: Path, entry: object) -> bool:

@@ -1,4 +1,4 @@
-"""Nsight Systems' command line: a command in, a report and its SQLite export out, or one line that says what failed."""
+"""Nsight Systems' command line: a command in, a report and its export out, or one line on what failed."""
 
 from __future__ import annotations
 
@@ -63,9 +63,16 @@ def profile(
 
 
 def export(nsys: Path, report: Path, target: Path, *, what: str = "") -> ToolResult:
-    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``, the report) when nsys cannot."""
+    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``) when nsys cannot."""
     what = what or str(report)
-    argv: list[str | Path] = [nsys, "export", "--type=sqlite", "--force-overwrite=true", f"--output={target}", report]
+    argv: list[str | Path] = [
+        nsys,
+        "export",
+        "--type=sqlite",
+        "--force-overwrite=true",
+        f"--output={target}",
+        report,
+    ]
     result = run_tool(argv, EXPORT_LIMIT_S, what=f"{what}: nsys export")
     if result.returncode != 0 or not target.is_file():
         target.unlink(missing_ok=True)

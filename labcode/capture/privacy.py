@@ -53,7 +53,7 @@ def reduce_record(value: Any) -> Any:
 
 
 def host_names() -> tuple[str, ...]:
-    """The names of this machine, for a search in what it is about to publish; names everybody has are left out."""
+    """The names of this machine, to search for in what it is about to publish; common names are left out."""
     name = socket.gethostname()
     names = {name, name.split(".")[0]}
     return tuple(sorted(n for n in names if len(n) >= 5 and n.lower() not in _COMMON_HOST_NAMES))

@@ -1,4 +1,4 @@
-"""Capture experiments on this machine: names of experiments in, files of a capture set (and an archive) out."""
+"""Capture experiments on this machine: their names in, files of a capture set (and an archive) out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Bench:
-    """What runs need to know: the set's folder, the repository, nsys (where needed), the GPUs, the machine's record."""
+    """What runs need to know: the set's folder, the repository, nsys (where needed), GPUs, the machine."""
 
     folder: Path
     root: Path
@@ -119,7 +119,7 @@ def _capture_one(
     show: Say,
     say: Say,
 ) -> None:
-    """Make all runs of an experiment in a staging folder and file it; the staging folder is gone afterwards."""
+    """Make all runs of an experiment in a staging folder, file it, and remove the folder."""
     began = time.monotonic()
     digest = _digest(experiment, bench_.root, bench_.gpu_count)
     staging = staging_folder(bench_.folder, experiment.id)
@@ -177,9 +177,7 @@ def _make_nsys(experiment: Experiment, run: Run, bench_: Bench, staging: Path, s
     show(f"{what}: export, trim, scrub")
     nsys.export(bench_.nsys, report, raw, what=what)
     if trim_export(raw) is None:
-        raise ToolError(
-            f"{what}: no NVTX range {MEASURED} was recorded; the program must open one and nsys must trace nvtx"
-        )
+        raise ToolError(f"{what}: no NVTX range {MEASURED} was recorded; the program must open one")
     scrub_export(raw, scrubbed)
     _refuse_private(scrubbed, what)
     show(f"{what}: compress")

@@ -1,4 +1,4 @@
-"""Make an nsys export fit to publish: an export in, a new file without host, user, environment, processes, paths out."""
+"""Make an nsys export fit to publish: an export in, a copy without host, user, environment, paths out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
 
 @dataclass(frozen=True)
 class ScrubReport:
-    """What scrubbing did: tables kept and dropped, processes kept (pids), texts kept out of how many, bytes written."""
+    """What scrubbing did: tables kept and dropped, pids kept, texts kept out of how many, bytes written."""
 
     kept: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -56,7 +56,7 @@ def check_export(path: Path) -> None:
         raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
     if not {"StringIds", "META_DATA_EXPORT"} <= names:
         raise InputError(
-            f"{path}: an SQLite file, but not an nsys export; give a file written by `nsys export --type sqlite`"
+            f"{path}: an SQLite file, but not an nsys export; give one written by `nsys export --type sqlite`"
         )
 
 
@@ -130,7 +130,8 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
         private = privacy.find_private_in(clean, privacy.host_names())
         if private:
             raise InputError(
-                f"{path}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
+                f"{path}: something private is left after scrubbing, nothing was written: "
+                + "; ".join(private)
             )
         result = clean
         if output.name.endswith(".xz"):
@@ -144,7 +145,8 @@ def _export(report: Path, target: Path) -> None:
     nsys = find_nsys()
     if nsys is None:
         raise InputError(
-            f"{report}: a report cannot be scrubbed in place: export it first with `nsys export --type sqlite {report.name}`"
+            f"{report}: a report cannot be scrubbed in place: export it first "
+            f"with `nsys export --type sqlite {report.name}`"
         )
     from labcode.capture.nsys import export
 

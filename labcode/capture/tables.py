@@ -1,4 +1,4 @@
-"""Which tables of an nsys export are kept: a table's name in, what it holds and which columns are private out.
+"""Which tables of an nsys export are kept: a table's name in, what it is and its private columns out.
 
 Whatever is not named here is dropped by `labcode.capture.scrub`, and named in its report.
 """
@@ -9,9 +9,11 @@ import re
 
 # Things that happened, with `start` and `end` (or one of the two, or `timestamp`).
 EVENT_TABLES = re.compile(
-    r"""CUPTI_ACTIVITY_KIND_\w+ | NVTX_EVENTS | OSRT_API | COMPOSITE_EVENTS | SCHED_EVENTS | PROFILER_OVERHEAD
-      | CUBLAS_EVENTS | CUDNN_EVENTS | MPI_\w+_EVENTS | MPI_(?:P2P|COLLECTIVES|OTHER)\w* | NCCL_\w+ | GPU_METRICS
-      | CUDA_GPU_MEMORY_(?:USAGE|POOL)_EVENTS | CUDA_UM_[CG]PU_PAGE_FAULT_EVENTS | GPU_CONTEXT_SWITCH_EVENTS""",
+    r"""CUPTI_ACTIVITY_KIND_\w+ | NVTX_EVENTS | OSRT_API | COMPOSITE_EVENTS | SCHED_EVENTS
+      | PROFILER_OVERHEAD | CUBLAS_EVENTS | CUDNN_EVENTS | GPU_METRICS | NCCL_\w+
+      | MPI_\w+_EVENTS | MPI_(?:P2P|COLLECTIVES|OTHER)\w*
+      | CUDA_GPU_MEMORY_(?:USAGE|POOL)_EVENTS | CUDA_UM_[CG]PU_PAGE_FAULT_EVENTS
+      | GPU_CONTEXT_SWITCH_EVENTS""",
     re.VERBOSE,
 )
 # Operations of a GPU: they belong to the API call with the same correlation id in the same process.

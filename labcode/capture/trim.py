@@ -1,4 +1,4 @@
-"""Cut an nsys export to a window of time: the export's path in, its rows outside the window gone, the window out."""
+"""Cut an nsys export to a window of time: a path in, rows outside the window gone, the window out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table_names(db: sqlite3.Connection) -> list[str]:
 
 
 def measured_window(db: sqlite3.Connection, name: str = MEASURED) -> tuple[int, int] | None:
-    """First start and last end (ns) of the NVTX ranges of this name over all processes; None when there is none."""
+    """First start and last end (ns) of the NVTX ranges of this name over all processes, or None."""
     have = columns(db, "NVTX_EVENTS")
     if not have:
         return None
@@ -34,7 +34,8 @@ def measured_window(db: sqlite3.Connection, name: str = MEASURED) -> tuple[int, 
     if "textId" in have:
         texts.append("e.textId IN (SELECT id FROM StringIds WHERE value = :name)")
     row = db.execute(
-        f"SELECT min(e.start), max(e.end) FROM NVTX_EVENTS e WHERE e.end IS NOT NULL AND ({' OR '.join(texts)})",
+        "SELECT min(e.start), max(e.end) FROM NVTX_EVENTS e "
+        f"WHERE e.end IS NOT NULL AND ({' OR '.join(texts)})",
         {"name": name},
     ).fetchone()
     return None if row[0] is None else (int(row[0]), int(row[1]))
@@ -74,7 +75,8 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
         for stacks, (table, column) in tables.STACK_TABLES.items():
             if columns(db, stacks) and column in columns(db, table):
                 db.execute(
-                    f'DELETE FROM "{stacks}" WHERE id NOT IN (SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL)'
+                    f'DELETE FROM "{stacks}" WHERE id NOT IN '
+                    f'(SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL)'
                 )
         db.commit()
         return window
@@ -110,7 +112,8 @@ def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int],
 
 def _correlations(db: sqlite3.Connection, name: str, sources: list[str]) -> None:
     db.execute(
-        f"CREATE TEMP TABLE {name} (correlation INTEGER, pid INTEGER, PRIMARY KEY (correlation, pid)) WITHOUT ROWID"
+        f"CREATE TEMP TABLE {name} "
+        "(correlation INTEGER, pid INTEGER, PRIMARY KEY (correlation, pid)) WITHOUT ROWID"
     )
     for table in sources:
         have = columns(db, table)

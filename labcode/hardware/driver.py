@@ -1,7 +1,8 @@
 """What the CUDA driver says of the GPUs that programs here can use: nothing in, one record a GPU out.
 
-The driver is asked in a process of its own (``python -m labcode.hardware.driver`` prints the answer as JSON), with a
-time limit: a broken driver may hang or crash whoever calls it, and a process that has asked cannot fork safely.
+The driver is asked in a process of its own, with a time limit (``python -m labcode.hardware.driver`` prints
+the answer as JSON): a broken driver may hang or crash whoever calls it, and a process that has asked cannot
+fork safely.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def ask() -> Driver:
     """The CUDA driver's answer, asked once a process. Never raises: ``problem`` says what is wrong."""
     home = Path(__file__).resolve().parents[2]
     try:
-        result = run_tool([sys.executable, "-m", "labcode.hardware.driver"], _LIMIT_S, cwd=home, what="CUDA driver")
+        result = run_tool(
+            [sys.executable, "-m", "labcode.hardware.driver"], _LIMIT_S, cwd=home, what="CUDA driver"
+        )
     except ToolError as error:
         return Driver(None, (), str(error))
     try:

@@ -1,7 +1,7 @@
-"""What the management library says of all GPUs of this machine: NVML or nvidia-smi asked, one record a GPU out.
+"""What the management library says of this machine's GPUs: NVML or nvidia-smi asked, a record a GPU out.
 
-NVML is read through the package ``nvidia-ml-py`` where it is installed; else ``nvidia-smi``, which says less. Nothing
-is ever set.
+NVML is read through the package ``nvidia-ml-py`` where it is installed; else ``nvidia-smi``, which says less.
+Nothing is ever set.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LIMIT_S = 30.0
 class ManagedGpu:
     """One GPU. What the library did not say is None. ``bus_id`` never leaves this process.
 
-    ``nvlinks`` counts active links, ``nvlink_peers`` names the GPUs (by index) reached over them; ``energy_counter`` is
-    whether the joules used so far can be read;
+    ``nvlinks`` counts active links, ``nvlink_peers`` names the GPUs (by index) reached over them;
+    ``energy_counter`` is whether the joules used so far can be read.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ManagedGpu:
 
 @dataclass(frozen=True)
 class Management:
-    """All GPUs of the machine, the driver's version, who said it (``nvml``, ``nvidia-smi`` or None), what is wrong."""
+    """All GPUs, the driver's version, who said it (``nvml``, ``nvidia-smi`` or None), what is wrong."""
 
     source: str | None
     driver: str | None
@@ -76,7 +76,9 @@ def read() -> Management:
     except ImportError:
         found = _from_smi()
         note = "the package nvidia-ml-py is not installed; nvidia-smi was asked instead, which says less"
-        return Management(found.source, found.driver, found.gpus, found.problem, (note,) if found.source else ())
+        return Management(
+            found.source, found.driver, found.gpus, found.problem, (note,) if found.source else ()
+        )
     return _from_nvml(pynvml)
 
 
@@ -84,7 +86,9 @@ def _from_nvml(nvml: ModuleType) -> Management:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        return Management(None, None, problem=f"NVML does not start ({error}); is the NVIDIA driver installed?")
+        return Management(
+            None, None, problem=f"NVML does not start ({error}); is the NVIDIA driver installed?"
+        )
     try:
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         gpus = tuple(_nvml_gpu(nvml, handles, index) for index in range(len(handles)))
@@ -111,12 +115,16 @@ def _nvml_gpu(nvml: ModuleType, handles: list[Any], index: int) -> ManagedGpu:
         return None if value is None else convert(value)
 
     capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
-    links = [ask("nvmlDeviceGetNvLinkState", handle, link) for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18))]
+    links = [
+        ask("nvmlDeviceGetNvLinkState", handle, link)
+        for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18))
+    ]
     peers = tuple(
         other
         for other, there in enumerate(handles)
         if other != index
-        and ask("nvmlDeviceGetP2PStatus", handle, there, nvml.NVML_P2P_CAPS_INDEX_NVLINK) == nvml.NVML_P2P_STATUS_OK
+        and ask("nvmlDeviceGetP2PStatus", handle, there, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
+        == nvml.NVML_P2P_STATUS_OK
     )
     return ManagedGpu(
         name=_text(ask("nvmlDeviceGetName", handle) or "unknown"),
@@ -127,7 +135,9 @@ def _nvml_gpu(nvml: ModuleType, handles: list[Any], index: int) -> ManagedGpu:
         memory_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM),
         max_sm_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
         max_memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM),
-        power_limit_w=maybe(ask("nvmlDeviceGetEnforcedPowerLimit", handle), lambda milliwatts: milliwatts / 1000),
+        power_limit_w=maybe(
+            ask("nvmlDeviceGetEnforcedPowerLimit", handle), lambda milliwatts: milliwatts / 1000
+        ),
         ecc=maybe(ask("nvmlDeviceGetEccMode", handle), lambda modes: bool(modes[0])),
         mig=maybe(ask("nvmlDeviceGetMigMode", handle), lambda modes: bool(modes[0])),
         energy_counter=ask("nvmlDeviceGetTotalEnergyConsumption", handle) is not None,
@@ -148,7 +158,11 @@ def _from_smi() -> Management:
         return Management(None, None, problem=str(error))
     if result.returncode != 0:
         return Management(None, None, problem=f"nvidia-smi failed ({result.last_line()})")
-    rows = [dict(zip(_SMI_FIELDS.values(), re.split(r",\s*", line), strict=False)) for line in result.stdout.splitlines() if line]
+    rows = [
+        dict(zip(_SMI_FIELDS.values(), re.split(r",\s*", line), strict=False))
+        for line in result.stdout.splitlines()
+        if line
+    ]
     gpus = tuple(_smi_gpu(row) for row in rows)
     driver = rows[0].get("driver") if rows else None
     return Management("nvidia-smi", driver, gpus, None if gpus else "nvidia-smi shows no GPU")

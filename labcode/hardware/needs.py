@@ -1,4 +1,4 @@
-"""What things of the book need from a machine: the name of a need in, None or why it is not met and how to meet it out."""
+"""What the book needs from a machine: names of needs in, why each unmet one is not met and a remedy out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def _reason(need: str) -> str | None:
         return f"needs {wanted} GPUs, this machine has {have}"
     if need == "counters":
         counters = permissions.counters()
-        return None if counters.allowed is not False else f"needs the GPU's counters: {counters.reason}; {counters.advice}"
+        return (
+            None
+            if counters.allowed is not False
+            else f"needs the GPU's counters: {counters.reason}; {counters.advice}"
+        )
     try:
         if need == "nsys":
             require_nsys()

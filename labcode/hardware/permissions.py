@@ -1,4 +1,4 @@
-"""What this machine permits a profiler to do: the kernel's and the driver's settings read, a verdict and a remedy out."""
+"""What this machine permits a profiler: settings of kernel and driver read, a verdict and a remedy out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYS_ADMIN, _PERFMON = 21, 38  # bits of CapEff, see capabilities(7)
 
 @dataclass(frozen=True)
 class Permission:
-    """Whether something is permitted (None: cannot be told without trying), why, and what would permit it."""
+    """Whether something is permitted (None: only trying would tell), why, and what would permit it."""
 
     allowed: bool | None
     reason: str
@@ -22,7 +22,7 @@ class Permission:
 
 
 def counters() -> Permission:
-    """May programs started from here read the GPU's hardware counters (ncu, ``nsys --gpu-metrics-devices``)?"""
+    """May programs started from here read the GPU's counters (ncu, ``nsys --gpu-metrics-devices``)?"""
     if not _PARAMETERS.parent.is_dir():
         return Permission(None, "no NVIDIA driver is installed here")
     if _capable(_SYS_ADMIN):
@@ -38,8 +38,9 @@ def counters() -> Permission:
     return Permission(
         False,
         "the driver keeps them for administrators (RmProfilingAdminOnly is 1)",
-        "run as root; or in a container add --cap-add=SYS_ADMIN; or let an administrator write «options nvidia "
-        "NVreg_RestrictProfilingToAdminUsers=0» to /etc/modprobe.d/nvidia-profiling.conf and reboot",
+        "run as root; or in a container add --cap-add=SYS_ADMIN; or let an administrator write "
+        "«options nvidia NVreg_RestrictProfilingToAdminUsers=0» to /etc/modprobe.d/nvidia-profiling.conf "
+        "and reboot",
     )
 
 
@@ -48,11 +49,15 @@ def cpu_sampling() -> Permission:
     try:
         level = int(_PARANOID.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return Permission(False, "this kernel has no perf events", "nothing to do: use --sample=none --cpuctxsw=none")
+        return Permission(
+            False, "this kernel has no perf events", "nothing to do: use --sample=none --cpuctxsw=none"
+        )
     if level <= 2:
         return Permission(True, f"kernel.perf_event_paranoid is {level}")
     if _capable(_SYS_ADMIN) or _capable(_PERFMON):
-        return Permission(True, f"kernel.perf_event_paranoid is {level}, but this process has the capability it takes")
+        return Permission(
+            True, f"kernel.perf_event_paranoid is {level}, but this process has the capability it takes"
+        )
     return Permission(
         False,
         f"kernel.perf_event_paranoid is {level}",

@@ -1,4 +1,4 @@
-"""What this machine has and permits: nothing in, a JSON-able report out (for `labcode doctor` and for capture sets).
+"""What this machine has and permits: a JSON-able report out, for `labcode doctor` and for capture sets.
 
 No host name, serial number, UUID or user name is in it, and torch is never imported.
 """
@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def probe() -> dict[str, Any]:
     """Everything `labcode doctor` says.
 
     Keys: ``system``, ``driver``, ``gpus``, ``tools`` (nsys, ncu, nvcc, dcgmi), ``packages``, ``permissions``,
-    ``can_run`` (experiments, exercises, chapters: what is missing for each, empty when nothing) and ``problems``.
+    ``can_run`` (experiments, exercises, chapters: what each is missing here) and ``problems``.
     Works without a GPU, a driver or any tool.
     """
     seen, managed = driver.ask(), management.read()
@@ -70,7 +69,7 @@ def probe() -> dict[str, Any]:
 
 
 def machine_record() -> dict[str, Any]:
-    """The machine as a capture set's manifest describes it: GPUs in use, versions of driver and tools, CPUs, system."""
+    """The machine as manifests describe it: GPUs in use, versions of driver and tools, CPUs, system."""
     seen, managed = driver.ask(), management.read()
     system, nsys, ncu, nvcc = _system(), find_nsys(), find_ncu(), _nvcc()
     wanted = (
@@ -109,9 +108,9 @@ def _system() -> dict[str, Any]:
         name = platform.system()
     return {
         "os": name,
-        "kernel": re.match(r"[\d.]*", platform.release()).group().rstrip("."),
+        "kernel": platform.release().partition("-")[0],
         "architecture": platform.machine(),
-        "cpu_count": os.process_cpu_count() if sys.version_info >= (3, 13) else len(os.sched_getaffinity(0)),
+        "cpu_count": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
     }
@@ -125,9 +124,15 @@ def _gpus(seen: driver.Driver, managed: management.Management) -> list[dict[str,
         device = by_bus.pop(_bus(gpu.bus_id), None)
         record = {key: value for key, value in asdict(gpu).items() if key != "bus_id"}
         record["nvlink_peers"] = None if gpu.nvlink_peers is None else list(gpu.nvlink_peers)
-        records.append({"index": index, "visible_to_cuda": device is not None, **record, **_attributes(device)})
+        records.append(
+            {"index": index, "visible_to_cuda": device is not None, **record, **_attributes(device)}
+        )
     for device in by_bus.values():  # in a MIG slice or without NVML
-        basic = {"name": device.name, "memory_bytes": device.memory_bytes, "compute_capability": device.compute_capability}
+        basic: dict[str, Any] = {
+            "name": device.name,
+            "memory_bytes": device.memory_bytes,
+            "compute_capability": device.compute_capability,
+        }
         records.append({"index": len(records), "visible_to_cuda": True, **basic, **_attributes(device)})
     return records
 
@@ -159,7 +164,9 @@ def _nsys() -> dict[str, Any]:
 def _ncu() -> dict[str, Any]:
     record = _tool(find_ncu)
     if record.pop("found") is None:
-        record["problem"] = record["problem"] or "ncu: not found; install Nsight Compute or set LABCODE_NCU to its path"
+        record["problem"] = (
+            record["problem"] or "ncu: not found; install Nsight Compute or set LABCODE_NCU to its path"
+        )
     return record
 
 

@@ -13,7 +13,7 @@ _MARKS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "[yellow]unk
 
 
 def render(report: Mapping[str, Any], console: Console) -> None:
-    """Print a report: the machine, its GPUs and tools, what is permitted, what can run, how to enable the rest."""
+    """Print a report: machine, GPUs, tools, what is permitted, what can run, how to enable the rest."""
     _machine(report, console)
     _gpus(report["gpus"], console)
     _tools(report, console)
@@ -29,7 +29,10 @@ def _machine(report: Mapping[str, Any], console: Console) -> None:
     system, driver = report["system"], report["driver"]
     console.print("[bold]Machine[/bold]")
     table = _table()
-    table.add_row("system", f"{system['os']}, kernel {system['kernel']}, {system['architecture']}, {system['cpu_count']} CPUs")
+    table.add_row(
+        "system",
+        f"{system['os']}, kernel {system['kernel']}, {system['architecture']}, {system['cpu_count']} CPUs",
+    )
     table.add_row("Python", system["python"])
     table.add_row("NVIDIA driver", driver["version"] or "none")
     table.add_row("CUDA it serves", driver["cuda"] or "none")
@@ -41,11 +44,25 @@ def _machine(report: Mapping[str, Any], console: Console) -> None:
 def _gpus(gpus: Iterable[Mapping[str, Any]], console: Console) -> None:
     console.print("\n[bold]GPUs[/bold]")
     table = Table(box=None, pad_edge=False)
-    for heading in ("", "GPU", "SMs", "memory", "L2", "clocks now / max", "power limit", "ECC", "MIG", "NVLinks", "joules"):
+    for heading in (
+        "",
+        "GPU",
+        "SMs",
+        "memory",
+        "L2",
+        "clocks now / max",
+        "power limit",
+        "ECC",
+        "MIG",
+        "NVLinks",
+        "joules",
+    ):
         table.add_column(heading)
     for gpu in gpus:
         hidden = "" if gpu["visible_to_cuda"] else " (hidden from CUDA)"
-        capability = f" (compute capability {gpu['compute_capability']})" if gpu.get("compute_capability") else ""
+        capability = (
+            f" (compute capability {gpu['compute_capability']})" if gpu.get("compute_capability") else ""
+        )
         clock = f"{_number(gpu.get('sm_clock_mhz'))} / {_number(gpu.get('max_sm_clock_mhz'), 'MHz')}"
         peers = gpu.get("nvlink_peers")
         links = _number(gpu.get("nvlinks")) + (f" to GPU {', '.join(map(str, peers))}" if peers else "")
@@ -97,20 +114,30 @@ def _can_run(can_run: Mapping[str, Any], console: Console) -> None:
     console.print("\n[bold]The book here[/bold]")
     console.print("  Every page can be read, built and run on the captures that ship with it.")
     for kind, title in (("chapters", "pages to measure again"), ("experiments", "experiments")):
-        _list(title, {name: missing for name, missing in can_run[kind].items()}, console)
-    parts = {f"{name}:{letter}": missing for name, parts in can_run["exercises"].items() for letter, missing in parts.items()}
+        _list(title, can_run[kind], console)
+    parts = {
+        f"{name}:{letter}": missing
+        for name, parts in can_run["exercises"].items()
+        for letter, missing in parts.items()
+    }
     _list("exercises", parts, console)
 
 
 def _list(title: str, missing: Mapping[str, list[str]], console: Console) -> None:
     able = [name for name, reasons in missing.items() if not reasons]
-    console.print(f"  [bold]{title}[/bold]: {len(able)} of {len(missing)} can run" + (f": {', '.join(able)}" if able else ""), highlight=False)
+    console.print(
+        f"  [bold]{title}[/bold]: {len(able)} of {len(missing)} can run"
+        + (f": {', '.join(able)}" if able else ""),
+        highlight=False,
+    )
     by_reason: dict[str, list[str]] = {}
     for name, reasons in missing.items():
         if reasons:
             by_reason.setdefault("; ".join(reasons), []).append(name)
     for reason, names in by_reason.items():
-        console.print(f"    [yellow]not here[/yellow]: {', '.join(names)} ({escape(reason)})", highlight=False)
+        console.print(
+            f"    [yellow]not here[/yellow]: {', '.join(names)} ({escape(reason)})", highlight=False
+        )
 
 
 def _table() -> Table:

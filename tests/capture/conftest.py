@@ -1,4 +1,4 @@
-"""A laboratory without a GPU: a repository with one program, a fake nsys on PATH, a catalogue of small experiments."""
+"""A laboratory without a GPU: a repository with one program, a fake nsys, small experiments."""
 
 from __future__ import annotations
 

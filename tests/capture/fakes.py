@@ -85,7 +85,7 @@ sys.exit(1 if mode == "check" else 0)
 
 
 def private_export(path: Path, *, window: bool = True) -> Path:
-    """An export of one process (pid 100) with events before, in and after a measured window, and much that is private."""
+    """An export of process 100 with events before, in and after a window, and much that is private."""
     first, last = WINDOW
     e.make_export(
         path,
@@ -123,16 +123,19 @@ def private_export(path: Path, *, window: bool = True) -> Path:
         ],
         overheads=[e.overhead(1_100, 1_101), e.overhead(1_100, 1_101, "other's flush", pid=7)],
         extra_sql=[
-            "CREATE TABLE IF NOT EXISTS ENUM_DIAGNOSTIC_SEVERITY_LEVEL (id INTEGER PRIMARY KEY, name TEXT, label TEXT)",
-            "INSERT OR IGNORE INTO ENUM_DIAGNOSTIC_SEVERITY_LEVEL VALUES (1, 'Info', 'Info'), (2, 'Warning', 'Warning')",
+            "CREATE TABLE IF NOT EXISTS ENUM_DIAGNOSTIC_SEVERITY_LEVEL "
+            "(id INTEGER PRIMARY KEY, name TEXT, label TEXT)",
+            "INSERT OR IGNORE INTO ENUM_DIAGNOSTIC_SEVERITY_LEVEL "
+            "VALUES (1, 'Info', 'Info'), (2, 'Warning', 'Warning')",
             "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)",
-            "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', 'HOME=\"/home/someone\"')",
+            "INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT', 'HOME=\"/home/someone\"')",
             "CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT)",
             f"INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', '{HOST}')",
             f"INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_HOST', '{HOST}'), ('EXPORT_USER', 'someone')",
             "INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PARAM_INPUT_PATH_ABS', '/home/someone/a.nsys-rep')",
             "CREATE TABLE ProcessStreams (globalPid INTEGER, filenameId INTEGER, contentId INTEGER)",
-            "INSERT INTO StringIds VALUES (9001, 'PATH=/usr/bin\x01HOME=/home/someone'), (9002, 'password: hunter2')",
+            "INSERT INTO StringIds VALUES (9001, 'PATH=/usr/bin\x01HOME=/home/someone')",
+            "INSERT INTO StringIds VALUES (9002, 'password: hunter2')",
             "INSERT INTO ProcessStreams VALUES (281474976710656, 9001, 9002)",
             "CREATE TABLE ANALYSIS_FILE (id INTEGER, filename TEXT, content TEXT)",
             "CREATE TABLE SOMETHING_NEW (text TEXT)",

@@ -17,8 +17,8 @@ import pytest
 from labcode.capture import privacy
 from labcode.capture.scrub import check_export, scrub_export
 from labcode.capture.trim import table_names, trim_export
-from labcode.kernels.build import find_nvcc
 from labcode.errors import ToolError
+from labcode.kernels.build import find_nvcc
 from labcode.store import load_set, unpack_xz
 from labcode.tools import find_nsys, run_tool
 from tests.capture.conftest import Lab
@@ -88,7 +88,14 @@ def test_a_real_capture_is_trimmed_and_read_by_nsys(real: Lab, tmp_path: Path) -
 
 def test_scrubbing_changes_nothing_that_nsys_reports(real: Lab, tmp_path: Path) -> None:
     report, raw, scrubbed = tmp_path / "a.nsys-rep", tmp_path / "raw.sqlite", tmp_path / "scrubbed.sqlite"
-    profile = [NSYS, "profile", "--trace=nvtx,osrt", "--sample=none", "--cpuctxsw=none", f"--output={tmp_path / 'a'}"]
+    profile = [
+        NSYS,
+        "profile",
+        "--trace=nvtx,osrt",
+        "--sample=none",
+        "--cpuctxsw=none",
+        f"--output={tmp_path / 'a'}",
+    ]
     command = [os.path.realpath(sys.executable), "program.py", "--json", str(tmp_path / "a.json")]
     assert run_tool([*profile, *command], 120, cwd=real.home).returncode == 0
     assert run_tool([NSYS, "export", "--type=sqlite", f"--output={raw}", report], 120).returncode == 0

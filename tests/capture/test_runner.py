@@ -98,7 +98,10 @@ def test_a_program_that_breaks_its_contract_is_named(
     ("mode", "message"),
     [
         ("importer", r"could not write its report: the importer of .*/nsys lacks libdw.so.1: install libdw1"),
-        ("no-permission", "alpha/baseline: nsys made no report .*Permission denied: the profiler may not trace"),
+        (
+            "no-permission",
+            "alpha/baseline: nsys made no report .*Permission denied: the profiler may not trace",
+        ),
         ("silent", r"alpha/baseline: nsys made no report \(it printed nothing\)"),
         ("export-fails", "alpha/baseline: nsys could not export it .*ERROR: cannot read the report"),
         ("no-window", "alpha/baseline: no NVTX range lab:measured was recorded"),
@@ -132,13 +135,18 @@ def test_an_nsys_without_execute_permission_is_named(lab: Lab, monkeypatch: pyte
 def test_an_nsys_that_hangs_is_stopped_with_all_it_started(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NSYS", "hang")
     monkeypatch.setattr("labcode.capture.nsys.PROCESSING_S", -18.0)  # 2 s are left
-    with pytest.raises(ToolError, match="alpha/baseline under nsys: not done after 2 s, so it and all it started were stopped"):
+    with pytest.raises(
+        ToolError,
+        match="alpha/baseline under nsys: not done after 2 s, so it and all it started were stopped",
+    ):
         lab.capture("alpha")
     assert _left_over(lab) == []
     assert not (lab.sets / "mine").exists()
 
 
-def test_a_full_disk_stops_the_capture_and_leaves_the_set_as_it_was(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_stops_the_capture_and_leaves_the_set_as_it_was(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.capture("alpha", "beta")
     before = lab.tree()
     lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
@@ -149,7 +157,9 @@ def test_a_full_disk_stops_the_capture_and_leaves_the_set_as_it_was(lab: Lab, mo
     assert lab.tree() == before
 
 
-def test_a_folder_without_write_permission_is_named_before_anything_runs(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_write_permission_is_named_before_anything_runs(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.sets.mkdir()
     lab.sets.chmod(0o555)
     monkeypatch.setattr(runner, "_capture_one", lambda *_: pytest.fail("ran"))
@@ -168,7 +178,9 @@ def test_a_folder_without_write_permission_is_named_before_anything_runs(lab: La
         lab.sets.chmod(0o755)
 
 
-def test_ctrl_c_ends_the_program_and_leaves_the_set_as_it_was(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_program_and_leaves_the_set_as_it_was(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab.capture("beta")
     before = lab.tree()
     monkeypatch.setenv("FAKE_PROGRAM", "interrupt")
@@ -189,7 +201,10 @@ def test_resume_skips_what_is_there_and_fresh(lab: Lab) -> None:
     lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
     lab.capture("alpha", resume=True)
     assert "alpha/baseline" in lab.printed
-    assert load_set("mine").experiment("alpha").source_digest != json.loads(before["mine/manifest.json"])["experiments"]["alpha"]["source_digest"]
+    assert (
+        load_set("mine").experiment("alpha").source_digest
+        != json.loads(before["mine/manifest.json"])["experiments"]["alpha"]["source_digest"]
+    )
 
 
 def test_resume_captures_again_what_was_damaged(lab: Lab) -> None:
@@ -203,7 +218,10 @@ def test_resume_captures_again_what_was_damaged(lab: Lab) -> None:
 def test_two_captures_into_one_set_at_once_are_refused(lab: Lab) -> None:
     from labcode.capture.filing import open_set
 
-    with open_set(lab.sets / "mine"), pytest.raises(LabError, match="another `labcode capture` is writing to this set"):
+    with (
+        open_set(lab.sets / "mine"),
+        pytest.raises(LabError, match="another `labcode capture` is writing to this set"),
+    ):
         lab.capture("beta")
 
 
@@ -215,7 +233,9 @@ def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> No
     lab.capture("beta", archive=tmp_path / "out.tar")
     assert "out.tar: 0.0" in lab.printed.replace("\n", "")
     assert archive.add(tmp_path / "out.tar", tmp_path / "elsewhere") == ["mine/beta: added"]
-    assert store.parse_manifest(json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets).experiments.keys() == {"beta"}
+    assert store.parse_manifest(
+        json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets
+    ).experiments.keys() == {"beta"}
 
 
 def test_sigterm_counts_as_an_interruption(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,9 @@ Run on the machine that made the captures, so that the newest nsys there answers
 
     python3 tests/golden/make_golden.py captures/h200 golden.tar.xz
 
-The tar (compressed when its name ends in .xz) holds ``EXPERIMENT/RUN.REPORT.csv`` for every export of the set and every report that has rows, and
-``versions.json``: the nsys that answered, and for each export its SHA-256 and the reports that had nothing to say.
+The tar (compressed when its name ends in .xz) holds ``EXPERIMENT/RUN.REPORT.csv`` for every export of the set
+and every report that has rows, and ``versions.json``: the nsys that answered, and for each export its SHA-256
+and the reports that had nothing to say.
 """
 
 from __future__ import annotations
@@ -52,7 +53,16 @@ def stats(nsys: Path, export: Path, folder: Path) -> list[str]:
     """Write every report of an export to ``folder/REPORT.csv``; returns the names of those without rows."""
     folder.mkdir(parents=True)
     flags = [flag for report in REPORTS for flag in ("--report", report)]
-    command = [nsys, "stats", "--quiet", "--force-export=false", "--format=csv", *flags, f"--output={folder}/r", export]
+    command = [
+        nsys,
+        "stats",
+        "--quiet",
+        "--force-export=false",
+        "--format=csv",
+        *flags,
+        f"--output={folder}/r",
+        export,
+    ]
     result = run_tool(command, LIMIT_S)
     for made in folder.glob("r_*.csv"):
         if made.stat().st_size == 0:

@@ -1,0 +1,169 @@
+"""Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from labcode import store
+from labcode.capture import catalogue, privacy
+from labcode.capture.archive import unpack_limited
+from labcode.capture.catalogue import GPUS, Experiment
+from labcode.capture.filing import MANIFEST
+from labcode.capture.scrub import check_export
+from labcode.errors import LabError
+from labcode.freshness import is_fresh
+from labcode.store import CaptureSet, ExperimentRecord
+
+LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 40 MiB
+LARGEST_FILE = 4 << 20
+OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
+_SUFFIXES = (".sqlite.xz", ".clean.json", ".json")
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with a set: where (``experiment/file``), what kind, in words.
+
+    ``kind`` is ``missing``, ``changed``, ``stray``, ``stale``, ``damaged``, ``private`` or ``large``.
+    """
+
+    where: str
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind}: {self.text}"
+
+
+def verify(set_name: str) -> list[Finding]:
+    """Check a set: files there and unchanged, none stray, sources as they were, nothing private, none large.
+
+    Raises `InputError` when the set is missing or its manifest is damaged.
+    """
+    captures = store.load_set(set_name)
+    findings = [*_private(captures.path / MANIFEST, MANIFEST), *_stray(captures)]
+    total = 0
+    for experiment, record in captures.experiments.items():
+        findings += _freshness(captures.name, experiment, record)
+        for run in record.runs.values():
+            for file in run.files:
+                total += file.size_bytes
+                findings += _file(captures.path / experiment / file.name, f"{experiment}/{file.name}", file)
+    if total > LARGEST_SET:
+        findings.append(
+            Finding(
+                captures.name, "large", f"{total >> 20} MiB, more than {LARGEST_SET >> 20}; trim its runs"
+            )
+        )
+    return findings
+
+
+def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Finding]:
+    if not path.is_file():
+        yield Finding(where, "missing", "restore it from version control, or capture the experiment again")
+        return
+    if path.stat().st_size != expected.size_bytes or store.file_sha256(path) != expected.sha256:
+        yield Finding(
+            where, "changed", "its SHA-256 is not the manifest's; restore it or capture the experiment again"
+        )
+        return
+    if expected.size_bytes > LARGEST_FILE:
+        yield Finding(
+            where,
+            "large",
+            f"{expected.size_bytes >> 20} MiB, more than {LARGEST_FILE >> 20}; use fewer steps",
+        )
+    if not where.endswith(_SUFFIXES):
+        yield Finding(where, "stray", f"not one of the kinds a set holds ({', '.join(_SUFFIXES)})")
+    yield from _private(path, where)
+
+
+def _private(path: Path, where: str) -> Iterator[Finding]:
+    """Unpack a file and look into it: it must be what its name says, and hold nothing private."""
+    if not path.name.endswith(".xz"):
+        data = path.read_bytes()
+        if data.startswith(_PICKLES):
+            yield Finding(
+                where,
+                "private",
+                "a pickle or an archive: data that runs code or hides files does not belong here",
+            )
+            return
+        if path.suffix == ".json":
+            try:
+                json.loads(data)
+            except ValueError as error:
+                yield Finding(where, "damaged", f"not valid JSON ({error})")
+        yield from (Finding(where, "private", text) for text in privacy.find_private(data))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = Path(folder) / path.name.removesuffix(".xz")
+        try:
+            unpack_limited(path, unpacked, where)
+            check_export(unpacked)
+        except LabError as error:
+            text = str(error).replace(f"{unpacked}: ", "").removeprefix(f"{where} ")
+            yield Finding(where, "damaged", text)
+            return
+        yield from (Finding(where, "private", text) for text in privacy.find_private_in(unpacked))
+
+
+def _stray(captures: CaptureSet) -> Iterator[Finding]:
+    """Files and folders that the manifest does not know; leftovers of interrupted captures."""
+    known = {
+        f"{experiment}/{file.name}"
+        for experiment, record in captures.experiments.items()
+        for run in record.runs.values()
+        for file in run.files
+    }
+    for path in sorted(captures.path.rglob("*")):
+        name = path.relative_to(captures.path).as_posix()
+        if path.is_dir() and not path.is_symlink():
+            continue
+        if path.is_symlink():
+            yield Finding(name, "stray", "a link; a set holds plain files only")
+        elif name.startswith(".") or "/." in name:
+            yield Finding(
+                name,
+                "stray",
+                "left by an interrupted capture; the next `labcode capture` into this set clears it",
+            )
+        elif name not in known and name not in (MANIFEST, *OTHER_FILES):
+            yield Finding(name, "stray", "not in the manifest; remove it")
+
+
+def _freshness(set_name: str, name: str, record: ExperimentRecord) -> Iterator[Finding]:
+    """Stale: the sources, or what the catalogue says of the runs, are no longer those that were captured."""
+    again = f"capture it again with `labcode capture {name} --set {set_name}`"
+    if not is_fresh(record):
+        yield Finding(name, "stale", f"its sources changed since it was captured; {again}")
+        return
+    experiment = catalogue.EXPERIMENTS.get(name)
+    if experiment is None:
+        yield Finding(name, "stale", "the catalogue has no such experiment any more; remove it from the set")
+    elif not _same_runs(experiment, record):
+        yield Finding(
+            name, "stale", f"the catalogue's runs or sources of it changed since it was captured; {again}"
+        )
+
+
+def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
+    if set(experiment.sources) != set(record.sources) or {run.name for run in experiment.runs} != set(
+        record.runs
+    ):
+        return False
+    for run in experiment.runs:
+        captured = record.runs[run.name]
+        wanted = ("python", "-m", experiment.module, *run.args)
+        if len(wanted) != len(captured.argv):
+            return False
+        if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, captured.argv, strict=True)):
+            return False
+        if experiment.tool == "nsys" and captured.tool_args != (*experiment.nsys_args, *run.tool_args):
+            return False
+    return True

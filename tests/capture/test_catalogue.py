@@ -1,0 +1,107 @@
+"""The catalogue: every experiment names all it is made of, and can be listed."""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from labcode.capture import catalogue
+from labcode.capture.catalogue import EXPERIMENTS, GPUS, Experiment, choose, neutral_argv
+from labcode.errors import LabError
+from labcode.freshness import source_digest
+from tests.capture.conftest import Lab
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = {"labcode.workloads.common", "labcode.workloads.cuda_program"}  # command line and records
+
+
+def imported_workloads(module: str) -> set[str]:
+    """The modules of `labcode.workloads` that a module is made of, itself included, without importing any."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = ROOT / f"{name.replace('.', '/')}.py"
+        if name in found or not path.is_file():
+            continue
+        found.add(name)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("labcode.workloads"):
+                assert node.module is not None
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return {name for name in found if name.startswith("labcode.workloads.")} - SHARED
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+def test_sources_cover_the_modules_an_experiment_is_made_of(experiment: Experiment) -> None:
+    assert source_digest(experiment.sources, ROOT, [])
+    paths = {source.partition(":")[0] for source in experiment.sources}
+    for name in imported_workloads(experiment.module):
+        assert f"{name.replace('.', '/')}.py" in paths
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+def test_programs_know_the_variants_and_flags_they_are_run_with(experiment: Experiment) -> None:
+    if experiment.tool == "doctor":
+        pytest.skip("the doctor has no variants")
+    shown = subprocess.run(
+        [sys.executable, "-m", experiment.module, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    listed = subprocess.run(
+        [sys.executable, "-m", experiment.module, "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for run in experiment.runs:
+        for word in run.args:
+            if word.startswith("--"):
+                assert word in shown.stdout
+        if "--variant" in run.args:
+            assert run.args[run.args.index("--variant") + 1] in listed.stdout.split()
+
+
+def test_the_number_of_gpus_is_that_of_the_machine_and_at_most_four() -> None:
+    experiment = EXPERIMENTS["multi_gpu"]
+    for gpus, used in ((2, "2"), (3, "3"), (4, "4"), (8, "4")):
+        argv = neutral_argv(experiment, experiment.runs[0], gpus)
+        assert argv[:3] == ("python", "-m", "labcode.workloads.multi_gpu")
+        assert argv[argv.index("--gpus") + 1] == used and GPUS not in argv
+
+
+def test_choosing_keeps_the_catalogues_order_and_names_what_is_unknown() -> None:
+    assert [e.id for e in choose(["doctor", "timeline_basics"])] == ["timeline_basics", "doctor"]
+    assert [e.id for e in choose([])] == list(EXPERIMENTS)
+    with pytest.raises(LabError, match="nothing, timeline: no such experiment"):
+        choose(["timeline", "nothing"])
+
+
+def test_listing_says_what_is_captured_and_fresh(lab: Lab) -> None:
+    lab.capture("alpha", "beta")
+    lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
+    lab.capture("beta")
+    stream = io.StringIO()
+    catalogue.render(Console(file=stream, width=200), "mine")
+    states = {line.split()[0]: line.split()[-1] for line in stream.getvalue().splitlines()}
+    assert (states["alpha"], states["beta"], states["gamma"]) == ("stale", "fresh", "no")
+    stream = io.StringIO()
+    catalogue.render_sets(Console(file=stream, width=200))
+    assert "m1: 2 × Fake GPU, driver 1.2" in stream.getvalue()
+    assert "alpha: 2 runs" in stream.getvalue() and "stale" in stream.getvalue()
+
+
+def test_listing_without_sets_says_how_to_make_one(lab: Lab) -> None:
+    stream = io.StringIO()
+    catalogue.render_sets(Console(file=stream, width=200))
+    assert "no capture sets in" in stream.getvalue() and "labcode capture --set NAME" in stream.getvalue()

@@ -1,0 +1,193 @@
+"""Digests of sources: comments, docstrings and layout do not count; code does."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from labcode.errors import InputError
+from labcode.freshness import c_meaning, expand, is_fresh, python_meaning, source_digest
+from labcode.store import ExperimentRecord, RunRecord
+
+PYTHON = '''
+"""A module."""
+import os
+
+
+class Empty(Exception):
+    """Nothing in it."""
+
+
+def area(width: float, height: float = 2.0) -> float:
+    """Width times height."""
+    # a comment
+    label = f"{width!r:>{8}} x {height:.2f}" "!"
+    values = [*range(3), None]
+    return width * height if label else os.getpid()
+'''
+
+SAME_PYTHON = [
+    PYTHON.replace('"""Width times height."""\n', ""),
+    PYTHON.replace("# a comment", "# another\n\n"),
+    PYTHON.replace('    """Nothing in it."""', "    pass"),
+    PYTHON.replace('"""A module."""', ""),
+    PYTHON.replace(
+        "(width: float, height: float = 2.0)", "(\n    width: float,\n    height: float = 2.0,\n)"
+    ),
+    PYTHON.replace('f"{width!r:>{8}} x {height:.2f}" "!"', """(f'{width!r:>{8}} x ' f'{height:.2f}!')"""),
+    PYTHON.replace("width * height if", "(width) * (height) if"),
+    PYTHON.replace("\n", "\r\n"),
+]
+OTHER_PYTHON = [
+    PYTHON.replace("2.0", "2.5"),
+    PYTHON.replace("width * height", "height * width"),
+    PYTHON.replace("!r", "!s"),
+    PYTHON.replace(":.2f", ":.3f"),
+    PYTHON.replace('"!"', '"?"'),
+    PYTHON.replace("None", "0"),
+    PYTHON.replace("*range", "range"),
+    PYTHON.replace("import os", "import sys as os"),
+    PYTHON.replace("(Exception)", ""),
+    PYTHON.replace("-> float", "-> int"),
+    PYTHON.replace("def area", "async def area"),
+]
+
+CUDA = r"""
+#include <cstdio>
+#define SQUARE(x) ((x) * (x))
+#define WIDE \
+    32
+// a comment with an 'apostrophe
+/* and
+   another */
+__global__ void scale(float *data, float by) {  // launch bounds?
+    data[blockIdx.x * WIDE + threadIdx.x] *= by + +1.0e-3f - 1'000;
+}
+const char *text = "// not a comment /* nor this */ \" quote";
+const char *raw = R"x(a "b" // c )" d)x";
+int main() { scale<<<1, 32>>>(nullptr, SQUARE(2)); printf("%c", '\''); }
+"""
+
+SAME_CUDA = [
+    CUDA.replace("// launch bounds?", ""),
+    CUDA.replace("/* and\n   another */", "/* gone */"),
+    CUDA.replace("// a comment with an 'apostrophe", ""),
+    CUDA.replace("{ scale", "{\n    scale"),
+    CUDA.replace("float *data", "float* data"),
+    CUDA.replace("#define WIDE \\\n    32", "#define WIDE 32"),
+    CUDA.replace("#include <cstdio>", "#  include <cstdio>"),
+    CUDA.replace("\n", "\r\n"),
+    CUDA + "\n// the end",
+]
+OTHER_CUDA = [
+    CUDA.replace("// not a comment", "/// not a comment"),
+    CUDA.replace("// c )", "//c )"),
+    CUDA.replace("+ +1", "++1"),
+    CUDA.replace("1'000", "2'000"),
+    CUDA.replace("e-3f", "e-4f"),
+    CUDA.replace("SQUARE(x)", "SQUARE (x)"),
+    CUDA.replace("#define WIDE \\\n    32", "#define WIDE\n    32"),
+    CUDA.replace("<<<1, 32>>>", "<<<1, 64>>>"),
+    CUDA.replace(r"'\''", r"'\"'"),
+    CUDA.replace("*= by", "* = by"),
+]
+
+
+@pytest.mark.parametrize("changed", SAME_PYTHON)
+def test_python_comments_docstrings_and_layout_do_not_count(changed: str) -> None:
+    assert changed != PYTHON
+    assert python_meaning(changed) == python_meaning(PYTHON)
+
+
+@pytest.mark.parametrize("changed", OTHER_PYTHON)
+def test_python_code_counts(changed: str) -> None:
+    assert changed != PYTHON
+    assert python_meaning(changed) != python_meaning(PYTHON)
+
+
+@pytest.mark.parametrize("changed", SAME_CUDA)
+def test_cuda_comments_and_layout_do_not_count(changed: str) -> None:
+    assert changed != CUDA
+    assert c_meaning(changed) == c_meaning(CUDA)
+
+
+@pytest.mark.parametrize("changed", OTHER_CUDA)
+def test_cuda_code_counts(changed: str) -> None:
+    assert changed != CUDA
+    assert c_meaning(changed) != c_meaning(CUDA)
+
+
+def test_an_apostrophe_in_a_preprocessor_line_does_not_swallow_the_file() -> None:
+    source = "#error it's wrong\nint a;\n#error it's wrong\n"
+    assert c_meaning(source) != c_meaning(source.replace("int a", "int b"))
+
+
+def test_the_meaning_of_python_is_the_same_in_every_version() -> None:
+    """Pinned, so that a Python version whose syntax tree differs fails here and not by stale captures."""
+    digest = hashlib.sha256(python_meaning(PYTHON).encode()).hexdigest()
+    assert digest[:16] == "79b6f61c186dadbe"
+
+
+def test_digests_cover_files_names_and_commands(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.py").write_text("x = 1\n")
+    (tmp_path / "a/two.cu").write_text("int x;\n")
+    (tmp_path / "a/data.txt").write_text("text\n")
+
+    def digest(*sources: str, argv: tuple[str, ...] = ("python", "x")) -> str:
+        return source_digest(sources, tmp_path, [argv])
+
+    whole = digest("a/*")
+    assert whole == digest("a/*", "a/one.py") == digest("a/two.cu", "a/one.py", "a/data.txt")
+    assert whole != digest("a/*", argv=("python", "y"))
+    assert whole != digest("a/*.py", "a/*.cu")
+    (tmp_path / "a/one.py").write_text("x = 1  # one\n")
+    assert whole == digest("a/*")
+    (tmp_path / "a/data.txt").write_text("Text\n")
+    assert whole != digest("a/*")
+    assert [p.name for p in expand(["a/*.py"], tmp_path)] == ["one.py"]
+
+
+def test_bad_sources_are_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"missing\.py: no such source file; correct the experiment's sources"
+    ):
+        source_digest(["missing.py"], tmp_path, [])
+    (tmp_path / "bad.py").write_text("def (:\n")
+    with pytest.raises(InputError, match=r"bad\.py: does not parse as Python"):
+        source_digest(["bad.py"], tmp_path, [])
+
+
+def test_a_record_is_fresh_until_its_sources_change_or_go(tmp_path: Path) -> None:
+    source = tmp_path / "one.py"
+    source.write_text("x = 1\n")
+    digest = source_digest(["one.py"], tmp_path, [("python", "-m", "one")])
+    runs = {"run": RunRecord("run", ("python", "-m", "one"), (), (), ())}
+    record = ExperimentRecord("id", "", "bench", "m1", "2026-01-01", digest, ("one.py",), 1.0, runs)
+    assert is_fresh(record, tmp_path)
+    source.write_text("x = 2\n")
+    assert not is_fresh(record, tmp_path)
+    source.unlink()
+    assert not is_fresh(record, tmp_path)
+
+
+def test_one_definition_of_a_module_can_be_a_source(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+
+    def digest(name: str, text: str) -> str:
+        module.write_text(text)
+        return source_digest([f"m.py:{name}"], tmp_path, [])
+
+    text = "FLAGS = ('-O3',)\nsize: int = 3\n\ndef f():\n    return 1\n\nclass C:\n    x = 1\n"
+    for name, before, after in (
+        ("FLAGS", "-O3", "-O2"),
+        ("size", "3\n", "4\n"),
+        ("f", "return 1", "return 2"),
+        ("C", "x = 1", "x = 2"),
+    ):
+        assert digest(name, text.replace(before, after)) != digest(name, text)
+        assert digest(name, text + "other = 1\n# comment\n") == digest(name, text)
+    with pytest.raises(InputError, match=r"m\.py: defines no g; correct the experiment's sources"):
+        digest("g", text)

@@ -1,0 +1,160 @@
+"""Capture sets are read with their hashes checked; what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from labcode import store
+from labcode.errors import InputError, LabError
+from labcode.store import load_set, unpack_xz
+
+RECORD = {"program": "p", "results": {"time_ms": 1.5}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A set ``small`` with one experiment of one run."""
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "sets"))
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("LABCODE_CAPTURES", raising=False)
+    path = tmp_path / "sets/small"
+    (path / "loop").mkdir(parents=True)
+    contents = {
+        "base.sqlite.xz": lzma.compress(b"SQLite format 3\0 and so on"),
+        "base.json": json.dumps(RECORD).encode(),
+        "base.clean.json": json.dumps({**RECORD, "clean": True}).encode(),
+    }
+    for name, data in contents.items():
+        (path / "loop" / name).write_bytes(data)
+    files = {
+        n: {"sha256": store.file_sha256(path / "loop" / n), "bytes": len(d)} for n, d in contents.items()
+    }
+    run = {"argv": ["python"], "tool_args": ["--trace=cuda"], "files": files, "warnings": ["slow"]}
+    experiment = {
+        "title": "A loop",
+        "tool": "nsys",
+        "machine": "m1",
+        "captured": "2026-01-01",
+        "source_digest": "0",
+        "sources": ["a.py"],
+        "wall_s": 2.5,
+        "runs": {"base": run},
+    }
+    write(
+        path,
+        {
+            "schema": 1,
+            "set": "small",
+            "machines": {"m1": {"driver": "1"}},
+            "experiments": {"loop": experiment},
+        },
+    )
+    return path
+
+
+def write(folder: Path, manifest: object) -> None:
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def manifest_of(folder: Path) -> dict:  # type: ignore[type-arg]
+    return json.loads((folder / "manifest.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_a_set_reads_back_what_was_captured(folder: Path, tmp_path: Path) -> None:
+    assert store.list_sets() == ["small"]
+    captures = load_set("small")
+    assert captures.experiment("loop").wall_s == 2.5
+    assert captures.run("loop", "base").warnings == ("slow",)
+    assert captures.machine_of("loop") == {"driver": "1"}
+    assert captures.record("loop", "base") == RECORD
+    assert captures.record("loop", "base", clean=True)["clean"] is True
+    unpacked = captures.path_of("loop", "base")
+    assert unpacked.read_bytes().startswith(b"SQLite") and unpacked.is_relative_to(tmp_path / "cache")
+    assert captures.path_of("loop", "base") == unpacked
+    assert captures.stored("loop", "base", ".sqlite").name == "base.sqlite.xz"
+
+
+def test_a_changed_file_is_refused(folder: Path) -> None:
+    (folder / "loop/base.json").write_text('{"program": "other"}')
+    with pytest.raises(InputError, match=r"base\.json: changed since it was captured"):
+        load_set("small").record("loop", "base")
+    (folder / "loop/base.sqlite.xz").write_bytes(lzma.compress(b"other"))
+    with pytest.raises(InputError, match=r"base\.sqlite\.xz: changed since it was captured"):
+        load_set("small").path_of("loop", "base")
+    (folder / "loop/base.json").unlink()
+    with pytest.raises(InputError, match=r"base\.json: missing from the capture set; restore it"):
+        load_set("small").record("loop", "base")
+
+
+def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"no capture set of this name \(there are: small\)"):
+        load_set("big")
+    captures = load_set("small")
+    with pytest.raises(
+        InputError, match=r"no experiment 'jump' in this set \(it holds: loop\).*labcode capture jump"
+    ):
+        captures.experiment("jump")
+    with pytest.raises(InputError, match=r"no run 'best' \(there are: base\)"):
+        captures.run("loop", "best")
+    with pytest.raises(InputError, match=r"run 'base' has no \.ncu-rep file"):
+        captures.path_of("loop", "base", ".ncu-rep")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda m: m.update(schema=2),
+            r"manifest schema 2 is newer than this version of labcode knows \(1\); update",
+        ),
+        (lambda m: m.pop("schema"), "not a capture set's manifest"),
+        (lambda m: m.pop("experiments"), "damaged manifest"),
+        (lambda m: m["experiments"]["loop"].pop("tool"), r"damaged manifest \(KeyError: 'tool'\)"),
+        (lambda m: m["experiments"]["loop"].update(machine="m2"), "damaged manifest"),
+        (
+            lambda m: m["experiments"]["loop"]["runs"]["base"]["files"].update({"../x": {}}),
+            "damaged manifest",
+        ),
+        (
+            lambda m: m["experiments"].update({"../x": m["experiments"]["loop"]}),
+            "is not a name an experiment",
+        ),
+    ],
+)
+def test_damaged_manifests_are_refused(folder: Path, change, message: str) -> None:  # type: ignore[no-untyped-def]
+    manifest = manifest_of(folder)
+    change(manifest)
+    write(folder, manifest)
+    with pytest.raises(LabError, match=message):
+        load_set("small")
+
+
+def test_a_manifest_that_is_no_json_is_refused(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(InputError, match=r"manifest\.json: not valid JSON"):
+        load_set("small")
+
+
+def test_unpacking_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    packed, target = tmp_path / "a.xz", tmp_path / "out/a"
+    data = lzma.compress(bytes(range(256)) * 1000)
+    packed.write_bytes(data[:-20])
+    with pytest.raises(InputError, match=r"a\.xz: cannot be unpacked"):
+        unpack_xz(packed, target)
+    assert list(target.parent.iterdir()) == []
+    packed.write_bytes(data)
+    unpack_xz(packed, target)
+    assert target.read_bytes() == bytes(range(256)) * 1000
+    assert [path.name for path in target.parent.iterdir()] == ["a"]
+
+
+def test_the_current_set_is_the_shipped_one_unless_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store.current_set() == store.SHIPPED_SET
+    monkeypatch.setenv("LABCODE_CAPTURES", "small")
+    assert load_set().name == "small"

@@ -1,0 +1,155 @@
+"""Running and finding external programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from labcode import tools
+from labcode.errors import ToolError
+from labcode.tools import find_ncu, find_nsys, inside_nsight_compute, libdw_available, require_nsys, run_tool
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def executable(path: Path, text: str = "#!/bin/sh\necho tool 1.2.3\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_output_exit_code_and_environment_come_back(tmp_path: Path) -> None:
+    code = "import os, sys; print(os.environ['A'], os.getcwd()); print('oh', file=sys.stderr); sys.exit(3)"
+    result = run_tool(python(code), 20, cwd=tmp_path, env={"A": "b"})
+    assert (result.returncode, result.stdout, result.stderr) == (3, f"b {tmp_path}\n", "oh\n")
+    assert result.last_line() == "oh" and 0 < result.wall_s < 20
+
+
+def test_a_program_that_takes_too_long_is_stopped_with_its_detached_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    child = "import time; time.sleep(600)"
+    code = f"""
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", {child!r}], start_new_session=True)
+open({str(pids)!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+print("working", flush=True)
+time.sleep(600)
+"""
+    with pytest.raises(ToolError, match=r"my job: not done after 1 s, .* its last line: working"):
+        run_tool(python(code), 1, what="my job")
+    assert all(gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_a_daemon_that_keeps_the_output_open_is_not_waited_for() -> None:
+    code = "import subprocess, sys; subprocess.Popen(['sleep', '30'], start_new_session=True); print('done')"
+    result = run_tool(python(code), 20)
+    assert result.stdout == "done\n" and result.wall_s < 10
+
+
+def test_ctrl_c_stops_the_program(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+
+    def interrupt() -> None:
+        while not (pid.exists() and pid.read_text()):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_tool(python(code), 60)
+    assert gone(int(pid.read_text()))
+
+
+def test_programs_that_cannot_be_started_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"nothing: not found; install it or put it on PATH"):
+        run_tool([tmp_path / "nothing"], 5)
+    plain = tmp_path / "plain"
+    plain.write_text("#!/bin/sh\n")
+    with pytest.raises(ToolError, match=r"plain: no permission to execute it; `chmod \+x` it"):
+        run_tool([plain], 5)
+    text = executable(tmp_path / "text", "no program\n")
+    with pytest.raises(ToolError, match=r"text: cannot be started \(Exec format error\); install it again"):
+        run_tool([text], 5)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without any tool."""
+    for name in ("LABCODE_NSYS", "LABCODE_NCU"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    places = [place.lstrip("/") for place in (*tools._NSYS_PLACES,)]
+    monkeypatch.setattr(tools, "_NSYS_PLACES", tuple(f"{tmp_path}/{place}" for place in places))
+    monkeypatch.setattr(tools, "_NCU_PLACES", tuple(f"{tmp_path}/{p.lstrip('/')}" for p in tools._NCU_PLACES))
+    return tmp_path
+
+
+def test_without_tools_nothing_is_found_and_the_message_says_what_to_install(bare: Path) -> None:
+    assert find_nsys() is None and find_ncu() is None
+    with pytest.raises(ToolError, match="nsys: not found; install Nsight Systems"):
+        require_nsys()
+
+
+def test_the_newest_nsys_inside_nsight_compute_is_found(bare: Path) -> None:
+    for version in ("2024.3.2", "2025.10.1", "2025.3.1"):
+        executable(bare / f"opt/nvidia/nsight-compute/{version}/host/target-linux-x64/nsys")
+    found = find_nsys()
+    assert found is not None and "2025.10.1" in str(found)
+    assert inside_nsight_compute(found)
+
+
+def test_an_nsys_beside_the_ncu_on_path_is_found(bare: Path) -> None:
+    home = bare / "somewhere/nsight-compute-2025.3.1"
+    executable(home / "ncu")
+    nsys = executable(home / "host/target-linux-x64/nsys")
+    (bare / "bin").mkdir()
+    (bare / "bin/ncu").symlink_to(home / "ncu")
+    assert find_nsys() == nsys and find_ncu() == bare / "bin/ncu"
+
+
+def test_nsight_systems_own_and_path_come_first(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys")
+    own = executable(bare / "opt/nvidia/nsight-systems/2024.1.1/bin/nsys")
+    assert find_nsys() == own and not inside_nsight_compute(own)
+    on_path = executable(bare / "bin/nsys")
+    assert find_nsys() == on_path
+    chosen = executable(bare / "mine/nsys")
+    monkeypatch.setenv("LABCODE_NSYS", str(chosen))
+    assert find_nsys() == chosen
+    monkeypatch.setenv("LABCODE_NSYS", str(bare / "nothing"))
+    with pytest.raises(ToolError, match="nothing: LABCODE_NSYS names no program"):
+        find_nsys()
+
+
+def test_a_bundled_libdw_is_enough(bare: Path) -> None:
+    nsys = executable(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys")
+    (nsys.parent / "libdw.so.1").write_bytes(b"")
+    assert libdw_available(nsys)
+
+
+def test_versions_are_read_off_the_tool(tmp_path: Path) -> None:
+    assert tools.tool_version(executable(tmp_path / "a")) == "1.2.3"
+    assert tools.tool_version(executable(tmp_path / "b", "#!/bin/sh\nexit 1\n")) is None
+    assert tools.tool_version(tmp_path / "nothing") is None
