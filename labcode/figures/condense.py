@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ALONE_PX = 1.5  # an event at least this wide is a rectangle of its own
+ALONE_PX = 3.0  # an event at least this wide is a rectangle of its own
 GAP_PX = 1.0  # a gap this wide is never closed
 HAIR_PX = 0.8  # the least width that anything is drawn with
 STEP_PX = 4.0  # the resolution of the height of joined events

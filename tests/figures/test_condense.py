@@ -14,7 +14,7 @@ def run(*events: tuple[float, float], kinds: list[int] | None = None) -> Condens
 
 
 def test_wide_events_stay_alone() -> None:
-    shown = run((0, 5), (5, 9), (20, 21.5))
+    shown = run((0, 5), (5, 9), (20, 23))
     assert shown.alone.tolist() == [0, 1, 2]
     assert not shown.boxes.size
 
