@@ -218,10 +218,8 @@ def start_end(
     registered: bool = False,
     range_id: int = 1,
 ) -> Row:
-    """One NVTX start/end range, which another thread may end."""
-    row = _nvtx(
-        START_END, start, end, text, pid, tid, tid if end_tid is None else end_tid, domain, registered, None
-    )
+    """One NVTX start/end range; ``end_tid`` is the thread that ends it, where it is another."""
+    row = _nvtx(START_END, start, end, text, pid, tid, end_tid, domain, registered, None)
     return {**row, "rangeId": range_id}
 
 

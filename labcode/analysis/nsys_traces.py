@@ -1,0 +1,144 @@
+"""nsys' trace reports of GPU operations, API calls and launches: an open report in, nsys' columns out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.nsys_tables import (
+    COPY_LABELS,
+    MEMORY_LABELS,
+    MEMSET_LABEL,
+    bare_name,
+    text_column,
+)
+from labcode.reports import nsys_schema as schema
+from labcode.reports.nsys import NsysReport, pid_of, tid_of
+from labcode.reports.nsys_columns import Column, Ints, unique
+
+_FRAME = ("start", "end", "correlationId", "deviceId", "contextId", "greenContextId", "streamId")
+_GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_NS_PER_S = 1_000_000_000
+
+
+def cuda_gpu_trace(report: NsysReport) -> pd.DataFrame:
+    """Every kernel, copy and memset by start time.
+
+    Start, Duration (ns), CorrId, GrdX … BlkZ, Reg/Trd, StcSMem, DymSMem, Bytes (MB), Throughput (MB/s), SrcMemKd,
+    DstMemKd, Device, Ctx, GreenCtx, Strm, Name. The throughput is nsys': bytes times the whole part of 10⁹ by the
+    duration in ns, so it is too low for long copies and 0 for those above a second.
+    """
+    source = report.source
+    shared = ("staticSharedMemory", "dynamicSharedMemory")
+    kernels = source.ints(schema.KERNEL, (*_FRAME, *_GRID, "registersPerThread", *shared, "demangledName"))
+    copies = source.ints(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind"))
+    sets = source.ints(schema.MEMSET, (*_FRAME, "bytes", "memKind"))
+    parts = (kernels, copies, sets)
+    counts = [len(part["start"].values) for part in parts]
+    start = np.concatenate([part["start"].values for part in parts])
+    order = np.argsort(start, kind="stable")
+    duration = np.concatenate([part["end"].values - part["start"].values for part in parts])
+
+    def stacked(*columns: Column | None) -> Column:
+        return _stack(columns, counts).take(order)
+
+    size = stacked(None, copies["bytes"], sets["bytes"])
+    names, name = source.strings(kernels["demangledName"])
+    labels = [*name, *COPY_LABELS.values(), MEMSET_LABEL]
+    code = np.concatenate([names, copies["copyKind"].values + len(name), np.full(counts[2], len(labels) - 1)])
+    unknown = ~np.isin(copies["copyKind"].values, list(COPY_LABELS))
+    code[counts[0] : counts[0] + counts[1]][unknown] = -1
+    columns: dict[str, object] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
+    columns["CorrId"] = maybe(stacked(*(part["correlationId"] for part in parts)))
+    for raw, printed in zip(_GRID, ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"), strict=True):
+        columns[printed] = maybe(stacked(kernels[raw], None, None))
+    columns["Reg/Trd"] = maybe(stacked(kernels["registersPerThread"], None, None))
+    for raw, printed in zip(shared, ("StcSMem (MB)", "DymSMem (MB)"), strict=True):
+        columns[printed] = _floats(stacked(kernels[raw], None, None)) / 1e6
+    columns["Bytes (MB)"] = _floats(size) / 1e6
+    columns["Throughput (MB/s)"] = _throughput(_floats(size), duration[order])
+    columns["SrcMemKd"] = _memory_kind(stacked(None, copies["srcKind"], sets["memKind"]))
+    columns["DstMemKd"] = _memory_kind(stacked(None, copies["dstKind"], None))
+    columns["Device"] = _device_names(report, stacked(*(part["deviceId"] for part in parts)).values)
+    for raw, printed in (("contextId", "Ctx"), ("greenContextId", "GreenCtx"), ("streamId", "Strm")):
+        columns[printed] = maybe(stacked(*(part[raw] for part in parts)))
+    columns["Name"] = text_column(code[order], labels)
+    return pd.DataFrame(columns)
+
+
+def cuda_api_trace(report: NsysReport) -> pd.DataFrame:
+    """Every API call by start time: Start, Duration (ns), Name, Result, CorrID, Pid, Tid, T-Pri, Thread Name."""
+    source = report.source
+    raw = source.ints(schema.RUNTIME, ("start", "end", "nameId", "returnValue", "correlationId", "globalTid"))
+    order = np.argsort(raw["start"].values, kind="stable")
+    raw = {name: column.take(order) for name, column in raw.items()}
+    codes, names = source.strings(raw["nameId"])
+    threads, thread = unique(raw["globalTid"].values)
+    known = source.ints(schema.THREADS, ("globalTid", "nameId", "priority"))
+    name_codes, thread_names = source.strings(known["nameId"])
+    place = {number: row for row, number in enumerate(known["globalTid"].values.tolist())}
+    rows = np.array([place.get(number, -1) for number in threads.tolist()], np.int64)
+    present = rows >= 0
+    priority = np.where(present, np.append(known["priority"].values, 0)[rows], 0)
+    name_of = np.where(present, np.append(name_codes, 0)[rows], -1)
+    return pd.DataFrame(
+        {
+            "Start (ns)": raw["start"].values,
+            "Duration (ns)": raw["end"].values - raw["start"].values,
+            "Name": text_column(codes, [bare_name(name) for name in names]),
+            "Result": raw["returnValue"].values,
+            "CorrID": maybe(raw["correlationId"]),
+            "Pid": pid_of(raw["globalTid"].values),
+            "Tid": tid_of(raw["globalTid"].values),
+            "T-Pri": maybe(Column(priority[thread], present[thread])),
+            "Thread Name": text_column(name_of[thread], thread_names),
+        }
+    )
+
+
+def _stack(columns: tuple[Column | None, ...], counts: list[int]) -> Column:
+    """Columns of several tables below each other; ``None``: missing in that table."""
+    values = [
+        np.zeros(count, np.int64) if c is None else c.values for c, count in zip(columns, counts, strict=True)
+    ]
+    present = [
+        np.full(count, c is not None) if c is None or c.present is None else c.present
+        for c, count in zip(columns, counts, strict=True)
+    ]
+    return Column(np.concatenate(values), np.concatenate(present))
+
+
+def maybe(column: Column) -> object:
+    """A column that may have gaps: int64 without any, Int64 with."""
+    if column.present is None or column.present.all():
+        return column.values
+    return pd.arrays.IntegerArray(column.values, ~column.present)
+
+
+def _floats(column: Column) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    values = column.values.astype(np.float64)
+    if column.present is not None:
+        values[~column.present] = np.nan
+    return values
+
+
+def _throughput(size: Ints, duration: Ints) -> Ints:
+    """bytes x (10^9 / duration, rounded toward 0), in MB/s; nan for a duration of 0."""
+    some = duration != 0
+    per_second = np.full(len(duration), np.nan)
+    per_second[some] = np.sign(duration[some]) * (_NS_PER_S // np.abs(duration[some]))
+    return size * per_second / 1e6
+
+
+def _memory_kind(kind: Column) -> pd.Series:
+    numbers, codes = unique(kind.filled(-1))
+    return text_column(codes, [MEMORY_LABELS.get(int(number), "") for number in numbers])
+
+
+def _device_names(report: NsysReport, device: Ints) -> pd.Series:
+    """'NVIDIA H200 (0)'."""
+    table = report.source.ints(schema.GPU, ("id",))
+    codes, names = report.source.texts(schema.GPU, "name")
+    known = {number: names[code] for number, code in zip(table["id"].values.tolist(), codes.tolist(), strict=True)}
+    numbers, place = unique(device)
+    return text_column(place, [f"{known.get(number, '')} ({number})" for number in numbers.tolist()])
