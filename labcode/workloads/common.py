@@ -62,7 +62,7 @@ def finish(record: Record, path: Path | None) -> int:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write JSON whole or not at all, NaN and infinities as null; `LabError` when the file cannot be written."""
+    """Write JSON whole or not at all, NaN and infinities as null; `LabError` when that fails."""
     partial = path.with_name(path.name + ".part")
     try:
         partial.write_text(json.dumps(_finite(content), allow_nan=False) + "\n", encoding="utf-8")

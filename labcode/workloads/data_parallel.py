@@ -115,7 +115,7 @@ def train_step(member: Member, model: Any, optimizer: Any, reduction: Reduction,
     with nvtx_range("backward", member.device):
         reduction.prepare()
         # On this thread, so that the range covers what is launched here, reductions from hooks included.
-        with member.torch.autograd.set_multithreading_enabled(False):
+        with reduction.beside(), member.torch.autograd.set_multithreading_enabled(False):
             loss.backward()
     with nvtx_range("all-reduce", member.device):
         reduction.finish()

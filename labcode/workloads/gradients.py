@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labcode.workloads.common import nvtx_range
@@ -27,18 +28,21 @@ class Reduction(Protocol):
     def paused(self) -> AbstractContextManager[None]:
         """A block in which nothing is reduced."""
 
+    def beside(self) -> AbstractContextManager[None]:
+        """The block that the backward pass runs in."""
+
     def sizes(self) -> list[int]:
         """The elements of each all-reduce of a step, in the order they start."""
 
 
 def make_reduction(
-    torch: Any, variant: str, model: Any, bucket_bytes: float, device: torch.device
+    torch: Any, variant: str, model: Any, bucket_bytes: float, device: torch.device, reserved_sms: int = 0
 ) -> Reduction:
     """The reduction of a variant: ``baseline`` after the backward pass, ``improved`` during it."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if variant == "baseline":
         return AfterBackward(torch, parameters, device)
-    return DuringBackward(torch, parameters, bucket_bytes, device)
+    return DuringBackward(torch, parameters, bucket_bytes, device, reserved_sms)
 
 
 class AfterBackward:
@@ -71,60 +75,85 @@ class AfterBackward:
         finally:
             self._active = True
 
+    def beside(self) -> AbstractContextManager[None]:
+        """Nothing runs beside the backward pass."""
+        return nullcontext()
+
     def sizes(self) -> list[int]:
         """One a parameter."""
         return [parameter.numel() for parameter in self._parameters]
 
 
+def plan_buckets(sizes: Sequence[float], limit: float) -> list[list[int]]:
+    """Group the indices of ``sizes`` (bytes, in the order the gradients arrive) into buckets.
+
+    What reaches the limit alone travels alone; smaller ones are gathered until they reach it together. Buckets
+    are in the order in which their last member arrives.
+    """
+    buckets = [[index] for index, size in enumerate(sizes) if size >= limit]
+    small: list[int] = []
+    filled = 0.0
+    for index, size in enumerate(sizes):
+        if size >= limit:
+            continue
+        small.append(index)
+        filled += size
+        if filled >= limit:
+            buckets.append(small)
+            small, filled = [], 0.0
+    return sorted([*buckets, small] if small else buckets, key=lambda bucket: bucket[-1])
+
+
 @dataclass
 class Bucket:
-    """Gradients that travel together: a flat tensor, its views, and how many the backward pass still owes."""
+    """Gradients that travel together, and how many of them the backward pass still owes.
 
-    flat: torch.Tensor
-    views: list[tuple[Any, torch.Tensor]]
+    A bucket of several has a flat tensor, and views of it in the shapes of its parameters.
+    """
+
+    parameters: list[Any]
+    flat: torch.Tensor | None = None
+    views: list[torch.Tensor] = field(default_factory=list)
     missing: int = 0
-
-
-def split(sizes: list[int], limit: float) -> list[list[int]]:
-    """Group the indices of ``sizes`` (bytes), in order, into buckets of at least ``limit`` bytes."""
-    groups: list[list[int]] = [[]]
-    filled = 0
-    for index, size in enumerate(sizes):
-        if groups[-1] and filled >= limit:
-            groups.append([])
-            filled = 0
-        groups[-1].append(index)
-        filled += size
-    return groups
 
 
 class DuringBackward:
     """Buckets of gradients, each reduced as soon as it is complete, while the backward pass goes on.
 
-    The backward pass reaches the last layer's parameters first, so the buckets are filled in reverse order.
-    Each parameter's ``grad`` is a view into its bucket: autograd adds to it in place, nothing is copied in or
-    out. All processes must start their all-reduces in one order, so a bucket waits for the ones before.
+    A gradient as large as a bucket is reduced where autograd has put it. Small ones are packed into a flat
+    tensor first (one copy) and stay there: each parameter's ``grad`` becomes a view. The backward pass reaches
+    the last layer's parameters first, so buckets are planned in reverse order. All processes must start their
+    all-reduces in one order, so a bucket waits for the ones before.
+
+    Reductions take multiprocessors, and a product that was launched for all of them then needs a second round
+    for the few blocks that found no place. ``reserved_sms`` keeps that many out of the backward pass' products.
     """
 
-    def __init__(self, torch: Any, parameters: list[Any], bucket_bytes: float, device: torch.device) -> None:
-        self._torch, self._device, self._active = torch, device, True
+    def __init__(
+        self,
+        torch: Any,
+        parameters: list[Any],
+        bucket_bytes: float,
+        device: torch.device,
+        reserved_sms: int = 0,
+    ) -> None:
+        self._torch, self._device, self._reserved, self._active = torch, device, reserved_sms, True
         self._works: list[Any] = []
         self._started = 0
         backwards = parameters[::-1]
-        groups = split([p.numel() * p.element_size() for p in backwards], bucket_bytes)
-        self._buckets = [self._make_bucket([backwards[i] for i in group]) for group in groups]
+        plan = plan_buckets([p.numel() * p.element_size() for p in backwards], bucket_bytes)
+        self._buckets = [self._make_bucket([backwards[i] for i in indices]) for indices in plan]
         for bucket in self._buckets:
-            for parameter, _ in bucket.views:
+            for parameter in bucket.parameters:
                 parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._arrived(bucket))
 
     def prepare(self) -> None:
-        """Clear the buckets and let each parameter's gradient be its place in one."""
+        """Drop the gradients: the backward pass makes new ones."""
         self._works, self._started = [], 0
         for bucket in self._buckets:
-            bucket.flat.zero_()
-            bucket.missing = len(bucket.views)
-            for parameter, view in bucket.views:
-                parameter.grad = view
+            bucket.missing = len(bucket.parameters)
+            for parameter in bucket.parameters:
+                parameter.grad = None
 
     def finish(self) -> None:
         """Wait for the reductions; the last of them may still be on its way when the backward pass ends."""
@@ -141,18 +170,33 @@ class DuringBackward:
         finally:
             self._active = True
 
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Keep the reserved multiprocessors out of the products launched inside."""
+        if not self._active or not self._reserved:
+            yield
+            return
+        # PyTorch has no public setting for it; this one reaches cuBLASLt's SM count target.
+        set_carveout = self._torch._C._set_sm_carveout_experimental
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            set_carveout(self._reserved)
+        try:
+            yield
+        finally:
+            set_carveout(None)
+
     def sizes(self) -> list[int]:
         """One a bucket."""
-        return [bucket.flat.numel() for bucket in self._buckets]
+        return [sum(p.numel() for p in bucket.parameters) for bucket in self._buckets]
 
     def _make_bucket(self, parameters: list[Any]) -> Bucket:
-        first = parameters[0]
-        flat = self._torch.zeros(sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device)
-        views, start = [], 0
-        for parameter in parameters:
-            views.append((parameter, flat[start : start + parameter.numel()].view_as(parameter)))
-            start += parameter.numel()
-        return Bucket(flat, views)
+        if len(parameters) == 1:
+            return Bucket(parameters)
+        counts = [p.numel() for p in parameters]
+        flat = self._torch.empty(sum(counts), dtype=parameters[0].dtype, device=parameters[0].device)
+        parts = flat.split(counts)
+        return Bucket(parameters, flat, [part.view_as(p) for part, p in zip(parts, parameters, strict=True)])
 
     def _arrived(self, bucket: Bucket) -> None:
         """A gradient is complete; start the reductions of the buckets that now are."""
@@ -161,6 +205,15 @@ class DuringBackward:
             return
         while self._started < len(self._buckets) and self._buckets[self._started].missing == 0:
             with nvtx_range("launch all-reduce", self._device):
-                flat = self._buckets[self._started].flat
-                self._works.append(self._torch.distributed.all_reduce(flat, async_op=True))
+                gradients = self._packed(self._buckets[self._started])
+                self._works.append(self._torch.distributed.all_reduce(gradients, async_op=True))
             self._started += 1
+
+    def _packed(self, bucket: Bucket) -> Any:
+        """The gradients of a complete bucket as one tensor."""
+        if bucket.flat is None:
+            return bucket.parameters[0].grad
+        self._torch.cat([p.grad.flatten() for p in bucket.parameters], out=bucket.flat)
+        for parameter, view in zip(bucket.parameters, bucket.views, strict=True):
+            parameter.grad = view
+        return bucket.flat

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from labcode.errors import LabError
 from labcode.workloads.common import nvtx_range, synchronize
 from labcode.workloads.pictures import CHANNELS, CLASSES, CROPPED, FEATURES, BatchPlan, Pictures, prepare
 
@@ -98,7 +99,8 @@ class Slot:
 class Ahead:
     """Prepares batches on background threads in pinned buffers and copies them on a stream of its own.
 
-    The batch of step k lies in slot k mod S of a ring, so the threads may finish in any order. A thread waits
+    The batch of step k lies in slot k mod S of a ring, so the threads may finish in any order; with no more
+    threads than slots, no two of them wait for the same slot. A thread waits
     (on the host) until the loop has launched step k − S; the copy waits (on the GPU) until that step has run.
     The loop never waits on the host for a copy: its stream does, for the slot's event.
     """
@@ -114,6 +116,10 @@ class Ahead:
         workers: int,
         slots: int,
     ) -> None:
+        if workers > slots:
+            raise LabError(
+                f"{workers} loading threads need as many buffers and there are {slots}; raise --slots"
+            )
         self._torch, self._pictures, self._plan, self._device, self._last = (
             torch,
             pictures,

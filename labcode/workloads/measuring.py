@@ -308,6 +308,7 @@ def study_clocks(c: Context) -> dict[str, Any]:
     a, b, out = (torch.randn(n, n, dtype=torch.bfloat16, device=c.device) for _ in range(3))
     torch.mm(a, b, out=out)
     torch.cuda.synchronize()
+    time.sleep(2 * c.seconds)  # let the averages forget what ran before
     origin = time.perf_counter()
     at_s: list[float] = []
     times: list[float] = []

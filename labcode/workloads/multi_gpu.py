@@ -4,8 +4,8 @@ Each process trains the same network on its own part of the data; in each step t
 the processes (an all-reduce), so that all take the same step. The two variants differ in when that happens:
 
 - ``baseline``: after the backward pass, one all-reduce a parameter, then waiting for all of them;
-- ``improved``: the gradients lie in flat buckets; a bucket's all-reduce starts as soon as the backward pass
-  has made the last gradient in it, and runs beside the rest of that pass.
+- ``improved``: in buckets, each started as soon as the backward pass has made the last gradient in it, so
+  that it runs beside the rest of that pass.
 
 Started plainly, the program starts one process a GPU itself; started by ``torchrun`` it is one of them.
 """
@@ -72,6 +72,9 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--nccl-ctas", type=whole(0, 64), default=0, help="most blocks of an NCCL kernel; 0: its choice"
     )
+    parser.add_argument(
+        "--reserve-sms", type=whole(0, 128), default=0, help="keep so many SMs out of `improved`'s products"
+    )
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of data and model (default 1)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: Gloo instead of NCCL")
     return parser
@@ -88,7 +91,15 @@ def work(member: Member, given: argparse.Namespace) -> int:
     size = size_of(given)
     model = make_model(member, size)
     optimizer = member.torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-    reduction = make_reduction(member.torch, given.variant, model, MB * given.bucket_mb, member.device)
+    bucket_bytes = MB * given.bucket_mb
+    reduction = make_reduction(
+        member.torch,
+        given.variant,
+        model,
+        bucket_bytes,
+        member.device,
+        given.reserve_sms if member.cuda else 0,
+    )
 
     def step(batch: Batch) -> Any:
         return train_step(member, model, optimizer, reduction, batch)
@@ -164,6 +175,8 @@ def join(torch: Any, given: argparse.Namespace) -> int:
         settings.is_high_priority_stream = True
         if given.nccl_ctas:
             settings.config.max_ctas = given.nccl_ctas
+        if given.reserve_sms:
+            torch.backends.cuda.preferred_blas_library("cublaslt")  # which can be told how many SMs to use
         group |= {"backend": "nccl", "device_id": device, "pg_options": settings}
     else:
         torch.set_num_threads(1)
@@ -209,11 +222,11 @@ def wait_for_all(processes: Sequence[subprocess.Popen[bytes]]) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Start the processes, or be one of them; the exit code."""
     given = command_line().parse_args(arguments)
-    torch = common.import_torch()
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        return join(torch, given)
+        return join(common.import_torch(), given)
     if given.device == "cpu":
         return start_processes(arguments, given.gpus or 2)
+    torch = common.import_torch()
     count = given.gpus or min(4, common.require_gpus(torch, 2))
     common.require_gpus(torch, count)
     return start_processes(arguments, count)

@@ -39,7 +39,9 @@ def built(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
         source = CUDA / name / f"{name}.cu" if name in PROGRAMS else Path(__file__).with_name(f"{name}.cu")
         target = folder / name
         flags = ["-O3", "-std=c++17", *WARNINGS, "-gencode=arch=compute_90a,code=sm_90a", f"-I{CUDA}"]
-        done = subprocess.run([nvcc, *flags, source, "-o", target], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [nvcc, *flags, source, "-o", target], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         return target
 

@@ -1,4 +1,4 @@
-"""The CUDA programs build without warnings or spills, and say in one line what is wrong with what they were given."""
+"""The CUDA programs build without warnings or spills, and say in one line what is wrong."""
 
 from __future__ import annotations
 
@@ -32,11 +32,25 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_compiles_without_warnings_or_spills(nvcc: Path, tmp_path: Path, program: str, architecture: str) -> None:
+def test_compiles_without_warnings_or_spills(
+    nvcc: Path, tmp_path: Path, program: str, architecture: str
+) -> None:
     target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
     source = CUDA / program / f"{program}.cu"
     done = run(
-        [nvcc, "-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v", target, "-cubin", "-o", tmp_path / "x", source]
+        [
+            nvcc,
+            "-O3",
+            "-std=c++17",
+            *WARNINGS,
+            "-Xptxas",
+            "-v",
+            target,
+            "-cubin",
+            "-o",
+            tmp_path / "x",
+            source,
+        ]
     )
     assert done.returncode == 0, done.stderr
     report = done.stderr + done.stdout
