@@ -87,8 +87,8 @@ class AfterBackward:
 def plan_buckets(sizes: Sequence[float], limit: float) -> list[list[int]]:
     """Group the indices of ``sizes`` (bytes, in the order the gradients arrive) into buckets.
 
-    What reaches the limit alone travels alone; smaller ones are gathered until they reach it together. Buckets
-    are in the order in which their last member arrives.
+    What reaches the limit alone travels alone; smaller ones are gathered until they reach it together.
+    Buckets are in the order in which their last member arrives.
     """
     buckets = [[index] for index, size in enumerate(sizes) if size >= limit]
     small: list[int] = []
@@ -122,11 +122,11 @@ class DuringBackward:
 
     A gradient as large as a bucket is reduced where autograd has put it. Small ones are packed into a flat
     tensor first (one copy) and stay there: each parameter's ``grad`` becomes a view. The backward pass reaches
-    the last layer's parameters first, so buckets are planned in reverse order. All processes must start their
-    all-reduces in one order, so a bucket waits for the ones before.
+    the last layer first, so buckets are planned in reverse order. All processes must start their all-reduces
+    in one order, so a bucket waits for the ones before.
 
     Reductions take multiprocessors, and a product that was launched for all of them then needs a second round
-    for the few blocks that found no place. ``reserved_sms`` keeps that many out of the backward pass' products.
+    for the few blocks that found no place. ``reserved_sms`` keeps that many out of the backward products.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labcode.workloads import measuring
+from labcode.workloads import sensors as sensors_module
 
 
 class FakeSensors:
@@ -27,7 +28,7 @@ class FakeSensors:
 
 
 def test_sampler_keeps_only_what_every_sample_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "SAMPLE_PERIOD_S", 0.01)
+    monkeypatch.setattr(sensors_module, "SAMPLE_PERIOD_S", 0.01)
     sensors: Any = FakeSensors()
     with measuring.Sampler(sensors) as sampler:
         time.sleep(0.1)

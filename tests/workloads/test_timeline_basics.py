@@ -27,7 +27,7 @@ from labcode.workloads.timeline_basics import Outcome  # noqa: E402
 
 CPU = torch.device("cpu")
 PLAN = BatchPlan(batch=24, cpu_work=2, seed=3)
-SMALL = ["--device", "cpu", "--width", "64", "--batch", "128", "--steps", "26", "--warmup", "2"]
+SMALL = ["--device", "cpu", "--width", "64", "--batch", "64", "--steps", "26", "--warmup", "2"]
 
 
 @pytest.fixture(scope="module")
