@@ -23,7 +23,6 @@ language = "en"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_exercise",
@@ -48,13 +47,15 @@ labcode_static_digest = digests.folder_digest(ROOT / "book" / "_static")
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
-nb_execution_show_tb = True
+nb_execution_show_tb = False  # the failing cell is shown once, by labcode.book.running
 nb_execution_cache_path = str(
     ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
 )
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # no page uses widgets, and their scripts would come from another host
-os.environ["IPYTHONDIR"] = str(ROOT / "_build" / ".ipython")  # start-up files of the user do not reach the pages
+os.environ["IPYTHONDIR"] = str(
+    ROOT / "_build" / ".ipython"
+)  # start-up files of the user do not reach the pages
 os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
 os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
 
@@ -75,7 +76,6 @@ autodoc_preserve_defaults = True
 default_role = "py:obj"
 python_use_unqualified_type_names = True
 add_module_names = False
-viewcode_line_numbers = True
 
 # HTML: nothing from other hosts.
 html_theme = "sphinx_book_theme"

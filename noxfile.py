@@ -1,4 +1,4 @@
-"""Sessions of the Profiling Lab: each installs what it needs and calls ``python -m labcode …`` or a checker."""
+"""Sessions of the Profiling Lab: each installs what it needs and calls ``python -m labcode …`` or a check."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Building the book: a capture set and a kind of output in, the built book in ``_build/`` and an exit code out."""
+"""Building the book: a capture set and a kind of output in, the built book in ``_build/`` and an exit code
+out.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,25 @@ BUILD_FOLDER = "_build"
 _PAGE_FOLDER = "book"
 
 
-def build(captures: str | None, what: str = "html", *, strict: bool = False, update_claims: bool = False) -> int:
+def build(
+    captures: str | None, what: str = "html", *, strict: bool = False, update_claims: bool = False
+) -> int:
     """Build the book around a set (the current one by default) and return an exit code.
 
-    ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on stale
-    captures and, for the shipped set, on a false claim or one that its ``claims.json`` does not record.
+    ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on
+    stale captures and, for the shipped set, on a false claim or one that its ``claims.json`` does not record.
     """
     if what not in KINDS:
         raise LabError(f"book: {what!r} is nothing to build; there are {', '.join(KINDS)}")
     if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("myst_nb") is None:
-        raise ToolError("book: Sphinx is not installed here; use `nox -s book`, or: pip install -c constraints.txt -e '.[book]'")
+        raise ToolError(
+            "book: Sphinx is not installed; use `nox -s book`, or pip install -c constraints.txt -e '.[book]'"
+        )
     root = store.repository_root()
     if not (root / "conf.py").is_file():
-        raise LabError(f"{root}: no conf.py here; run this in a checkout of the repository, or set LABCODE_HOME to one")
+        raise LabError(
+            f"{root}: no conf.py here; run this in a checkout of the repository, or set LABCODE_HOME to one"
+        )
     set_name = captures or store.current_set()
     store.load_set(set_name)
     os.environ["LABCODE_CAPTURES"] = set_name  # conf.py and the kernels of the pages read these
@@ -66,14 +74,22 @@ def _live(root: Path) -> int:
 
 def _live_options(root: Path) -> list[str]:
     watched = [str(root / name) for name in ("labcode", "cuda", "captures") if (root / name).is_dir()]
-    ignored = ["*/.git/*", "*/__pycache__/*", f"{root / BUILD_FOLDER}/*", "*/.mypy_cache/*", "*/.ruff_cache/*"]
+    ignored = [
+        "*/.git/*",
+        "*/__pycache__/*",
+        f"{root / BUILD_FOLDER}/*",
+        "*/.mypy_cache/*",
+        "*/.ruff_cache/*",
+    ]
     options = [f"--watch={path}" for path in watched] + [f"--ignore={pattern}" for pattern in ignored]
     return [*options, "-j", "auto"]
 
 
 def _pdf(root: Path, *, strict: bool) -> int:
     if shutil.which("latexmk") is None or shutil.which("xelatex") is None:
-        raise ToolError("book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead")
+        raise ToolError(
+            "book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead"
+        )
     if _sphinx(root, "latex", strict=strict):
         return 1
     folder = root / BUILD_FOLDER / "latex"
@@ -89,7 +105,9 @@ def _notebooks(root: Path) -> list[Path]:
     """Copy the executed notebook of every page of the book into ``_build/notebooks``."""
     from labcode.book import notebooks
 
-    return notebooks.export(root / BUILD_FOLDER / "jupyter_execute", root / _PAGE_FOLDER, root / BUILD_FOLDER / "notebooks")
+    return notebooks.export(
+        root / BUILD_FOLDER / "jupyter_execute", root / _PAGE_FOLDER, root / BUILD_FOLDER / "notebooks"
+    )
 
 
 def _clean(folder: Path) -> None:

@@ -15,7 +15,8 @@ c.HistoryManager.enabled = False  # kernels that start at once would wait for on
 
 
 def prepare(folder: Path) -> None:
-    """Create the cache's database and mark the cache as used now; remove all but the last few caches beside it.
+    """Create the cache's database and mark the cache as used now; remove all but the last few caches beside
+    it.
 
     Several processes read pages at once, and each would otherwise create the database of an empty cache.
     """
@@ -35,7 +36,9 @@ def prune(parent: Path, keep: int) -> None:
 
 
 def write_profile(folder: Path) -> None:
-    """Write the IPython profile that pages run under: it is the book's own, so nobody's start-up files reach the pages."""
+    """Write the IPython profile that pages run under: it is the book's own, so nobody's start-up files reach
+    the pages.
+    """
     profile = folder / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
     path = profile / "ipython_kernel_config.py"

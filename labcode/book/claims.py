@@ -1,8 +1,10 @@
-"""Claims: a sentence, a measured value and a bound in, a checked statement out; and the file that records them.
+"""Claims: a sentence, a measured value and a bound in, a checked statement out; and the file that records
+them.
 
-A page says ``book.claim("the pinned copy is at least twice as fast", ratio, at_least=2, unit="×")``. On the shipped
-set the build fails when the bound does not hold; on another GPU the page prints that it does not, beside the value of
-the shipped set. `captures/<set>/claims.json` keeps every claim's value, so that sets can be compared.
+A page says ``book.claim("the pinned copy is at least twice as fast", ratio, at_least=2, unit="×")``. On the
+shipped set the build fails when the bound does not hold; on another GPU the page prints that it does not,
+beside the value of the shipped set. `captures/<set>/claims.json` keeps every claim's value, so that sets can
+be compared.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ _KEY_LENGTH = 60
 
 @dataclass(frozen=True)
 class Claim:
-    """A checked statement. ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None``
-    when it is undefined, and an undefined value never holds."""
+    """A checked statement. ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is
+    ``None`` when it is undefined, and an undefined value never holds.
+    """
 
     key: str
     text: str
@@ -51,10 +54,11 @@ def claim(
 ) -> None:
     """State what a capture shows, with the value that shows it and the bound it must keep.
 
-    The page prints the sentence, the measured value and the bound. ``value`` is a number, with at least one of
-    ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are as in
-    `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one when two claims
-    of a page would read alike, or to keep the history of a claim whose sentence changes. NaN never holds.
+    The page prints the sentence, the measured value and the bound. ``value`` is a number, with at least one
+    of ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are
+    as in `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one
+    when two claims of a page would read alike, or to keep the history of a claim whose sentence changes. NaN
+    never holds.
     """
     checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key)
     display.show(
@@ -72,10 +76,12 @@ def check(
     fmt: str = ".2f",
     key: str | None = None,
 ) -> Claim:
-    """`claim` without showing it. ``ValueError`` for a claim that could not fail: a number without a bound."""
+    """`claim` without showing it; ``ValueError`` for a claim that could not fail: a number without a bound."""
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     if truth != (at_least is None and at_most is None):
-        raise ValueError(f"claim {text!r}: give a number with at_least= or at_most=, or a truth value without either")
+        raise ValueError(
+            f"claim {text!r}: give a number with at_least= or at_most=, or a truth value without either"
+        )
     number = float(value) if is_number(value) else None
     holds = number is not None and (bool(value) if truth else True)
     holds = holds and (at_least is None or (number is not None and number >= at_least))
@@ -93,7 +99,7 @@ def check(
 def slug(text: str) -> str:
     """A key of lower-case words joined by hyphens, cut at a word after 60 characters."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    words = re.findall(r"[a-z0-9]+", plain)
+    words: list[str] = re.findall(r"[a-z0-9]+", plain)
     if not words:
         raise ValueError(f"claim {text!r}: no letters to make a key of, give key=")
     kept = words[0]
@@ -119,11 +125,15 @@ def read_claims(path: Path) -> dict[str, Claim]:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {key: Claim(**entry) for key, entry in data["claims"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path}: damaged; write it again with `python -m labcode book --update-claims`") from None
+        raise InputError(
+            f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
+        ) from None
 
 
 def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None:
-    """Record claims by ``page#key``, in alphabetical order, so that two versions of the file compare line by line."""
+    """Record claims by ``page#key``, in alphabetical order, so that two versions of the file compare line by
+    line.
+    """
     entries = {key: asdict(claims[key]) for key in sorted(claims)}
     for entry in entries.values():
         entry["value"] = _rounded(entry["value"])
@@ -135,14 +145,14 @@ def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None
 
 
 def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> list[str]:
-    """What of the recorded claims is not what a build found: one line for each missing, new or changed claim."""
+    """What differs between the recorded claims and those of a build: one line a claim."""
     lines = [f"{key}: recorded, but no longer on the page" for key in sorted(set(recorded) - set(found))]
     lines += [f"{key}: on the page, but not recorded" for key in sorted(set(found) - set(recorded))]
     for key in sorted(set(found) & set(recorded)):
         before, now = recorded[key], found[key]
         for field in ("text", "shown", "bound", "holds"):
             if getattr(before, field) != getattr(now, field):
-                lines.append(f"{key}: {field} was {getattr(before, field)!r}, is {getattr(now, field)!r}")
+                lines.append(f"{key}: {field} was «{getattr(before, field)}», is «{getattr(now, field)}»")
     return lines
 
 

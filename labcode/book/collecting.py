@@ -1,8 +1,9 @@
-"""Claims of all pages: doctrees in; the page of all claims, ``claims.json`` and the verdict on a build out."""
+"""Claims of all pages: doctrees in; the table of all claims, ``claims.json`` and a build's verdict out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ from sphinx.util import logging
 from labcode import store
 from labcode.book import claims as claims_file
 from labcode.book.claims import Claim
-from labcode.book.directives import all_claims, table
-from labcode.book.render import claim_box, inline_nodes
+from labcode.book.directives import all_claims
+from labcode.book.render import claim_box, inline_nodes, plain_table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -38,15 +39,20 @@ class ClaimCollector(EnvironmentCollector):
     """Keeps in the environment which page makes which claims, and which pages list all of them."""
 
     def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+        """Forget a page that is read again or gone."""
         _by_page(env).pop(docname, None)
         _listing_pages(env).discard(docname)
 
-    def merge_other(self, app: Sphinx, env: BuildEnvironment, docnames: set[str], other: BuildEnvironment) -> None:
+    def merge_other(
+        self, app: Sphinx, env: BuildEnvironment, docnames: AbstractSet[str], other: BuildEnvironment
+    ) -> None:
+        """Take over what a reading process found."""
         for docname in docnames & set(_by_page(other)):
             _by_page(env)[docname] = _by_page(other)[docname]
         _listing_pages(env).update(docnames & _listing_pages(other))
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
+        """Note the claims of a page that was read."""
         docname = app.env.current_document.docname
         found = [Claim(**box["claim"]) for box in doctree.findall(claim_box)]
         if found:
@@ -62,7 +68,9 @@ def claims_of(env: BuildEnvironment) -> dict[str, Claim]:
 
 
 def check(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of claims that are false on the shipped set, of doubled keys, and in strict builds of a record out of date."""
+    """Warn of claims that are false on the shipped set, of doubled keys, and in strict builds of a record out
+    of date.
+    """
     for page, found in _by_page(env).items():
         keys = [claim.key for claim in found]
         for key in sorted({key for key in keys if keys.count(key) > 1}):
@@ -77,7 +85,10 @@ def check(app: Sphinx, env: BuildEnvironment) -> None:
         lines = claims_file.differences(claims_file.read_claims(path), claims_of(env))
         if lines:
             more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-            _warn(None, f"{path} is not what this build found: {lines[0]}{more}; look at the change, then run {_REFRESH}")
+            _warn(
+                None,
+                f"{path} is not what this build found: {lines[0]}{more}; look at it, then run {_REFRESH}",
+            )
 
 
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -103,11 +114,15 @@ def _all_claims_table(app: Sphinx, docname: str) -> nodes.Node:
     found = claims_of(app.env)
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
-    others = {name: claims_file.read_claims(claims_file.claims_path(name)) for name in store.list_sets() if name != current}
+    others = {
+        name: claims_file.read_claims(claims_file.claims_path(name))
+        for name in store.list_sets()
+        if name != current
+    }
     sets: dict[str, Mapping[str, Claim]] = {current: found, **others}
     rows = list(_rows(app, docname, found, sets))
     widths = (8, 3, *(2 for _ in sets))
-    return table(("Claim", "Bound", *sets), widths, rows, "lab-claims")
+    return plain_table(("Claim", "Bound", *sets), widths, rows, "lab-claims")
 
 
 def _rows(

@@ -1,8 +1,9 @@
 """Digests of what pages depend on: folders of sources and a capture set in, short hexadecimal digests out.
 
-Executed pages are cached, and a cache that knows only a page's own cells would keep showing numbers of yesterday's
-code. The *reading digest* names everything a page's cells can see: the reading wing, the CUDA sources and the capture
-set. The *build digest* adds what the Sphinx side of a page shows: the other modules, the other sets, the exercises.
+Executed pages are cached, and a cache that knows only a page's own cells would keep showing numbers of
+yesterday's code. The *reading digest* names everything a page's cells can see: the reading wing, the CUDA
+sources and the capture set. The *build digest* adds what the Sphinx side of a page shows: the other modules,
+the other sets, the exercises.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _DIGEST_LENGTH = 16
 def tree_digest(paths: Iterable[Path], root: Path) -> str:
     """SHA-256 (first 16 digits) over the names, relative to ``root``, and the bytes of source files.
 
-    A folder stands for all sources below it; what does not exist counts as absent, hidden and cache folders are left
-    out. The order of ``paths`` does not matter.
+    A folder stands for all sources below it; what does not exist counts as absent, hidden and cache folders
+    are left out. The order of ``paths`` does not matter.
     """
     return _digest(sorted({file for path in paths for file in _sources(path)}), root)
 
@@ -28,8 +29,8 @@ def tree_digest(paths: Iterable[Path], root: Path) -> str:
 def reading_digest(root: Path, set_folder: Path) -> str:
     """The digest an executed page is cached under.
 
-    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the set's manifest is read:
-    it holds the SHA-256 of every file of the set.
+    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the set's manifest
+    is read: it holds the SHA-256 of every file of the set.
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
@@ -38,7 +39,9 @@ def reading_digest(root: Path, set_folder: Path) -> str:
 
 
 def build_digest(root: Path, sets_root: Path, current: str) -> str:
-    """The digest of everything the book shows besides the pages themselves; a change makes Sphinx read all pages again."""
+    """The digest of everything the book shows besides the pages themselves; a change makes Sphinx read all
+    pages again.
+    """
     manifests = sorted(sets_root.glob("*/manifest.json"))
     claims = [path for path in sorted(sets_root.glob("*/claims.json")) if path.parent.name != current]
     paths = [root / "labcode", root / "cuda", root / "exercises", *manifests, *claims]
@@ -46,7 +49,7 @@ def build_digest(root: Path, sets_root: Path, current: str) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """A digest of all files of a folder, of any kind: Sphinx copies static files only when it writes a page."""
+    """A digest of all files of a folder, of any kind (Sphinx copies static files only beside a page)."""
     return _digest(sorted(file for file in folder.rglob("*") if file.is_file()), folder)
 
 

@@ -20,12 +20,13 @@ _PRINT_DPI = 150
 
 
 def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None = None) -> None:
-    """Show a figure: in the colors of the page it stands on, light or dark; print and notebooks get it on white.
+    """Show a figure: in the colors of the page it stands on, light or dark; print and notebooks get it on
+    white.
 
     ``drawing`` is a function that draws and returns a matplotlib ``Figure``. It is called once under each
-    ``labcode.figures.style.style(mode)`` and may take that mode as its one argument. (A ``Figure`` drawn already is
-    shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those who do not see it:
-    what is drawn and what stands out. ``caption`` is printed below.
+    ``labcode.figures.style.style(mode)`` and may take that mode as its one argument. (A ``Figure`` drawn
+    already is shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those
+    who do not see it: what is drawn and what stands out. ``caption`` is printed below.
     """
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
@@ -58,7 +59,12 @@ def _png(drawing: Callable[..., Figure] | Figure) -> str:
     with style("print"):
         drawn = _drawn(drawing, "print")
         drawn.savefig(
-            content, format="png", dpi=_PRINT_DPI, facecolor="white", transparent=False, metadata={"Software": None}
+            content,
+            format="png",
+            dpi=_PRINT_DPI,
+            facecolor="white",
+            transparent=False,
+            metadata={"Software": None},
         )
         _forget(drawn)
     return base64.b64encode(content.getvalue()).decode()
@@ -74,7 +80,9 @@ def _drawn(drawing: Callable[..., Figure] | Figure, mode: Mode) -> Figure:
     )
     drawn: Any = drawing(mode) if takes_mode else drawing()
     if not hasattr(drawn, "savefig"):
-        raise TypeError(f"book.figure: the drawing function returned {type(drawn).__name__}, not a matplotlib Figure")
+        raise TypeError(
+            f"book.figure: the drawing function returned {type(drawn).__name__}, not a matplotlib Figure"
+        )
     return drawn  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,7 @@ r"""Formulas in HTML: LaTeX math nodes in, MathML out, so that pages need neithe
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 NAME = "mathml"
+_COMMAND = re.compile(r"\\[A-Za-z]+")  # what the converter does not know, it leaves as it is
 
 
 def register(app: Sphinx) -> None:
@@ -20,13 +22,18 @@ def register(app: Sphinx) -> None:
 
 
 def to_mathml(latex: str, *, block: bool) -> str:
-    """One formula as a ``<math>`` element; `sphinx.errors.ExtensionError` names a formula that cannot be read."""
+    """One formula as a ``<math>`` element; `sphinx.errors.ExtensionError` names a formula that cannot be
+    read.
+    """
     from latex2mathml.converter import convert
 
     try:
         converted: str = convert(latex, display="block" if block else "inline")
     except Exception as error:  # the converter has no common exception class
         raise ExtensionError(f"formula {latex!r} cannot be read: {type(error).__name__} {error}") from None
+    unknown = _COMMAND.search(converted)
+    if unknown is not None:
+        raise ExtensionError(f"formula {latex!r} cannot be read: there is no {unknown.group()} here")
     return converted
 
 

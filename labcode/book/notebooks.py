@@ -13,8 +13,8 @@ _OWN_MIME = "application/vnd.labcode."
 def export(executed: Path, pages: Path, target: Path) -> list[Path]:
     """Write the notebook of every page that still exists to ``target`` and return the files.
 
-    The book's own representations are left out: the plain ones (HTML, images, text) beside them are what a notebook
-    program can show. ``target`` is replaced as a whole.
+    The book's own representations are left out: the plain ones (HTML, images, text) beside them are what a
+    notebook program can show. ``target`` is replaced as a whole.
     """
     shutil.rmtree(target, ignore_errors=True)
     written = []

@@ -1,4 +1,6 @@
-"""Captures for pages: an experiment and a run of the current set in, an open report or a program's record out."""
+"""Captures for pages: an experiment and a run of the current set in, an open report or a program's record
+out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 def capture(experiment: str, run: str) -> NsysReport:
     """The Nsight Systems report of one run, opened from the set the book is built around.
 
-    Raises `labcode.errors.InputError` when the set has no such run or the file was changed since it was captured.
+    Raises `labcode.errors.InputError` when the set has no such run or the file was changed since it was
+    captured.
     """
     from labcode.reports.nsys import open_report
 

@@ -1,4 +1,6 @@
-"""Where a page's numbers come from: a capture set and an experiment in, its machine, date, freshness and files out."""
+"""Where a page's numbers come from: a capture set and an experiment in, its machine, date, freshness and
+files out.
+"""
 
 from __future__ import annotations
 

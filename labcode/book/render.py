@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
@@ -47,7 +47,9 @@ class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in 
 
 
 def claim_node(content: dict[str, Any]) -> nodes.Element:
-    """The box of a claim, still without what only the page knows: the value on the shipped set is added later."""
+    """The box of a claim, still without what only the page knows: the value on the shipped set is added
+    later.
+    """
     holds = content["holds"]
     box = claim_box(classes=["lab-claim", "lab-claim-holds" if holds else "lab-claim-fails"], claim=content)
     box["ids"].append(f"claim-{content['key']}")
@@ -103,8 +105,42 @@ def table_node(content: dict[str, Any]) -> nodes.Element:
     return table
 
 
+def plain_table(
+    header: Sequence[str], widths: Sequence[int], rows: Iterable[Sequence[list[nodes.Node]]], *classes: str
+) -> nodes.table:
+    """A docutils table of header texts and cells of inline nodes; a row of one cell spans the table."""
+    found = nodes.table(classes=["lab-table", *classes])
+    group = nodes.tgroup(cols=len(header))
+    group.extend(nodes.colspec(colwidth=width) for width in widths)
+    head = nodes.thead()
+    head += _row([[nodes.Text(text)] for text in header], len(header))
+    body = nodes.tbody()
+    body.extend(_row(cells, len(header)) for cells in rows)
+    group += head
+    group += body
+    found += group
+    return found
+
+
+def _row(cells: Sequence[list[nodes.Node]], columns: int) -> nodes.row:
+    row = nodes.row()
+    if len(cells) == 1 and columns > 1:
+        row["classes"].append("lab-table-group")
+    for cell in cells:
+        entry = nodes.entry()
+        if len(cells) == 1 and columns > 1:
+            entry["morecols"] = columns - 1
+        paragraph = nodes.paragraph()
+        paragraph.extend(cell)
+        entry += paragraph
+        row += entry
+    return row
+
+
 def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[nodes.Element]:
-    """The figure for HTML (a light and a dark SVG in a frame that scrolls sideways) and for every other builder (PNG)."""
+    """The figure for HTML (a light and a dark SVG in a frame that scrolls sideways) and for every other
+    builder (PNG).
+    """
     light = _image(renderer, content["light"].encode(), "svg", content["alt"])
     images = [light]
     if content["dark"] is not None:

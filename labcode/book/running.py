@@ -13,15 +13,17 @@ from labcode.errors import LabError
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_ERROR = re.compile(
-    r"nbclient\.exceptions\.Cell\w+Error: (?P<message>.*?)(?=\n\s*\n(?:The above exception|During handling)|\Z)", re.DOTALL
+    r"nbclient\.exceptions\.Cell\w+Error: (?P<message>.*?)"
+    r"(?=\n\s*\n(?:The above exception|During handling)|\Z)",
+    re.DOTALL,
 )
 
 
 def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> int:
     """Build once and return 0, or 1 when there was an error or, in a strict build, a warning.
 
-    A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the details have gone
-    to stderr.
+    A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
+    details have gone to stderr.
     """
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError, SphinxParallelError
@@ -65,4 +67,6 @@ def _page_error(text: str, fallback: str) -> LabError:
         return LabError(f"book: {fallback}")
     message = (cell["message"] if cell else text).strip()
     print(message if sys.stderr.isatty() else _COLOR.sub("", message), file=sys.stderr)
-    return LabError(f"{page['page']}: a cell of this page failed (see above); no page is published with an error on it")
+    return LabError(
+        f"{page['page']}: a cell of this page failed (see above); no page is published with an error on it"
+    )

@@ -1,4 +1,6 @@
-"""The Sphinx side of the book: an application in, the extension's nodes, directives and checks connected to it."""
+"""The Sphinx side of the book: an application in, the extension's nodes, directives and checks connected to
+it.
+"""
 
 from __future__ import annotations
 
@@ -41,4 +43,6 @@ def _require_plugin() -> None:
     from myst_nb.core.render import load_mime_renders
 
     if render.LabRenderer not in load_mime_renders():
-        raise ExtensionError("labcode is not installed here (its MyST-NB plugin is missing): pip install -e '.[book]'")
+        raise ExtensionError(
+            "labcode is not installed (its MyST-NB plugin is missing): pip install -e '.[book]'"
+        )

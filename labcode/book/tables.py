@@ -1,7 +1,7 @@
 """Tables of a page: a DataFrame and formats in, a tidy table out.
 
-Numbers are aligned right, units stand in the header (taken from the column's name when it ends in one), wide tables
-scroll sideways on narrow screens.
+Numbers are aligned right, units stand in the header (taken from the column's name when it ends in one), wide
+tables scroll sideways on narrow screens.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ def table(
 ) -> None:
     """Show a DataFrame.
 
-    ``formats`` gives a column a format specification (``".1f"``, ``",d"``, ``".0%"``) or a function from value to
-    text; without one, whole numbers are printed with digits in groups of three and others with two decimals.
-    ``labels`` and ``units`` replace what the column's name says (``busy_ns`` prints as «busy» in «ns»). ``columns``
-    selects and orders, ``index=True`` prints the index first. A longer table than ``max_rows`` raises ``ValueError``:
-    a page shows what it talks about.
+    ``formats`` gives a column a format specification (``".1f"``, ``",d"``, ``".0%"``) or a function from
+    value to text; without one, whole numbers are printed with digits in groups of three and others with two
+    decimals. ``labels`` and ``units`` replace what the column's name says (``busy_ns`` prints as «busy» in
+    «ns»). ``columns`` selects and orders, ``index=True`` prints the index first. A longer table than
+    ``max_rows`` raises ``ValueError``: a page shows what it talks about.
     """
     built = build(
         frame,
@@ -87,7 +87,9 @@ def table(
         index=index,
     )
     if len(built.rows) > max_rows:
-        raise ValueError(f"book.table: {len(built.rows)} rows; select the ones the page is about, or raise max_rows=")
+        raise ValueError(
+            f"book.table: {len(built.rows)} rows; select the ones the page is about, or raise max_rows="
+        )
     bundle = {display.TABLE_MIME: asdict(built), "text/html": _as_html(built), "text/plain": as_text(built)}
     display.show(bundle)
 
@@ -102,7 +104,7 @@ def build(
     columns: Sequence[str] | None,
     index: bool,
 ) -> Table:
-    """`table` without showing it. ``ValueError`` for a format, label or unit of a column that is not there."""
+    """`table` without showing it; ``ValueError`` for a format, label or unit of an absent column."""
     if index:
         frame = frame.reset_index()
     for name in {*formats, *labels, *units, *(columns or ())} - set(frame.columns):
@@ -171,9 +173,7 @@ def _as_html(table: Table) -> str:
         align = "right" if column.numeric else "left"
         return f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>'
 
-    header = "".join(
-        cell("th", f"{c.label} ({c.unit})" if c.unit else c.label, c) for c in table.columns
-    )
+    header = "".join(cell("th", f"{c.label} ({c.unit})" if c.unit else c.label, c) for c in table.columns)
     body = "".join(
         "<tr>" + "".join(cell("td", text, c) for text, c in zip(row, table.columns, strict=True)) + "</tr>"
         for row in table.rows

@@ -1,0 +1,217 @@
+"""Builds of a very small book: its own pages and sets, the repository's configuration."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labcode.book.build import build
+from labcode.errors import InputError, LabError, ToolError
+from tests.book.sets import write_set
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")  # the theme's own affair
+
+REPOSITORY = Path(__file__).parents[2]
+HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
+INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\n```\n"
+PAGE = (
+    HEADER
+    + """# A page
+
+```{captures-used} measuring
+```
+
+```{code-cell} python
+from labcode import book
+
+time = book.record("measuring", "record")["results"]["time_us"]
+book.value("time", time, ".1f", "µs")
+book.claim("the `copy` is fast", time, at_most=12, unit="µs", fmt=".1f")
+```
+
+It took {glue:text}`time`, and $t \\le T$.
+"""
+)
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
+    root = tmp_path / "house"
+    (root / "book" / "_static").mkdir(parents=True)
+    (root / "book" / "_templates").mkdir()
+    shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
+    for name in ("logo.svg", "favicon.svg", "custom.css"):
+        shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
+    (root / "book" / "references.bib").touch()
+    write_page(root, "index", INDEX)
+    write_page(root, "page", PAGE)
+    write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")
+    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n")
+    write_set(root / "captures", "h200", 10.0, warnings=("sampling was off",))
+    write_set(root / "captures", "my-l4", 17.0)
+    monkeypatch.setenv("LABCODE_HOME", str(root))
+    monkeypatch.setenv("LABCODE_SETS", str(root / "captures"))
+    for name in ("LABCODE_CAPTURES", "LABCODE_STRICT", "LABCODE_UPDATE_CLAIMS", "IPYTHONDIR"):
+        monkeypatch.setenv(name, "")
+    return root
+
+
+def write_page(root: Path, name: str, text: str) -> None:
+    (root / "book" / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def html(root: Path, name: str) -> str:
+    return (root / "_build" / "html" / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys):
+    assert build(None, "html", update_claims=True) == 0
+    assert build(None, "html", strict=True) == 0
+    assert capsys.readouterr().err == ""
+
+    page = html(house, "page")
+    assert 'id="claim-the-copy-is-fast"' in page
+    assert "10.0\u202fµs" in page
+    assert "lab-claim-holds" in page
+    assert "<math" in page
+    assert "4 × NVIDIA H200" in page
+    assert "sampling was off" in page
+    assert "Does not hold" not in page
+
+    claims = json.loads((house / "_build" / "html" / "claims.json").read_text(encoding="utf-8"))
+    assert claims["claims"]["page#the-copy-is-fast"]["shown"] == "10.0\u202fµs"
+    listing = html(house, "claims")
+    assert 'href="page.html#claim-the-copy-is-fast"' in listing
+    assert "my-l4" in listing
+
+    downloads = sorted(path.name for path in (house / "_build/html/_downloads").rglob("*.json"))
+    assert downloads == ["record.json", "record.json"]  # of both sets, from the page of all captures
+
+
+def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
+    write_page(house, "page", PAGE.replace("at_most=12", "at_most=9"))
+    assert build(None, "html", update_claims=True, strict=True) == 1
+    error = capsys.readouterr().err
+    assert (
+        "page.md: WARNING: claim does not hold: the `copy` is fast: 10.0\u202fµs (at most 9.0\u202fµs)"
+        in error
+    )
+    assert build(None, "html") == 0  # who is writing the page still sees it
+
+
+def test_a_claim_that_was_not_recorded_fails_the_strict_build(house, capsys):
+    assert build(None, "html", strict=True) == 1
+    error = capsys.readouterr().err
+    assert (
+        "claims.json is not what this build found: page#the-copy-is-fast: on the page, but not recorded"
+        in error
+    )
+    assert "python -m labcode book --update-claims" in error
+
+
+def test_a_false_claim_on_another_set_is_printed_beside_the_shipped_value(house, capsys):
+    assert build(None, "html", update_claims=True) == 0
+    assert build("my-l4", "html", strict=True) == 0
+    assert capsys.readouterr().err == ""
+    page = html(house, "page")
+    assert "lab-claim-fails" in page
+    assert "Does not hold on this GPU: 17.0\u202fµs. On the book’s H200: 10.0\u202fµs." in page.replace(
+        "'", "’"
+    )
+    assert "✗ 17.0\u202fµs" in html(house, "claims")
+    assert "✓ 10.0\u202fµs" in html(house, "claims")
+
+
+def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
+    write_set(house / "captures", "h200", 10.0, fresh=False)
+    assert build(None, "html", update_claims=True) == 0
+    assert "stale: the code changed since this was captured" in html(house, "page")
+    capsys.readouterr()
+    assert build(None, "html", strict=True) == 1
+    error = capsys.readouterr().err
+    assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
+
+
+def test_a_cell_that_fails_is_shown_and_named(house, capsys):
+    write_page(house, "page", PAGE.replace("book.value(", "1 / 0\nbook.value("))
+    with pytest.raises(LabError, match=r"book/page\.md: a cell of this page failed"):
+        build(None, "html")
+    error = capsys.readouterr().err
+    assert "ZeroDivisionError: division by zero" in error
+    assert "1 / 0" in error
+    assert not (house / "_build" / "html" / "page.html").exists()
+
+
+def test_an_experiment_that_was_not_captured_is_named(house, capsys):
+    write_page(house, "page", PAGE.replace("{captures-used} measuring", "{captures-used} fusion"))
+    assert build(None, "html", strict=True) == 1
+    assert "no experiment 'fusion' in this set (it holds: measuring)" in capsys.readouterr().err
+
+
+def test_pages_follow_captures_without_a_clean_build(house):
+    assert build(None, "html") == 0
+    write_set(house / "captures", "h200", 11.0)
+    assert build(None, "html") == 0
+    assert "11.0\u202fµs" in html(house, "page")
+    assert "✓ 11.0\u202fµs" in html(house, "claims")
+
+
+def test_two_claims_with_one_key_are_reported(house, capsys):
+    write_page(
+        house, "page", PAGE.replace("book.claim(", 'book.claim("the copy is fast", True)\nbook.claim(')
+    )
+    assert build(None, "html") == 0
+    assert "two claims of this page have the key 'the-copy-is-fast'" in capsys.readouterr().err
+
+
+def test_notebooks_are_executed_and_plain(house):
+    assert build(None, "notebooks") == 0
+    written = sorted((house / "_build" / "notebooks").rglob("*.ipynb"))
+    assert [path.name for path in written] == ["page.ipynb"]
+    text = written[0].read_text(encoding="utf-8")
+    assert "the `copy` is fast" in text
+    assert "text/html" in text
+    assert "vnd.labcode" not in text
+
+
+def test_formulas_that_cannot_be_read_are_named(house):
+    write_page(house, "page", PAGE.replace("$t \\le T$", "$a_1_2$"))
+    with pytest.raises(LabError, match="formula 'a_1_2' cannot be read: DoubleSubscripts"):
+        build(None, "html")
+    write_page(house, "page", PAGE.replace("$t \\le T$", "$\\nosuch t$"))
+    with pytest.raises(LabError, match=r"cannot be read: there is no \\nosuch here"):
+        build(None, "html")
+
+
+def test_a_missing_set_is_named(house):
+    with pytest.raises(
+        InputError, match=r"captures/h800: no capture set of this name \(there are: h200, my-l4\)"
+    ):
+        build("h800", "html")
+
+
+def test_an_unknown_kind_is_named(house):
+    with pytest.raises(
+        LabError, match="'epub' is nothing to build; there are html, live, linkcheck, notebooks, pdf"
+    ):
+        build(None, "epub")
+
+
+def test_outside_of_a_checkout_the_command_says_so(house, tmp_path, monkeypatch):
+    monkeypatch.setenv("LABCODE_HOME", str(tmp_path))
+    with pytest.raises(LabError, match=r"no conf\.py here; run this in a checkout"):
+        build(None, "html")
+
+
+def test_without_latex_the_command_says_what_to_install(house, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ToolError, match="a PDF needs latexmk and xelatex"):
+        build(None, "pdf")
+
+
+def test_without_sphinx_the_command_says_what_to_install(house, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ToolError, match="Sphinx is not installed; use `nox -s book`"):
+        build(None, "html")

@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import pytest
+
+from labcode.book import caching, digests
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in (
+        "labcode/store.py",
+        "labcode/cli.py",
+        "labcode/analysis/overlap.py",
+        "labcode/workloads/loop.py",
+        "cuda/common/timing.cuh",
+        "captures/h200/manifest.json",
+        "captures/h100/manifest.json",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    return tmp_path
+
+
+def reading(root: Path) -> str:
+    return digests.reading_digest(root, root / "captures" / "h200")
+
+
+def building(root: Path) -> str:
+    return digests.build_digest(root, root / "captures", "h200")
+
+
+@pytest.mark.parametrize(
+    ("changed", "executes_again", "reads_again"),
+    [
+        ("labcode/analysis/overlap.py", True, True),
+        ("labcode/store.py", True, True),
+        ("cuda/common/timing.cuh", True, True),
+        ("captures/h200/manifest.json", True, True),
+        ("labcode/workloads/loop.py", False, True),
+        ("labcode/cli.py", False, True),
+        ("captures/h100/manifest.json", False, True),
+        ("labcode/analysis/__pycache__/overlap.py", False, False),
+        ("labcode/analysis/notes.txt", False, False),
+    ],
+)
+def test_what_a_change_sets_in_motion(root, changed, executes_again, reads_again):
+    before = reading(root), building(root)
+    path = root / changed
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("changed", encoding="utf-8")
+    assert (reading(root) != before[0], building(root) != before[1]) == (executes_again, reads_again)
+
+
+def test_a_renamed_file_is_a_change(root):
+    before = reading(root)
+    (root / "labcode/analysis/overlap.py").rename(root / "labcode/analysis/concurrency.py")
+    assert reading(root) != before
+
+
+def test_sets_have_caches_of_their_own(root):
+    assert digests.reading_digest(root, root / "captures/h200") != digests.reading_digest(
+        root, root / "captures/h100"
+    )
+
+
+def test_static_files_of_any_kind_count(tmp_path):
+    before = digests.folder_digest(tmp_path)
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    assert digests.folder_digest(tmp_path) != before
+
+
+def test_old_caches_are_pruned_and_other_folders_stay(tmp_path):
+    import os
+
+    for age, name in enumerate(("newest", "newer", "older", "oldest")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "global.db").touch()
+        os.utime(folder, (1000 - age, 1000 - age))
+    (tmp_path / "not-a-cache").mkdir()
+    caching.prune(tmp_path, keep=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["newer", "newest", "not-a-cache"]
+
+
+def test_a_prepared_cache_has_its_database(tmp_path):
+    caching.prepare(tmp_path / "caches" / "one")
+    assert (tmp_path / "caches" / "one" / "global.db").is_file()

@@ -1,0 +1,42 @@
+import pytest
+
+from labcode import store
+from labcode.book import provenance
+from tests.book.sets import write_set
+
+THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+@pytest.fixture
+def captures(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABCODE_HOME", str(tmp_path))
+    monkeypatch.delenv("LABCODE_SETS", raising=False)
+    return tmp_path / "captures"
+
+
+def test_a_stamp_says_where_numbers_come_from(captures):
+    write_set(captures, "h200", 10.0, warnings=("sampling is off", "sampling is off"))
+    stamp = provenance.stamp(store.load_set("h200"), "measuring")
+    assert stamp.machine == ("4 × NVIDIA H200", "driver 580.1", "CUDA 13.0")
+    assert stamp.how == (f"captured 2026-11-21 in 42{THIN}s",)
+    assert stamp.fresh
+    assert stamp.warnings == ("sampling is off",)
+    assert [file.path.name for file in stamp.files] == ["record.json"]
+
+
+def test_a_capture_of_other_code_is_stale(captures):
+    write_set(captures, "h200", 10.0, fresh=False)
+    assert not provenance.stamp(store.load_set("h200"), "measuring").fresh
+
+
+def test_what_a_manifest_does_not_know_is_left_out():
+    assert provenance.machine_facts({}) == ()
+    assert provenance.machine_facts({"gpus": [{"name": "NVIDIA L4"}], "driver": None}) == ("1 × NVIDIA L4",)
+
+
+def test_sizes_are_for_people():
+    assert [provenance.size_text(size) for size in (999, 1000, 1_250_000)] == [
+        f"999{THIN}bytes",
+        f"1.0{THIN}kB",
+        f"1.2{THIN}MB",
+    ]

@@ -1,0 +1,205 @@
+"""The house rules, held over the files of the checkout."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from labcode.book import prose
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_BYTES = 40 * 2**20
+PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
+CAPTURE_FILES = re.compile(r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep)")
+PRIVATE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|tmp/lab|mnt/data)/[\w.-]+")
+# Made-up paths: what scrubbing takes out, and the tests that it does.
+PATHS_ALLOWED_IN = re.compile(r"labcode/capture/|tests/")
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".txt",
+    ".cu",
+    ".cuh",
+    ".h",
+    ".cpp",
+    ".yml",
+    ".yaml",
+    ".cff",
+    ".css",
+    ".bib",
+    ".json",
+    "",
+}
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """The files git knows, or all files outside of ignored folders when this is no git checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        paths = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:
+        ignored = {"_build", ".nox", ".venv", "__pycache__", ".git"}
+        paths = [path for path in ROOT.rglob("*") if not ignored & set(path.relative_to(ROOT).parts)]
+    return tuple(sorted(path for path in paths if path.is_file()))
+
+
+def pages() -> list[Path]:
+    return [path for path in tracked() if path.is_relative_to(ROOT / "book") and path.suffix == ".md"]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_there_is_something_to_check():
+    assert ROOT / "conf.py" in tracked()
+    assert ROOT / "book" / "index.md" in pages()
+
+
+def test_tracked_files_stay_small():
+    sizes = {name_of(path): path.stat().st_size for path in tracked()}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:5]
+    assert sum(sizes.values()) < MAX_BYTES, f"the largest: {largest}"
+
+
+def test_there_are_no_pickles():
+    assert [name_of(path) for path in tracked() if path.suffix in PICKLES] == []
+    assert [
+        name_of(path)
+        for path in tracked()
+        if path.read_bytes()[:2] in (b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    ] == []
+
+
+def test_captures_hold_data_only():
+    files = [path for path in tracked() if path.is_relative_to(ROOT / "captures")]
+    assert [name_of(path) for path in files if not CAPTURE_FILES.fullmatch(path.name)] == []
+
+
+def test_no_file_names_a_private_path():
+    found = []
+    for path in tracked():
+        if path.suffix in TEXT and not PATHS_ALLOWED_IN.match(name_of(path)):
+            for match in PRIVATE_PATHS.finditer(path.read_text(encoding="utf-8")):
+                found.append(f"{name_of(path)}: {match.group()}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "advice"),
+    [
+        (
+            prose.measurements,
+            "numbers with units come from captures (book.value, book.claim) or are marked {spec}",
+        ),
+        (prose.british_spellings, "American spelling"),
+        (prose.shell_escapes, "cells hold Python; a failing shell line would never fail the build"),
+        (prose.figures_without_alt, "say what is drawn and what stands out"),
+    ],
+)
+def test_pages_keep_the_rule(rule: Callable[[str], list[prose.Finding]], advice: str):
+    found = [
+        f"{name_of(path)}:{finding.line}: {finding.text}"
+        for path in pages()
+        for finding in rule(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], advice
+
+
+def test_pages_begin_with_a_title():
+    def title(page: str) -> bool:
+        body = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.DOTALL).lstrip()
+        body = re.sub(r"\A(?:\([\w-]+\)=\s*)+", "", body)
+        return re.match(r"# \S", body) is not None
+
+    assert [name_of(path) for path in pages() if not title(path.read_text(encoding="utf-8"))] == []
+
+
+def test_every_page_is_in_the_table_of_contents():
+    reached, queue = set(), [ROOT / "book" / "index.md"]
+    while queue:
+        page = queue.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        for block in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            entries = [
+                line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")
+            ]
+            names = [re.sub(r".*<(.+)>$", r"\1", entry).removesuffix(".md") for entry in entries]
+            queue += [((page.parent / name).resolve()).with_suffix(".md") for name in names]
+    assert sorted(map(name_of, set(pages()) - reached)) == [], "pages that no table of contents names"
+    assert sorted(map(name_of, reached - set(pages()))) == [], "entries without a page"
+
+
+def test_pages_with_cells_say_how_they_run():
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        if "{code-cell}" in text:
+            assert text.startswith("---\nfile_format: mystnb\n"), name_of(path)
+            assert re.search(r"^kernelspec:\n  name: python3$", text, re.MULTILINE), name_of(path)
+
+
+def test_every_package_is_in_the_reference():
+    """Packages below the first level are details of theirs (and graders know answers)."""
+    pages_of_api = (ROOT / "book" / "reference" / "api").glob("*.md")
+    named = set(re.findall(r"\{api-package\} (labcode[\w.]*)", "".join(map(Path.read_text, pages_of_api))))
+    packages = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in tracked()
+        if path.name == "__init__.py"
+        and path.parent.parent in (ROOT, ROOT / "labcode")
+        and path.parent.name != "tests"
+    }
+    assert packages - named == set(), "packages that book/reference/api does not name"
+
+
+def test_the_two_wings_stay_apart():
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_wing_that_reaches_over_is_caught(tmp_path):
+    """The contract itself works: a module of the reading wing that imports the making wing breaks it."""
+    package = tmp_path / "labcode"
+    for name in ("analysis", "book", "figures", "reports", "capture", "kernels", "workloads", "hardware"):
+        (package / name).mkdir(parents=True)
+        (package / name / "__init__.py").touch()
+    for name in ("__init__", "errors", "freshness", "store", "hardware/probe"):
+        (package / f"{name}.py").touch()
+    (package / "analysis" / "cheat.py").write_text(
+        "import torch\nfrom labcode.workloads import loop\n", encoding="utf-8"
+    )
+    (package / "workloads" / "loop.py").touch()
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))",
+        ],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "labcode.analysis.cheat -> labcode.workloads.loop" in run.stdout
+    assert "labcode.analysis.cheat -> torch" in run.stdout
