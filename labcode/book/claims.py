@@ -76,7 +76,7 @@ def check(
     fmt: str = ".2f",
     key: str | None = None,
 ) -> Claim:
-    """`claim` without showing it; ``ValueError`` for a claim that could not fail: a number without a bound."""
+    """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound."""
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     if truth != (at_least is None and at_most is None):
         raise ValueError(

@@ -105,7 +105,7 @@ class AllCaptures(SphinxDirective):
 
 
 class ExerciseCard(SphinxDirective):
-    """``{exercise-card} ID``: an exercise's title, stars, time, needs, parts and the command that grades it."""
+    """``{exercise-card} ID``: an exercise's title, stars, time, needs, parts, and the command to grade it."""
 
     required_arguments = 1
 

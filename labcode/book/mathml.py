@@ -1,4 +1,4 @@
-r"""Formulas in HTML: LaTeX math nodes in, MathML out, so that pages need neither a script nor another host."""
+r"""Formulas in HTML: LaTeX math nodes in, MathML out, so that pages need no script of another host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of Sphinx: folders and a builder in, an exit code out; failures of pages are told in a few lines."""
+"""One run of Sphinx: folders and a builder in, an exit code out; what fails is told in a few lines."""
 
 from __future__ import annotations
 

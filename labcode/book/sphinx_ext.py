@@ -39,7 +39,7 @@ def _prepare_cache(app: Sphinx) -> None:
 
 
 def _require_plugin() -> None:
-    """MyST-NB finds its plugins among installed packages; without ours, pages would lose tables and claims."""
+    """MyST-NB finds its plugins among installed packages; without ours, pages lose tables and claims."""
     from myst_nb.core.render import load_mime_renders
 
     if render.LabRenderer not in load_mime_renders():

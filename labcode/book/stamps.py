@@ -17,7 +17,7 @@ from labcode.store import CaptureSet
 
 
 def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
-    """What the box of one page holds; ``srcdir`` is the folder of the pages, which downloads are relative to."""
+    """What the box of one page holds; downloads are relative to ``srcdir``, the folder of the pages."""
     return [*_lines(stamps), *_details(stamps, srcdir)]
 
 
