@@ -121,9 +121,9 @@ class DuringBackward:
     """Buckets of gradients, each reduced as soon as it is complete, while the backward pass goes on.
 
     A gradient as large as a bucket is reduced where autograd has put it. Small ones are packed into a flat
-    tensor first (one copy) and stay there: each parameter's ``grad`` becomes a view. The backward pass reaches
-    the last layer first, so buckets are planned in reverse order. All processes must start their all-reduces
-    in one order, so a bucket waits for the ones before.
+    tensor first (one copy) and stay there: each parameter's ``grad`` becomes a view. The backward pass
+    reaches the last layer first, so buckets are planned in reverse order. All processes must start their
+    all-reduces in one order, so a bucket waits for the ones before.
 
     Reductions take multiprocessors, and a product that was launched for all of them then needs a second round
     for the few blocks that found no place. ``reserved_sms`` keeps that many out of the backward products.

@@ -1,8 +1,8 @@
-"""One CUDA program over a grid of flags, one after another on one GPU: a sweep's name in, a JSON record of all runs out.
+"""CUDA programs over a grid of flags, one run after another: a sweep's name in, one JSON record out.
 
 - ``streams``: `kernel_overlap` on 1 … 64 streams, launched one by one and as a graph;
-- ``kernel_length``: `kernel_overlap` with kernels from next to nothing to hundreds of microseconds, on one stream, on
-  eight, and as a graph;
+- ``kernel_length``: `kernel_overlap` with kernels from next to nothing to hundreds of microseconds, on one
+  stream, on eight, and as a graph;
 - ``chunks``: `memory_timeline` pipelined in 1 … 256 chunks, in both orders of issue.
 """
 
@@ -37,7 +37,10 @@ def grid(sweep: str) -> Iterator[tuple[str, dict[str, str | int]]]:
             yield "kernel_overlap", {"variant": variant, "iterations": steps, "repetitions": 5}
     else:
         for schedule, chunks in itertools.product(("rotate", "engines"), CHUNKS):
-            yield "memory_timeline", {"variant": "pipelined", "schedule": schedule, "chunks": chunks, "repetitions": 5}
+            yield (
+                "memory_timeline",
+                {"variant": "pipelined", "schedule": schedule, "chunks": chunks, "repetitions": 5},
+            )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,7 +62,9 @@ def main(arguments: Sequence[str]) -> int:
             failed += [" ".join(words) for check in record["checks"].values() if not check["passed"]]
             numbers = {k: v for k, v in record["results"].items() if not isinstance(v, list)}
             rows.append({"program": program, **flags, **record["parameters"], **numbers})
-    detail = f"failed: {'; '.join(failed)}" if failed else f"all {len(rows)} runs agree with the host's reference"
+    detail = (
+        f"failed: {'; '.join(failed)}" if failed else f"all {len(rows)} runs agree with the host's reference"
+    )
     checks = {"every_run_is_right": Check(not failed, detail)}
     columns = {"runs": len(rows)}
     return common.finish(Record(PROGRAM, options.variant, columns, {"rows": rows}, checks, gpu), options.json)

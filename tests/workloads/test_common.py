@@ -17,7 +17,7 @@ from labcode.errors import LabError, ToolError
 from labcode.workloads import common
 from labcode.workloads.common import Check, Record
 
-PROGRAMS = ("kernel_overlap", "memory_timeline", "measuring", "multi_gpu", "timeline_basics")
+PROGRAMS = ("kernel_overlap", "memory_timeline", "measuring", "multi_gpu", "sweeps", "timeline_basics")
 TORCH_PROGRAMS = ("measuring", "multi_gpu", "timeline_basics")
 
 
