@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
 
 from labcode import store
 from labcode.errors import LabError
@@ -129,6 +129,8 @@ def _experiments() -> dict[str, Experiment]:
             runs=(
                 _run("baseline", "--gpus", GPUS),
                 _run("improved", "--gpus", GPUS),
+                _run("few_ctas", "--gpus", GPUS, "--nccl-ctas", "8", variant="improved"),
+                _run("tuned", "--gpus", GPUS, "--nccl-ctas", "8", "--reserve-sms", "8", variant="improved"),
                 _run("exam_improved", *_EXAM_GPUS, variant="improved"),
             ),
             sources=(*_workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
@@ -155,7 +157,7 @@ def _experiments() -> dict[str, Experiment]:
             tool="bench",
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
-            sources=(*_workloads("measuring"), "labcode/timing.py", *_TORCH_SOURCES),
+            sources=(*_workloads("measuring", "sensors"), "labcode/timing.py", *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(
@@ -202,24 +204,20 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
 def render(console: Console, set_name: str | None = None) -> None:
     """List the experiments; with a set's name also which of them it holds and whether they are fresh."""
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
-    table = Table(box=None, pad_edge=False)
-    for heading in ("experiment", "tool", "needs", "runs", "what it shows"):
-        table.add_column(heading, overflow="fold")
-    if set_name:
-        table.add_column(f"in {set_name}")
     for experiment in EXPERIMENTS.values():
-        row = [
-            experiment.id,
-            experiment.tool,
-            ", ".join(needs_of(experiment)),
-            " ".join(run.name for run in experiment.runs),
-            experiment.title,
-        ]
+        state = ""
         if set_name:
             record = captured.get(experiment.id)
-            row.append("no" if record is None else "fresh" if is_fresh(record) else "stale")
-        table.add_row(*row)
-    console.print(table)
+            state = "not captured" if record is None else "fresh" if is_fresh(record) else "stale"
+            state = f"  ({set_name}: {state})"
+        console.print(f"[bold]{experiment.id}[/bold]{state}", highlight=False)
+        facts = (
+            experiment.title,
+            f"runs: {', '.join(run.name for run in experiment.runs)}",
+            f"needs: {', '.join(needs_of(experiment)) or 'nothing'}",
+        )
+        for fact in facts:
+            console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
 
 
 def render_sets(console: Console) -> None:
