@@ -21,6 +21,7 @@ GAP_PX = 1.0  # a gap this wide is never closed
 HAIR_PX = 0.8  # the least width that anything is drawn with
 STEP_PX = 4.0  # the resolution of the height of joined events
 LEVELS = 12  # heights of joined events are rounded to this many
+FULL = 0.8  # the covered share from which events of a pixel or more are drawn at full height
 LOWEST = 0.25  # the least height of joined events
 
 
@@ -64,6 +65,12 @@ def condense(x0: Floats, x1: Floats, kind: Ints) -> Condensed:
                 box_kinds.append(int(kinds[i]))
                 continue
             part = slice(i, j + 1)
+            if _can_stand_alone(start[part], end[part], right - left):
+                boxes += [
+                    (a, b, 0.0, 1.0) for a, b in zip(start[part].tolist(), end[part].tolist(), strict=True)
+                ]
+                box_kinds += kinds[part].tolist()
+                continue
             for k, box in _steps(start[part], end[part], kinds[part], left, right):
                 boxes.append(box)
                 box_kinds.append(k)
@@ -74,6 +81,12 @@ def condense(x0: Floats, x1: Floats, kind: Ints) -> Condensed:
         np.array(box_kinds, dtype=np.int64),
         np.array(runs, dtype=np.float64).reshape(-1, 2),
     )
+
+
+def _can_stand_alone(start: Floats, end: Floats, width: float) -> bool:
+    """Whether narrow events fill their run and are not too narrow: then they need no share of the height."""
+    widths = end - start
+    return bool(np.median(widths) >= GAP_PX and widths.sum() >= FULL * width)
 
 
 def _steps(

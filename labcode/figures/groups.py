@@ -17,6 +17,7 @@ from labcode.figures.rows import (
     Group,
     Row,
     Window,
+    api_role,
     api_row,
     device_ops,
     in_window,
@@ -154,10 +155,13 @@ def _threads(
 ) -> list[tuple[int, str]]:
     """The threads to show, the main one first, and what to add to their rows' labels: nothing for the first.
 
-    Of more threads than asked for, those that spent most time in CUDA calls.
+    Shown are threads that put work on the GPU or wait for it, those that do so longest;
+    without any, the others.
     """
-    spent = (api["end_ns"] - api["start_ns"]).groupby(api["tid"]).sum().sort_values(ascending=False)
-    tids = list(dict.fromkeys(int(tid) for tid in [*spent.index, *nvtx.sort_values("start_ns")["tid"]]))
+    time = (api["end_ns"] - api["start_ns"]).groupby(api["tid"]).sum().sort_values(ascending=False)
+    working = set(api.loc[api["name"].astype(str).map(api_role) != "call", "tid"])
+    tids = list(dict.fromkeys(int(tid) for tid in [*time.index, *nvtx.sort_values("start_ns")["tid"]]))
+    tids = [tid for tid in tids if tid in working] or tids
     tids = sorted(tids[: choice.max_threads], key=lambda tid: tid != pid)
     names = {int(tid): str(name) for tid, name in zip(threads["tid"], threads["name"], strict=True)}
     result = []

@@ -39,6 +39,7 @@ SHADE_IN = 0.02  # how far the idle shading reaches beyond its rows
 WIDEST_LABEL_IN = 1.55
 SEPARATE_PX = 3.0  # bars at least this wide …
 SEPARATION_PX = 0.75  # … end this much early, so that neighbors stay apart
+LEAST_PX = 0.75  # a color that takes less than this much of a row cannot be seen
 LOUD_IDLE_SHARE = 0.1
 
 
@@ -87,10 +88,8 @@ def draw_timeline(axes: Axes, groups: Sequence[Group], window: Window, *, unit: 
     For bars with room for their texts, the axes should be `height_in(groups)` high.
     """
     chosen = choose_unit(window[1] - window[0]) if unit == "auto" else unit
-    figure = axes.get_figure(root=True)
-    assert figure is not None
     span = max(window[1] - window[0], 1) / UNIT_NS[chosen]
-    width_px = axes.get_position().width * figure.get_size_inches()[0] * PX_PER_IN
+    width_px = axes.get_window_extent().width / axes.figure.dpi * PX_PER_IN
     scale = _Scale(window[0], UNIT_NS[chosen], span / width_px)
     _draw_axis(axes, span, height_in(groups), chosen)
     drawn = Drawn()
@@ -207,8 +206,7 @@ def _draw_row(axes: Axes, item: _PlacedRow, scale: _Scale, drawn: Drawn) -> None
         x = axes.get_xlim()[1] / 2
         _write(axes, x, middle, item.row.message, ha="center", color=palette.muted, style="italic")
     roles = [str(role) for role in bars["role"].unique()]
-    if not item.row.self_explaining:
-        drawn.roles |= set(roles)
+    seen_px = dict.fromkeys(roles, 0.0)
     for lane, mine in bars.groupby("lane", sort=False):
         top = item.top + int(str(lane)) * LANE_IN
         bottom = top + LANE_IN - BAR_GAP_IN
@@ -231,6 +229,9 @@ def _draw_row(axes: Axes, item: _PlacedRow, scale: _Scale, drawn: Drawn) -> None
                     x, y = (x0[i] + x1[i]) / 2, (top + bottom) / 2
                     _write(axes, x, y, label, ha="center", color=palette.on(role), size=SMALL_PT)
             fill_boxes(axes, boxes, palette.fill(role), zorder=2)
+            seen_px[role] += sum((x1 - x0) / px * (y1 - y0) / (bottom - top) for x0, y0, x1, y1 in boxes)
+    if not item.row.self_explaining:
+        drawn.roles |= {role for role, seen in seen_px.items() if seen >= LEAST_PX}
 
 
 def _write(

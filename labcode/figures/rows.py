@@ -134,7 +134,7 @@ def device_ops(
             apart=kind.map(COPY_ROWS).fillna(""),
         ),
         memsets.assign(role="memset", text="memset"),
-        graphs.assign(role="graph", text="CUDA graph"),
+        graphs.assign(role="graph", text="graph"),
     ]
     columns = ["start_ns", "end_ns", "pid", "device", "context", "stream", "role", "text", "apart"]
     parts = [part.assign(apart=part.get("apart", ""))[columns] for part in parts if len(part)]

@@ -79,7 +79,7 @@ _ROLES: dict[str, tuple[str, str]] = {
     "launch": ("#6b8bce", "#9cc8f7"),
     "copy_call": ("#409773", "#7edfc7"),
     "sync": ("#ad4036", "#ee7d70"),
-    "call": ("#7c848f", "#8c949f"),
+    "call": ("#5b4b62", "#6f7680"),
     "nvtx1": ("#3a4f59", "#c3d3da"),
     "nvtx2": ("#5d7480", "#94abb6"),
     "nvtx3": ("#7f939c", "#708794"),

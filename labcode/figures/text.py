@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import warnings
 
 from matplotlib.font_manager import FontProperties
@@ -12,7 +13,9 @@ from matplotlib.textpath import text_to_path
 from labcode.figures.style import SMALL_PT
 
 ELLIPSIS = "…"
-FEWEST = 5  # characters worth showing before an ellipsis
+FEWEST = 5  # characters before an ellipsis, if that is a good part of the text …
+ENOUGH = 10  # … or so many
+LONGEST = 400  # characters worth measuring
 
 
 def tidy(text: str) -> str:
@@ -32,20 +35,25 @@ def width_in(text: str, size_pt: float = SMALL_PT, bold: bool = False) -> float:
 
 @functools.lru_cache(maxsize=20_000)
 def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
-    """The text if it fits into `room_in` inches, else its beginning and an ellipsis, else nothing."""
+    """What of a text says enough and fits into `room_in` inches; "" if nothing does.
+
+    The whole text; else its beginning and an ellipsis; of a numbered one ("step 12") also the number.
+    """
     text = tidy(text)
-    if len(text) * size_pt / 72 * 0.2 > room_in and room_in < width_in("m" * FEWEST, size_pt) * 0.7:
-        return ""
-    if len(text) < 400 and width_in(text, size_pt) <= room_in:
+    if len(text) < LONGEST and width_in(text, size_pt) <= room_in:
         return text
-    low, high = 0, min(len(text), 400)
+    numbered = re.fullmatch(r"(.*\D)\s(\d+)", text)
+    head, tail = (numbered[1], " " + numbered[2]) if numbered else (text, "")
+    low, high = 0, min(len(head), LONGEST)
     while low < high:
         middle = (low + high + 1) // 2
-        if width_in(text[:middle].rstrip() + ELLIPSIS, size_pt) <= room_in:
+        if width_in(head[:middle].rstrip() + ELLIPSIS + tail, size_pt) <= room_in:
             low = middle
         else:
             high = middle - 1
-    return text[:low].rstrip() + ELLIPSIS if low >= FEWEST else ""
+    if low >= FEWEST and (low >= ENOUGH or low >= len(head) * 0.4):
+        return head[:low].rstrip() + ELLIPSIS + tail
+    return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
 
 
 def number(value: float, digits: int = 3) -> str:

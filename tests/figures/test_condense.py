@@ -42,6 +42,13 @@ def test_smaller_gaps_are_joined_and_the_height_is_the_covered_share() -> None:
     assert shown.runs.tolist() == [[0, 79.75]]
 
 
+def test_narrow_events_without_gaps_keep_their_places() -> None:
+    shown = run((0, 1.5), (1.5, 3.7), (3.9, 5.4), kinds=[0, 1, 2])
+    assert shown.boxes.tolist() == [[0, 1.5, 0, 1], [1.5, 3.7, 0, 1], [3.9, 5.4, 0, 1]]
+    assert shown.kinds.tolist() == [0, 1, 2]
+    assert not shown.runs.size
+
+
 def test_kinds_are_stacked_by_their_shares() -> None:
     events = [(i * 1.0, i * 1.0 + (0.6 if i % 2 else 0.3)) for i in range(100)]
     # gaps below a pixel: one run with 30 % of kind 1 and 15 % of kind 0

@@ -106,6 +106,13 @@ def test_the_threads_that_call_most_are_shown_the_main_one_first() -> None:
     assert [row.label for row in one[0].rows] == ["NVTX", "CUDA API"]
 
 
+def test_threads_that_only_ask_are_left_out() -> None:
+    t = Tables()
+    t.add("api", 0, 50, name="cudaLaunchKernel")
+    t.add("api", 0, 900, name="cudaEventQuery", tid=7)
+    assert [row.label for row in report_groups(t, WINDOW)[0].rows] == ["CUDA API"]
+
+
 def test_ranges_projected_to_the_gpu_lie_where_their_work_ran() -> None:
     t = Tables()
     t.add("nvtx", 0, 100, name="step")

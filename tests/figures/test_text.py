@@ -16,6 +16,17 @@ def test_fit() -> None:
     assert width_in(cut) <= 0.9
 
 
+def test_fit_keeps_the_number_of_a_numbered_text() -> None:
+    assert fit("repetition 12", 0.6) == "repet… 12"
+    assert fit("step 12", 0.3) == "12"
+    assert fit("step 12", 0.1) == ""
+
+
+def test_fit_gives_no_beginning_that_says_too_little() -> None:
+    assert fit("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x64", 0.6) == ""
+    assert fit("backward", 0.5).endswith("…")
+
+
 def test_tidy() -> None:
     assert tidy(" a\n b\tc\x00 ") == "a b c "
 

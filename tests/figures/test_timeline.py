@@ -217,6 +217,17 @@ def test_the_key_explains_only_what_the_rows_do_not() -> None:
     assert "copy to the GPU" in words(timeline(pipeline(), copies="in streams"))
 
 
+def test_the_key_leaves_out_what_cannot_be_seen() -> None:
+    t = Tables()
+    t.add("kernels", 0, 1_000_000)
+    t.add("kernels", 1_000_100, 2_000_000, name="ncclKernel_AllReduce", stream=7)
+    for i in range(10):
+        t.add("kernels", 2_000_000 + i * 1000, 2_000_900 + i * 1000)
+    t.add("memsets", 2_010_000, 2_010_001)
+    assert "NCCL kernel" in words(timeline(t))
+    assert "memset" not in words(timeline(t))
+
+
 def test_the_rows_asked_for_are_the_rows_shown() -> None:
     figure = timeline(training(), rows=("streams",))
     assert not {"NVTX", "CUDA API"} & set(words(figure))
