@@ -52,30 +52,25 @@ def open_set(folder: Path) -> Iterator[dict[str, Any]]:
     left is repaired first. Raises `LabError` when another process is writing to the set, and for a folder
     without permission.
     """
-    import fcntl
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise LabError(describe_os_error(error)) from None
     try:
+        _lock(handle, folder)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LabError(
-                f"{folder}: another `labcode capture` is writing to this set; wait for it to end"
-            ) from None
-        if not os.access(folder, os.W_OK):
-            raise LabError(f"{folder}: no permission to write here; change its mode or choose another set")
-        repair(folder)
-        try:
+            if not os.access(folder, os.W_OK):
+                raise LabError(
+                    f"{folder}: no permission to write here; change its mode or choose another set"
+                )
+            repair(folder)
             yield read_manifest(folder)
         finally:
             _clear(folder)
+            with suppress(OSError):
+                folder.rmdir()  # only an empty folder goes
     finally:
-        with suppress(OSError):
-            folder.rmdir()  # only an empty folder goes
         os.close(handle)
 
 
@@ -192,6 +187,20 @@ def write_json(path: Path, value: object) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    """Lock a folder until ``handle`` is closed; a file system without locks is used without."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LabError(
+            f"{folder}: another `labcode capture` is writing to this set; wait for it to end"
+        ) from None
+    except OSError:
+        return
 
 
 def _clear(folder: Path) -> None:

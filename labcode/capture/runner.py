@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Bench:
+class Site:
     """What runs need to know: the set's folder, the repository, nsys (where needed), GPUs, the machine."""
 
     folder: Path
@@ -82,56 +82,61 @@ def capture(
         for name, reason in problems.items():
             _say_problem(console, name, f"not run: {reason}")
         unable = len(problems)
-        filed = []
-        if able:
-            bench_ = _prepare(folder, able)
-            with _progress(console) as (progress, say):
-                for experiment in able:
-                    task = progress.add_task(experiment.id, total=None)
-                    show = partial(_show, progress, task)
-                    try:
-                        _capture_one(experiment, bench_, manifest, show, say)
-                        filed.append(experiment.id)
-                    except OSError as error:
-                        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                            raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None
-                        problems[experiment.id] = describe_os_error(error)
-                    except LabError as error:
-                        problems[experiment.id] = str(error)
-                    finally:
-                        progress.remove_task(task)
-                    if experiment.id in problems:
-                        _say_problem(console, experiment.id, f"failed: {problems[experiment.id]}")
+        filed = _capture_each(able, _prepare(folder, able), manifest, problems, console) if able else []
         if problems and not filed and not fresh:
             raise ToolError(
-                "nothing was captured; " + "; ".join(f"{name}: {why}" for name, why in problems.items())
+                "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
             )
         if archive is not None:
             size = archives.write(archive, folder, [*fresh, *filed])
-            console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False)
+            console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False, soft_wrap=True)
     return 1 if len(problems) > unable or (problems and experiments) else 0
+
+
+def _capture_each(
+    able: list[Experiment], site: Site, manifest: dict[str, Any], problems: dict[str, str], console: Console
+) -> list[str]:
+    """Capture one experiment after another; returns those filed and adds the others to ``problems``."""
+    filed = []
+    with _progress(console) as (progress, say):
+        for experiment in able:
+            task = progress.add_task(experiment.id, total=None)
+            try:
+                _capture_one(experiment, site, manifest, partial(_show, progress, task), say)
+                filed.append(experiment.id)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None
+                problems[experiment.id] = describe_os_error(error)
+            except LabError as error:
+                problems[experiment.id] = str(error)
+            finally:
+                progress.remove_task(task)
+            if experiment.id in problems:
+                _say_problem(console, experiment.id, f"failed: {problems[experiment.id]}")
+    return filed
 
 
 def _capture_one(
     experiment: Experiment,
-    bench_: Bench,
+    site: Site,
     manifest: dict[str, Any],
     show: Say,
     say: Say,
 ) -> None:
     """Make all runs of an experiment in a staging folder, file it, and remove the folder."""
     began = time.monotonic()
-    digest = _digest(experiment, bench_.root, bench_.gpu_count)
-    staging = staging_folder(bench_.folder, experiment.id)
+    digest = _digest(experiment, site.root, site.gpu_count)
+    staging = staging_folder(site.folder, experiment.id)
     try:
         runs = {}
         for run in experiment.runs:
             started = time.monotonic()
-            runs[run.name] = _MAKERS[experiment.tool](experiment, run, bench_, staging, show)
+            runs[run.name] = _MAKERS[experiment.tool](experiment, run, site, staging, show)
             size = sum(file["bytes"] for file in runs[run.name]["files"].values())
             say(f"{experiment.id}/{run.name}: {time.monotonic() - started:.1f} s, {size / 1e6:.3f} MB")
         shutil.rmtree(staging / "work", ignore_errors=True)
-        if digest != _digest(experiment, bench_.root, bench_.gpu_count):
+        if digest != _digest(experiment, site.root, site.gpu_count):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         entry = {
             "title": experiment.title,
@@ -142,40 +147,40 @@ def _capture_one(
             "wall_s": round(time.monotonic() - began, 1),
             "runs": runs,
         }
-        file_experiments(bench_.folder, manifest, [Staged(experiment.id, staging, entry, bench_.machine)])
+        file_experiments(site.folder, manifest, [Staged(experiment.id, staging, entry, site.machine)])
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _make_nsys(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+def _make_nsys(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """One run without a profiler, then one under nsys, exported, trimmed, scrubbed, compressed."""
-    assert bench_.nsys is not None
+    assert site.nsys is not None
     what = f"{experiment.id}/{run.name}"
     work = staging / "work"
     work.mkdir(exist_ok=True)
-    argv = neutral_argv(experiment, run, bench_.gpu_count)
+    argv = neutral_argv(experiment, run, site.gpu_count)
     clean, record, packed = (
         staging / f"{run.name}{suffix}" for suffix in (".clean.json", ".json", ".sqlite.xz")
     )
     show(f"{what}: without profiler")
-    bench.run_program(argv, clean, time_limit_s=experiment.time_limit_s, cwd=bench_.root, what=what)
+    bench.run_program(argv, clean, time_limit_s=experiment.time_limit_s, cwd=site.root, what=what)
     show(f"{what}: under nsys")
     options = (*experiment.nsys_args, *run.tool_args)
     report, raw, scrubbed = (
         work / f"{run.name}{suffix}" for suffix in (".nsys-rep", ".raw.sqlite", ".sqlite")
     )
     result = nsys.profile(
-        bench_.nsys,
+        site.nsys,
         options,
         bench.real_command(argv, record),
         report,
         time_limit_s=experiment.time_limit_s,
-        cwd=bench_.root,
+        cwd=site.root,
         what=what,
     )
     bench.check_record(record, f"{what} under nsys")
     show(f"{what}: export, trim, scrub")
-    nsys.export(bench_.nsys, report, raw, what=what)
+    nsys.export(site.nsys, report, raw, what=what)
     if trim_export(raw) is None:
         raise ToolError(f"{what}: no NVTX range {MEASURED} was recorded; the program must open one")
     scrub_export(raw, scrubbed)
@@ -189,25 +194,25 @@ def _make_nsys(experiment: Experiment, run: Run, bench_: Bench, staging: Path, s
     return entry
 
 
-def _make_bench(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+def _make_bench(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """One run of a program that measures itself."""
     what = f"{experiment.id}/{run.name}"
-    argv = neutral_argv(experiment, run, bench_.gpu_count)
+    argv = neutral_argv(experiment, run, site.gpu_count)
     record = staging / f"{run.name}.json"
     show(what)
-    bench.run_program(argv, record, time_limit_s=experiment.time_limit_s, cwd=bench_.root, what=what)
+    bench.run_program(argv, record, time_limit_s=experiment.time_limit_s, cwd=site.root, what=what)
     _refuse_private(record, what)
     return _entry(argv, (), staging, [record.name])
 
 
-def _make_doctor(experiment: Experiment, run: Run, bench_: Bench, staging: Path, show: Say) -> dict[str, Any]:
+def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """What `labcode doctor --json` says, without this machine's paths."""
     what = f"{experiment.id}/{run.name}"
     record = staging / f"{run.name}.json"
     show(what)
     write_json(record, privacy.reduce_record(probe.probe()))
     _refuse_private(record, what)
-    return _entry(neutral_argv(experiment, run, bench_.gpu_count), (), staging, [record.name])
+    return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
 
 
 _MAKERS = {"nsys": _make_nsys, "bench": _make_bench, "doctor": _make_doctor}
@@ -265,7 +270,7 @@ def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[st
     able, problems = [], {}
     for experiment in experiments:
         try:
-            missing = needs.unmet(needs_of(experiment))
+            missing = list(needs.unmet(needs_of(experiment)).values())
             _digest(experiment, store.repository_root(), needs.gpu_count())
         except LabError as error:
             missing = [str(error)]
@@ -276,9 +281,9 @@ def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[st
     return able, problems
 
 
-def _prepare(folder: Path, able: list[Experiment]) -> Bench:
+def _prepare(folder: Path, able: list[Experiment]) -> Site:
     found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
-    return Bench(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record())
+    return Site(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record())
 
 
 def _say_problem(console: Console, name: str, text: str) -> None:

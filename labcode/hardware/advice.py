@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from labcode.capture.catalogue import EXPERIMENTS, needs_of
+from labcode.exercises.catalogue import EXERCISES
 from labcode.hardware.needs import unmet
 from labcode.store import repository_root
 
@@ -13,30 +15,36 @@ _USES = re.compile(r"book\.(?:capture|record)\(\s*[\"'](\w+)[\"']")
 
 
 def can_run() -> dict[str, dict[str, Any]]:
-    """What is missing here for every experiment, exercise and chapter, a line each; empty: it can run.
+    """What is missing here for every experiment, exercise and chapter.
 
-    A chapter can always be read and built on a set that ships; listed is what measuring it again would take.
+    ``experiments``, ``exercises`` (by part) and ``chapters`` list the needs that are not met; empty: it can
+    run. ``missing`` says of each such need why it is not met and what to do. A chapter can always be read
+    and built on a set that ships; listed is what measuring it again would take.
     """
-    experiments = {name: unmet(needs_of(experiment)) for name, experiment in EXPERIMENTS.items()}
-    return {"experiments": experiments, "exercises": _exercises(), "chapters": _chapters(experiments)}
-
-
-def _exercises() -> dict[str, dict[str, list[str]]]:
-    from labcode.exercises.catalogue import EXERCISES
-
-    return {
-        exercise.id: {part.letter: unmet(part.needs) for part in exercise.parts} for exercise in EXERCISES
+    exercises = {f"{e.id}:{part.letter}": part.needs for e in EXERCISES for part in e.parts}
+    experiments = {name: needs_of(experiment) for name, experiment in EXPERIMENTS.items()}
+    wanted: dict[str, Mapping[str, Iterable[str]]] = {
+        "chapters": _chapters(experiments),
+        "experiments": experiments,
+        "exercises": exercises,
     }
+    missing = unmet(
+        sorted({need for things in wanted.values() for needs in things.values() for need in needs})
+    )
+    lists = {
+        kind: {name: [need for need in needs if need in missing] for name, needs in things.items()}
+        for kind, things in wanted.items()
+    }
+    return {**lists, "missing": missing}
 
 
-def _chapters(experiments: dict[str, list[str]]) -> dict[str, list[str]]:
+def _chapters(experiments: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """What measuring the captures of each page takes; pages without captures are left out."""
     root = repository_root() / "book"
-    chapters: dict[str, list[str]] = {}
+    chapters = {}
     for page in sorted(root.rglob("*.md")):
         used = {name for name in _USES.findall(page.read_text(encoding="utf-8")) if name in experiments}
         if used:
             name = page.relative_to(root).with_suffix("").as_posix()
-            chapters[name] = list(
-                dict.fromkeys(reason for use in sorted(used) for reason in experiments[use])
-            )
+            chapters[name] = tuple(dict.fromkeys(need for use in sorted(used) for need in experiments[use]))
     return chapters

@@ -13,12 +13,12 @@ from labcode.kernels.build import find_nvcc
 from labcode.tools import find_ncu, require_nsys
 
 
-def unmet(needs: Iterable[str]) -> list[str]:
-    """Why each of the needs that this machine does not meet is not met, with what to do about it.
+def unmet(needs: Iterable[str]) -> dict[str, str]:
+    """The needs that this machine does not meet, each with why and what to do about it.
 
     Needs are ``gpu``, ``N gpus``, ``nsys``, ``ncu``, ``nvcc``, ``counters``, or the name of a Python package.
     """
-    return [reason for need in needs if (reason := _reason(need)) is not None]
+    return {need: reason for need in needs if (reason := _reason(need)) is not None}
 
 
 def gpu_count() -> int:
@@ -32,8 +32,9 @@ def _reason(need: str) -> str | None:
         wanted, have = int(count.group(1) or 1), gpu_count()
         if have >= wanted:
             return None
-        if wanted == 1:
-            return f"needs a GPU: {driver.ask().problem or 'none is visible'}"
+        if have == 0:
+            what = "a GPU" if wanted == 1 else f"{wanted} GPUs"
+            return f"needs {what}: {driver.ask().problem or 'none is visible'}"
         return f"needs {wanted} GPUs, this machine has {have}"
     if need == "counters":
         counters = permissions.counters()

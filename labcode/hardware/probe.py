@@ -151,7 +151,7 @@ def _nsys() -> dict[str, Any]:
     path = record.pop("found")
     if path is None:
         record["problem"] = record["problem"] or (
-            "nsys: not found; install Nsight Systems, or Nsight Compute, which brings one along, "
+            "nsys: not found; install Nsight Systems (or Nsight Compute, which brings one along) "
             "or set LABCODE_NSYS to its path"
         )
         return record

@@ -7,7 +7,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 _MARKS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "[yellow]unknown[/yellow]"}
 
@@ -19,10 +21,7 @@ def render(report: Mapping[str, Any], console: Console) -> None:
     _tools(report, console)
     _permissions(report["permissions"], console)
     _can_run(report["can_run"], console)
-    if report["problems"]:
-        console.print("\n[bold]To enable the rest[/bold]")
-        for problem in report["problems"]:
-            console.print(f"  • {escape(problem)}", highlight=False)
+    _advice(report, console)
 
 
 def _machine(report: Mapping[str, Any], console: Console) -> None:
@@ -112,32 +111,36 @@ def _permissions(permissions: Mapping[str, Any], console: Console) -> None:
 
 def _can_run(can_run: Mapping[str, Any], console: Console) -> None:
     console.print("\n[bold]The book here[/bold]")
-    console.print("  Every page can be read, built and run on the captures that ship with it.")
-    for kind, title in (("chapters", "pages to measure again"), ("experiments", "experiments")):
-        _list(title, can_run[kind], console)
-    parts = {
-        f"{name}:{letter}": missing
-        for name, parts in can_run["exercises"].items()
-        for letter, missing in parts.items()
-    }
-    _list("exercises", parts, console)
+    _indented("Every page can be read, built and run on the captures that ship with it.", console, 2)
+    for kind in ("chapters", "experiments", "exercises"):
+        listed = can_run[kind]
+        able = [name for name, needs in listed.items() if not needs]
+        title = "pages that can be measured again" if kind == "chapters" else f"{kind} that can run"
+        names = f": {', '.join(able)}" if able else ""
+        _indented(f"[bold]{title}[/bold]: {len(able)} of {len(listed)}{names}", console, 2)
+        by_needs: dict[str, list[str]] = {}
+        for name, needs in listed.items():
+            if needs:
+                by_needs.setdefault(", ".join(needs), []).append(name)
+        for needs_text, lacking in by_needs.items():
+            _indented(f"[yellow]lacking {escape(needs_text)}[/yellow]: {', '.join(lacking)}", console, 4)
 
 
-def _list(title: str, missing: Mapping[str, list[str]], console: Console) -> None:
-    able = [name for name, reasons in missing.items() if not reasons]
-    console.print(
-        f"  [bold]{title}[/bold]: {len(able)} of {len(missing)} can run"
-        + (f": {', '.join(able)}" if able else ""),
-        highlight=False,
-    )
-    by_reason: dict[str, list[str]] = {}
-    for name, reasons in missing.items():
-        if reasons:
-            by_reason.setdefault("; ".join(reasons), []).append(name)
-    for reason, names in by_reason.items():
-        console.print(
-            f"    [yellow]not here[/yellow]: {', '.join(names)} ({escape(reason)})", highlight=False
-        )
+def _advice(report: Mapping[str, Any], console: Console) -> None:
+    """What is missing and what is wrong, each thing once."""
+    unmet = report["can_run"]["missing"]
+    missing = [
+        reason for need, reason in unmet.items() if need == "gpu" or "gpu" not in need or "gpu" not in unmet
+    ]
+    told = [text for text in report["problems"] if not any(text in reason for reason in missing)]
+    if missing or told:
+        console.print("\n[bold]To enable the rest[/bold]")
+    for text in [*missing, *told]:
+        _indented(f"• {escape(text)}", console, 2)
+
+
+def _indented(text: str, console: Console, columns: int) -> None:
+    console.print(Padding(Text.from_markup(text), (0, 0, 0, columns)))
 
 
 def _table() -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ class Lab:
     def __init__(self, home: Path, sets: Path) -> None:
         self.home, self.sets = home, sets
         self.program = home / "program.py"
+        self.archive = home.parent / "out.tar"
         self.printed = ""
 
     def capture(self, *names: str, **options: object) -> int:
@@ -42,6 +44,30 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """An empty laboratory."""
+    return make_lab(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def _captured_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the set ``mine`` (experiments alpha and beta) and its archive ``out.tar``."""
+    folder = tmp_path_factory.mktemp("captured")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        lab = make_lab(folder, monkeypatch)
+        assert lab.capture("alpha", "beta", archive=folder / "out.tar") == 0, lab.printed
+    return folder
+
+
+@pytest.fixture
+def captured(lab: Lab, _captured_once: Path) -> Lab:
+    """A laboratory with the set ``mine``: alpha and beta captured, and an archive of them."""
+    shutil.copytree(_captured_once / "sets", lab.sets)
+    shutil.copy(_captured_once / "out.tar", lab.archive)
+    return lab
+
+
+def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The laboratory, in ``tmp_path``."""
     home, sets, tools = tmp_path / "repository", tmp_path / "sets", tmp_path / "bin"
     for folder in (home, tools):
         folder.mkdir()

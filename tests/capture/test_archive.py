@@ -20,11 +20,9 @@ Members = dict[str, bytes]
 
 
 @pytest.fixture
-def packed(lab: Lab, tmp_path: Path) -> Path:
-    """An archive with the experiments alpha and beta."""
-    out = tmp_path / "out.tar"
-    assert lab.capture("alpha", "beta", archive=out) == 0
-    return out
+def packed(captured: Lab) -> Path:
+    """An archive with the experiments alpha and beta, which are in the set too."""
+    return captured.archive
 
 
 def members_of(path: Path) -> Members:

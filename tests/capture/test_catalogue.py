@@ -87,14 +87,16 @@ def test_choosing_keeps_the_catalogues_order_and_names_what_is_unknown() -> None
         choose(["timeline", "nothing"])
 
 
-def test_listing_says_what_is_captured_and_fresh(lab: Lab) -> None:
-    lab.capture("alpha", "beta")
+def test_listing_says_what_is_captured_and_fresh(captured: Lab) -> None:
+    lab = captured
     lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
     lab.capture("beta")
     stream = io.StringIO()
     catalogue.render(Console(file=stream, width=200), "mine")
-    states = {line.split()[0]: line.split()[-1] for line in stream.getvalue().splitlines()}
-    assert (states["alpha"], states["beta"], states["gamma"]) == ("stale", "fresh", "no")
+    listed = stream.getvalue()
+    for line in ("alpha  (mine: stale)", "beta  (mine: fresh)", "gamma  (mine: not captured)"):
+        assert line in listed.splitlines()
+    assert "runs: baseline, improved" in listed and "needs: 3 gpus" in listed
     stream = io.StringIO()
     catalogue.render_sets(Console(file=stream, width=200))
     assert "m1: 2 × Fake GPU, driver 1.2" in stream.getvalue()

@@ -18,12 +18,6 @@ from labcode.store import file_sha256
 from tests.capture.conftest import Lab
 
 
-@pytest.fixture
-def captured(lab: Lab) -> Lab:
-    assert lab.capture("alpha", "beta") == 0
-    return lab
-
-
 def put(lab: Lab, experiment: str, name: str, data: bytes) -> None:
     """Put other bytes into a captured file and make the manifest agree, as someone who hides things would."""
     path = lab.sets / "mine" / experiment / name
