@@ -11,7 +11,7 @@ from typing import Any
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{5,}")
 _PATH = re.compile(r"(?<![\w/.\-])(?:~?/(?:[\w.+@%~\-]+/)+[\w.+@%~\-]*|/(?:home|Users|root)\b(?:/[\w.\-]*)?)")
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s\"']+\\)*([^\\\s\"']*)")
-_HOMES = re.compile(r"/(?:home|Users)/[^/]+/?|/root/?")
+_HOMES = re.compile(r"/(?:home|Users)/[^/]+/?|/root\b/?")
 _COMMON_HOST_NAMES = frozenset(
     {"localhost", "ubuntu", "debian", "linux", "host", "nvidia", "workstation", "server"}
 )

@@ -105,8 +105,6 @@ def test_private_and_damaged_json(captured: Lab, data: bytes, kind: str, text: s
 def test_private_things_in_a_compressed_export_are_found(captured: Lab) -> None:
     name = "baseline.sqlite.xz"
     export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
-    put(captured, "alpha", name, lzma.compress(export.replace(b"inside", b"/root/")))
-    assert [str(f) for f in found()] == []  # too short to tell
     put(captured, "alpha", name, lzma.compress(export + b"\0LD_LIBRARY_PATH=/x\0".ljust(4096, b"\0")))
     assert [(f.where, f.kind) for f in found()] == [(f"alpha/{name}", "private")]
 
