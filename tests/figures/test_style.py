@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from labcode.figures.style import (
+    FONT_STACK,
     PALETTES,
     ROLE_NAMES,
     SMALL_PT,
@@ -144,7 +145,7 @@ def test_svg_holds_text_as_text_in_a_common_font_and_is_always_the_same() -> Non
     assert one == two
     svg = one.decode()
     assert "scale&lt;$_0&gt;(float*) 名" in svg
-    assert "font-family: 'Segoe UI', 'Helvetica Neue', Arial" in svg
+    assert FONT_STACK in svg
     assert "<dc:date>" not in svg
 
 
