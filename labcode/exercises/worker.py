@@ -90,6 +90,11 @@ def describe(error: BaseException, file: Path) -> list[str]:
     return [*_frames(error, file), *text[-3:]]
 
 
+def touches(error: BaseException, file: Path) -> bool:
+    """Whether an error came up in the learner's file, or in something it called."""
+    return any(frame.filename == str(file) for frame in traceback.extract_tb(error.__traceback__))
+
+
 def _call(function: Callable[..., Any], arguments: list[Any], file: Path) -> dict[str, Any]:
     from labcode.exercises import codec
 

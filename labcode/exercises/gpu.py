@@ -1,0 +1,147 @@
+"""Grade what runs on a GPU: a learner's file in, correctness and ratios to a baseline of the same run out.
+
+The grader itself stays free of torch and of everything that drives a GPU. A measuring program
+(`labcode.exercises.harness`) runs in a process of its own under a time limit, first compiled with nvcc where
+it is CUDA C++, and writes a JSON record, from which the verdict is computed here. `labcode.kernels.build`, of
+the making wing, is imported only when something has to be compiled: it finds nvcc and names the architecture,
+and needs no GPU package either.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labcode import store
+from labcode.analysis import intervals
+from labcode.errors import LabError
+from labcode.exercises import execution
+from labcode.exercises.cases import Verdict, brief
+from labcode.tools import run_tool
+
+HARNESS = Path(__file__).resolve().parent / "harness"
+LIMIT_S = 300.0
+COMPILE_LIMIT_S = 300.0
+_LINES = 8
+
+
+class StoppedError(Exception):
+    """The measurement did not get to its end; ``verdict`` says why."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.headline)
+        self.verdict = verdict
+
+
+def measure_python(program: str, file: Path, *arguments: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """The record of a program of `labcode.exercises.harness` on a learner's file; `StoppedError` for none."""
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        record = Path(folder) / "record.json"
+        module = f"labcode.exercises.harness.{program}"
+        words = [
+            sys.executable,
+            "-B",
+            "-m",
+            module,
+            str(file.resolve()),
+            str(record),
+            str(secrets.randbits(31)),
+            *arguments,
+        ]
+        return _measure(words, Path(folder), record, limit_s)
+
+
+def measure_cuda(program: str, file: Path, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """The record of ``harness/<program>.cu`` built with a learner's file; `StoppedError` for none."""
+    from labcode.kernels import build
+
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        binary, record = Path(folder) / program, Path(folder) / "record.json"
+        compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
+        return _measure([str(binary), str(record), str(secrets.randbits(31))], Path(folder), record, limit_s)
+
+
+def compile_cuda(program: str, file: Path, binary: Path, architecture: str) -> None:
+    """Compile ``harness/<program>.cu`` with a learner's file; `StoppedError` shows the first errors."""
+    from labcode.kernels import build
+
+    words = [
+        str(build.find_nvcc()),
+        *build.FLAGS,
+        architecture,
+        f"-I{store.repository_root() / 'cuda' / 'common'}",
+    ]
+    words += [f'-DLEARNERS_FILE="{file.resolve()}"', str(HARNESS / f"{program}.cu"), "-o", str(binary)]
+    result = run_tool(words, COMPILE_LIMIT_S, what="nvcc")
+    if result.returncode:
+        lines = [
+            line.replace(str(file.resolve()), file.name)
+            for line in (result.stderr + result.stdout).splitlines()
+        ]
+        errors = [line.strip() for line in lines if "error" in line] or lines
+        raise StoppedError(Verdict("failed", "the file does not compile", tuple(errors[:_LINES])))
+
+
+def _measure(words: Sequence[str], folder: Path, record: Path, limit_s: float) -> dict[str, Any]:
+    with execution.start(words, folder) as running:
+        ended = execution.wait(running, limit_s)
+    printed = tuple(line for line in running.printed().strip().splitlines() if line.strip())[-_LINES:]
+    if not ended:
+        raise StoppedError(Verdict("failed", f"took longer than {limit_s:g} s and was stopped", printed))
+    if not record.is_file():
+        raise StoppedError(
+            Verdict("failed", f"the measurement ended with exit code {running.process.returncode}", printed)
+        )
+    found = json.loads(record.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise LabError(f"{words[0]}: its record is no JSON object; is the checkout whole?")
+    if "wrong" in found:
+        lines = [str(line) for line in found["wrong"]]
+        raise StoppedError(Verdict("failed", "a wrong answer", tuple(lines)))
+    return found
+
+
+def against(requirements: Sequence[tuple[bool, str]]) -> Verdict:
+    """A verdict from requirements: each met or not, with what was measured and what is asked for."""
+    lines = tuple(("✔ " if met else "✘ ") + text for met, text in requirements)
+    if all(met for met, _ in requirements):
+        return Verdict("passed", "passed: right, and fast enough", lines)
+    return Verdict("failed", "right, but not fast enough", lines)
+
+
+def idle_share(operations: Sequence[Sequence[Any]]) -> float | None:
+    """The idle share from the first to the last operation (name, start_ns, end_ns, device); None for none."""
+    if not operations:
+        return None
+    starts, ends = [op[1] for op in operations], [op[2] for op in operations]
+    return float(1 - intervals.total(starts, ends) / (max(ends) - min(starts)))
+
+
+def hidden_share(operations: Sequence[Sequence[Any]]) -> float | None:
+    """The share of the collectives' time with another operation beside it; None without collectives."""
+    talk = [op for op in operations if "nccl" in op[0].lower()]
+    rest = [op for op in operations if "nccl" not in op[0].lower()]
+    total = intervals.total([op[1] for op in talk], [op[2] for op in talk])
+    if not total:
+        return None
+    both = intervals.intersect(
+        [op[1] for op in talk], [op[2] for op in talk], [op[1] for op in rest], [op[2] for op in rest]
+    )
+    return float(intervals.total(*both) / total)
+
+
+def unmeasured(what: str) -> Verdict:
+    """The verdict when the answer is right and this machine could not measure how good it is."""
+    return Verdict(
+        "not run", f"right; not run: {what} could not be measured, torch.profiler saw nothing of it here"
+    )
+
+
+def ratio_line(name: str, value: float, bound: float, unit: str = "×") -> str:
+    """``time: 0.61 × that of the plain loop (at most 0.67 is asked for)``."""
+    return f"{name}: {brief(round(value, 3))} {unit} (at most {brief(bound)} is asked for)"
