@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
+from labcode.figures.axes import logarithmic, plain_numbers
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
 from labcode.figures.text import number, percent, tidy, width_in
 
@@ -188,8 +189,10 @@ def distribution(
         axes.set_yticks(range(len(data)), labels=[_shorten(name) for name in data])
         axes.tick_params(axis="y", labelsize=TEXT_PT, labelcolor=current().text)
         axes.set_ylim(len(data) - 0.4, -0.6)
+    plain_numbers(axes.xaxis)
     if log:
         axes.set_xscale("log")
+        logarithmic(axes.xaxis)
     elif data:
         axes.set_xlim(left=min(0.0, *(float(values.min(initial=0.0)) for values in data.values()), 0.0))
     axes.set_xlabel(_axis_label(quantity, unit))
@@ -296,6 +299,7 @@ def _finish_bars(
     axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(_axis_label(quantity, unit))
+    plain_numbers(axes.xaxis)
     axes.set_xlim(0, (top or 1.0) * 1.02)
     for end, y, value, ratio in ends:
         at = end if np.isfinite(end) else 0.0

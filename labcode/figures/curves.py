@@ -11,15 +11,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
+from labcode.figures.axes import logarithmic, plain_numbers
 from labcode.figures.rows import format_bytes
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, contrast, current, styled
 from labcode.figures.text import number, tidy, width_in
 
 Floats = NDArray[np.float64]
-GROUPED = StrMethodFormatter("{x:,.6g}")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -47,28 +47,35 @@ def lines(
     xs = np.asarray(x, dtype=np.float64)
     palette = current()
     ends: list[tuple[float, float, str, str]] = []
+    tops: list[float] = []
     for index, (name, values) in enumerate(series.items()):
         ys = np.asarray(values, dtype=np.float64)
         color = palette.fill((roles or {}).get(name, f"series{index % 4 + 1}"))
         if bands and name in bands:
             low, high = (np.asarray(edge, dtype=np.float64) for edge in bands[name])
             axes.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
+            tops += high[np.isfinite(high)].tolist()
         marker = MARKERS[index % len(MARKERS)] if xs.size <= 40 else None
         axes.plot(xs, ys, color=color, marker=marker, markersize=4.5, markeredgewidth=0)
         finite = np.flatnonzero(np.isfinite(ys))
+        tops += ys[finite].tolist()
         if finite.size:
             ends.append((float(xs[finite[-1]]), float(ys[finite[-1]]), name, color))
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
     if log_x:
         axes.set_xscale("log")
+        logarithmic(axes.xaxis, xs)
     if log_y:
         axes.set_yscale("log")
-    elif from_zero:
-        axes.set_ylim(bottom=0)
+        logarithmic(axes.yaxis)
+    elif from_zero and tops:
+        axes.set_ylim(
+            bottom=min(0.0, axes.get_ylim()[0]) if min(tops) < 0 else 0.0, top=max(0.0, *tops) * 1.08 or 1.0
+        )
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.grid(True, axis="y")
-    if not log_y:
-        axes.yaxis.set_major_formatter(GROUPED)
     _name_ends(figure, axes, ends)
     return figure
 
@@ -103,7 +110,7 @@ def time_series(
         axes.set_ylim(bottom=0, top=max(1e-12, float(np.nanmax(ys, initial=0.0))) * 1.12)
         axes.set_ylabel(f"{name} ({unit})")
         axes.grid(True, axis="y")
-        axes.yaxis.set_major_formatter(GROUPED)
+        plain_numbers(axes.yaxis)
     if xs.size > 1:
         panels[0].set_xlim(xs[0], xs[-1])
     _name_phases(panels[0], phases, width - 0.8)

@@ -80,7 +80,8 @@ def outside(figure: Figure) -> list[str]:
 
 
 def assert_readable(figure: Figure) -> None:
-    """No text covers another, leaves the page or is smaller than 8 pt."""
+    """No text covers another, leaves the page, is smaller than 8 pt or is left over of a formula."""
     assert overlaps(figure) == []
     assert outside(figure) == []
+    assert not [text for text in words(figure) if "mathdefault" in text]
     assert min(item.size for item in texts(figure)) >= 8

@@ -48,6 +48,15 @@ CHARTS: dict[str, Callable[[], Figure]] = {
     "lines": lambda: lines(
         [1, 2, 4], {"a": [1, 2, 3], "b": [1, 2, 3.01]}, x_label="kernels", y_label="time (µs)", title="Lines"
     ),
+    "logarithmic": lambda: lines(
+        [1, 2, 4, 64],
+        {"streams": [10, 5, 2.5, 1.1], "graph": [9, 4, 2, 0.2]},
+        x_label="streams",
+        y_label="time (µs)",
+        log_x=True,
+        log_y=True,
+    ),
+    "logarithmic strip": lambda: distribution({"run": [1, 10, 100, 2000]}, unit="µs", log=True),
     "time series": lambda: time_series(
         TIME, {"SM clock": (TIME * 60, "MHz"), "power": (TIME * 20, "W")}, phases=PHASES, title="A run"
     ),
@@ -145,6 +154,21 @@ def test_lines_are_named_at_their_ends_without_overlap() -> None:
     named = [item for item in texts(figure) if item.text.startswith("variant")]
     assert len(named) == 4
     assert all(item.box.x0 > right for item in named)
+
+
+def test_logarithmic_axes_have_plain_numbers() -> None:
+    assert {"1", "2", "4", "64", "0.5", "5"} <= set(words(CHARTS["logarithmic"]()))
+    assert {"1", "10", "100", "1,000"} <= set(words(CHARTS["logarithmic strip"]()))
+    measured = lines([1.2345, 23.456], {"a": [1, 2]}, x_label="x", y_label="y (ms)", log_x=True)
+    assert not {"1.2345", "23.456"} & set(words(measured))
+
+
+def test_lines_start_at_zero_and_leave_room_above() -> None:
+    figure = lines([1, 2], {"a": [100, 101]}, x_label="x", y_label="y (ms)")
+    low, high = figure.axes[0].get_ylim()
+    assert low == 0
+    assert high > 105
+    assert lines([1], {"a": [float("nan")]}, x_label="x", y_label="y (ms)")
 
 
 def test_phases_too_short_for_their_names_have_none() -> None:
