@@ -87,6 +87,7 @@ html_css_files = ["custom.css"]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = True
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": project, "alt_text": f"{project}: front page"},
     "show_toc_level": 2,

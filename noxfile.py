@@ -53,6 +53,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """Look at every page of the built book in Chromium, on wide and narrow screens, in light and dark."""
+    install(session, "-e", ".[book]")
+    session.run("python", "-m", "tests.book.check_browser", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style, types and the separation of the two wings."""
     install(session, "-e", ".[book,dev]")

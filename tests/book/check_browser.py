@@ -1,0 +1,225 @@
+"""Every page of the built book in a browser: ``python -m tests.book.check_browser [FOLDER] [--shots FOLDER]``.
+
+Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark: errors
+on the console, requests to other hosts, files that do not load, pages that scroll sideways, images that are
+broken or say nothing to those who do not see them, doubled ids, and links to places that are not there. Exit
+code 1 when there is something to report.
+"""
+
+import argparse
+import base64
+import functools
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import connect
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--remote-debugging-port=0",
+)
+VIEWS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
+HEIGHT = 900
+SETTLE_S = 0.25
+LOAD_S = 20.0
+EXAMINE = (Path(__file__).parent / "examine.js").read_text(encoding="utf-8")
+
+
+def find_browser() -> str | None:
+    """The path of a Chromium, or ``None``."""
+    return next((path for path in map(shutil.which, BROWSERS) if path), None)
+
+
+class Browser:
+    """A Chromium with one tab, spoken to over its debugging port."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command and return its result; events that come meanwhile are kept."""
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=LOAD_S))
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']['message']}")
+                return message["result"]
+            self.events.append(message)
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def open(self, address: str) -> None:
+        """Load a page and wait until it has settled."""
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        end = time.monotonic() + LOAD_S
+        while time.monotonic() < end:
+            if (
+                self.evaluate("document.readyState") == "complete"
+                and self.evaluate("location.href") == address
+            ):
+                break
+            time.sleep(0.02)
+        time.sleep(SETTLE_S)
+        self.evaluate("1")  # fetches the events that are still under way
+
+
+@contextmanager
+def browser(path: str) -> Iterator[Browser]:
+    """Start a Chromium of its own, with an empty profile, and end it afterwards."""
+    with tempfile.TemporaryDirectory() as profile:
+        command = [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if "DevTools listening on" in line)
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            port = line.rsplit(":", 1)[1].split("/")[0]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
+                tabs = json.load(answer)
+            address = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+            with connect(address, max_size=None) as socket:
+                yield Browser(socket)
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine; gives the address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+
+
+def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
+    """What the browser's events tell of errors and of other hosts."""
+    found = []
+    for event in events:
+        method, parameters = event.get("method"), event.get("params", {})
+        if method == "Network.requestWillBeSent":
+            address = parameters["request"]["url"]
+            if not address.startswith((host, "data:", "blob:", "about:")):
+                found.append(f"request to another host: {address}")
+        elif method == "Network.responseReceived" and parameters["response"]["status"] >= 400:
+            found.append(f"{parameters['response']['status']} for {parameters['response']['url']}")
+        elif method == "Network.loadingFailed" and not parameters.get("canceled"):
+            found.append(f"not loaded: {parameters['errorText']}")
+        elif method == "Runtime.exceptionThrown":
+            details = parameters["exceptionDetails"]
+            found.append(f"exception: {details.get('exception', {}).get('description', details['text'])}")
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            texts = [
+                str(argument.get("value", argument.get("description"))) for argument in parameters["args"]
+            ]
+            found.append(f"console {parameters['type']}: {' '.join(texts)}")
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            found.append(f"console {parameters['entry']['level']}: {parameters['entry']['text']}")
+    return found
+
+
+def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
+    """All complaints about the pages of a folder, each with its page and view."""
+    path = find_browser()
+    if path is None:
+        raise FileNotFoundError("no Chromium on this machine")
+    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+    pages = [page for page in pages if not page.startswith("_") and only in page]
+    found: dict[str, list[str]] = {}
+    with served(folder) as host, browser(path) as tab:
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            tab.call(f"{domain}.enable")
+        for theme, width in VIEWS:
+            tab.call(
+                "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}]
+            )
+            tab.call(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=HEIGHT,
+                deviceScaleFactor=1,
+                mobile=width < 600,
+            )
+            for page in pages:
+                tab.open(f"{host}/{page}")
+                said = tab.evaluate(EXAMINE)
+                said += (
+                    []
+                    if tab.evaluate("document.documentElement.dataset.theme") == theme
+                    else ["theme ignored"]
+                )
+                for text in [*complaints(tab.events, host), *said]:
+                    found.setdefault(f"{page}: {text}", []).append(f"{theme} {width}")
+                if shots is not None:
+                    _shoot(
+                        tab,
+                        shots / f"{page.removesuffix('.html').replace('/', '-')}-{theme}-{width}.png",
+                        width,
+                    )
+    return [f"{text} ({', '.join(views)})" for text, views in found.items()]
+
+
+def _shoot(tab: Browser, path: Path, width: int) -> None:
+    """Write a picture of the whole page."""
+    height = min(int(tab.evaluate("document.documentElement.scrollHeight")), 12_000)
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    picture = tab.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(base64.b64decode(picture["data"]))
+
+
+def main() -> int:
+    """Check, print what was found, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", nargs="?", default="_build/html", type=Path)
+    parser.add_argument(
+        "--shots", type=Path, help="also write a picture of every page and view into this folder"
+    )
+    parser.add_argument("--only", default="", help="only pages whose path contains this")
+    given = parser.parse_args()
+    found = check(given.folder, given.shots, given.only)
+    for line in found:
+        print(line)
+    print(f"{len(found)} complaints")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Pages in a browser, where there is one: what `check_browser` finds, and that it finds it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.book.check_browser import check, find_browser
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
+THEME = "matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
+PAGE = f"""<!doctype html><html><head><title>A page</title><link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width">
+<script>document.documentElement.dataset.theme = {THEME}</script>
+</head><body><main><h1>A page</h1>BODY</main></body></html>"""
+
+
+def complaints(folder: Path, body: str) -> str:
+    (folder / "page.html").write_text(PAGE.replace("BODY", body), encoding="utf-8")
+    return "\n".join(check(folder))
+
+
+def test_a_sound_page_gives_no_complaint(tmp_path):
+    wide = '<div style="overflow-x: auto"><div style="width: 3000px">wide, but in a frame that scrolls</div></div>'
+    assert complaints(tmp_path, f'<p id="a"><a href="#a">here</a></p>{wide}') == ""
+
+
+def test_what_is_wrong_is_found(tmp_path):
+    (tmp_path / "picture.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', encoding="utf-8"
+    )
+    found = complaints(
+        tmp_path,
+        """<script>console.error('it broke')</script><script>nosuch()</script>
+        <img src="http://other.invalid/a.png" alt="elsewhere">
+        <img src="missing.png" alt="gone"><img src="picture.svg">
+        <p id="a">one</p><p id="a">two</p><a href="#nowhere">there</a><div style="width: 600px">wide</div>""",
+    )
+    for text in (
+        "console error: it broke (light 1280, dark 1280, light 390, dark 390)",
+        "nosuch is not defined",
+        "request to another host: http://other.invalid/a.png",
+        "404 for http://127.0.0.1",
+        "broken image missing.png",
+        "image without a description picture.svg",
+        "doubled id a",
+        "link to a place that is not there: #nowhere",
+        "scrolls sideways to 600: div «wide» (light 390, dark 390)",
+    ):
+        assert text in found
