@@ -33,7 +33,8 @@ def test_what_is_wrong_is_found(tmp_path):
         """<script>console.error('it broke')</script><script>nosuch()</script>
         <img src="http://other.invalid/a.png" alt="elsewhere">
         <img src="missing.png" alt="gone"><img src="picture.svg">
-        <p id="a">one</p><p id="a">two</p><a href="#nowhere">there</a><div style="width: 600px">wide</div>""",
+        <p id="a">one</p><p id="a">two</p><a href="#nowhere">there</a>
+        <div style="width: 600px">wide</div>""",
     )
     for text in (
         "console error: it broke (light 1280, dark 1280, light 390, dark 390)",
@@ -44,6 +45,6 @@ def test_what_is_wrong_is_found(tmp_path):
         "image without a description picture.svg",
         "doubled id a",
         "link to a place that is not there: #nowhere",
-        "scrolls sideways to 600: div «wide» (light 390, dark 390)",
+        "scrolls sideways to 608: div «wide» (light 390, dark 390)",
     ):
         assert text in found
