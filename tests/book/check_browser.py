@@ -1,9 +1,9 @@
 """The built book in a browser: ``python -m tests.book.check_browser [FOLDER] [--shots FOLDER]``.
 
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
-errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images that are
-broken or say nothing to those who do not see them, doubled ids, and links to places that are not there. Exit
-code 1 when there is something to report.
+errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images that
+are broken or say nothing to those who do not see them, doubled ids, and links to places that are not there.
+Exit code 1 when there is something to report.
 """
 
 import argparse
@@ -41,6 +41,7 @@ FLAGS = (
 )
 VIEWS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 HEIGHT = 900
+TALLEST = 12_000  # of a picture
 SETTLE_S = 0.25
 LOAD_S = 20.0
 EXAMINE = (Path(__file__).parent / "examine.js").read_text(encoding="utf-8")
@@ -170,13 +171,7 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
             tab.call(
                 "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}]
             )
-            tab.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=width,
-                height=HEIGHT,
-                deviceScaleFactor=1,
-                mobile=width < 600,
-            )
+            _resize(tab, width, HEIGHT)
             for page in pages:
                 tab.open(f"{host}/{page}")
                 said = tab.evaluate(EXAMINE)
@@ -196,11 +191,18 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     return [f"{text} ({', '.join(views)})" for text, views in found.items()]
 
 
+def _resize(tab: Browser, width: int, height: int) -> None:
+    mobile = width < 600
+    tab.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
+    )
+
+
 def _shoot(tab: Browser, path: Path, width: int) -> None:
     """Write a picture of the whole page."""
-    height = min(int(tab.evaluate("document.documentElement.scrollHeight")), 12_000)
-    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
-    picture = tab.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+    _resize(tab, width, min(int(tab.evaluate("document.documentElement.scrollHeight")), TALLEST))
+    picture = tab.call("Page.captureScreenshot")
+    _resize(tab, width, HEIGHT)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(base64.b64decode(picture["data"]))
 
