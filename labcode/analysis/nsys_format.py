@@ -21,9 +21,9 @@ _ROWS = 1 << 16  # written at once
 def write(frame: pd.DataFrame, fmt: str, stream: TextIO) -> None:
     """Write ``frame`` as 'table' (aligned), 'csv', 'json' (an array of objects) or 'md' (a Markdown table).
 
-    Floats have three decimals in columns of megabytes and one elsewhere, as nsys prints them; missing numbers are
-    empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line break is
-    quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
+    Floats have three decimals in columns of megabytes and one elsewhere, as nsys prints them; missing numbers
+    are empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line
+    break is quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
     """
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
@@ -82,7 +82,7 @@ def _write_table(frame: pd.DataFrame, stream: TextIO) -> None:
 
 
 def _joined(frame: pd.DataFrame) -> list[list[str]]:
-    """The columns as CSV fields; neighbors with few distinct values come joined, so that there is less to zip."""
+    """The columns as CSV fields; neighbors with few distinct values come joined, to have less to zip."""
     parts: list[list[str]] = []
     waiting: tuple[NDArray[np.int64], list[str]] | None = None
 

@@ -10,9 +10,9 @@ import pandas as pd
 from labcode.analysis.grouped import GroupStats, group_stats
 from labcode.analysis.intervals import expand
 from labcode.analysis.joins import process_keys
+from labcode.analysis.nsys_coverage import with_correlation
 from labcode.analysis.nsys_rounding import round_half_up
-from labcode.analysis.nsys_tables import bare_name, grid_text, merged, text_column
-from labcode.analysis.nsys_traces import maybe
+from labcode.analysis.nsys_tables import bare_name, grid_text, maybe, merged, text_column
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys import NsysReport, pid_of, tid_of
 from labcode.reports.nsys_columns import Column, Ints, unique
@@ -46,7 +46,8 @@ def cuda_kern_exec_trace(report: NsysReport) -> pd.DataFrame:
     """Every kernel with its launch call, by the start of the call.
 
     API Start, API Dur, Queue Start, Queue Dur, Kernel Start, Kernel Dur, Total Dur (ns), PID, TID, DevId, API
-    Function, GridXYZ, BlockXYZ, Kernel Name. Queue times are missing where the kernel began before the call returned.
+    Function, GridXYZ, BlockXYZ, Kernel Name. Queue times are missing where the kernel began before the call
+    returned.
     """
     pairs = _launches(report, (*_GRID,))
     kernel = pairs.kernel
@@ -78,8 +79,8 @@ def cuda_kern_exec_trace(report: NsysReport) -> pd.DataFrame:
 def cuda_kern_exec_sum(report: NsysReport) -> pd.DataFrame:
     """Launches by thread, device, API function and kernel, the largest total time first.
 
-    PID, TID, DevId, Count, QCount, and Avg, Med, Min, Max, StdDev (ns) of the total (T…), API (A…), queue (Q…) and
-    kernel (K…) time, API Name, Kernel Name. Only launches with a queue time count in Q….
+    PID, TID, DevId, Count, QCount, and Avg, Med, Min, Max, StdDev (ns) of the total (T…), API (A…), queue
+    (Q…) and kernel (K…) time, API Name, Kernel Name. Only launches with a queue time count in Q….
     """
     pairs = _launches(report, ())
     keys = [pairs.thread, pairs.kernel["deviceId"].values, pairs.call, pairs.name]
@@ -95,7 +96,7 @@ def cuda_kern_exec_sum(report: NsysReport) -> pd.DataFrame:
     queue = group_stats(group[queued], pairs.queue[queued], groups)
     calls, kernels = np.array([*pairs.call_names, ""]), np.array([*pairs.kernel_names, ""])
     ties = (kernels[pairs.name[first]], calls[pairs.call[first]], pairs.kernel["deviceId"].values[first])
-    order = np.lexsort((*ties, pairs.thread[first], -total.mean))
+    order = np.lexsort((*ties, pairs.thread[first], -round_half_up(total.mean, 1)))
     columns: dict[str, object] = {
         "PID": pid_of(pairs.thread)[first],
         "TID": tid_of(pairs.thread)[first],
@@ -117,8 +118,8 @@ def _launches(report: NsysReport, more: tuple[str, ...]) -> Launches:
     frame = ("start", "end", "globalPid", "correlationId", "deviceId", "demangledName")
     kernel = source.ints(schema.KERNEL, (*frame, *more))
     api = source.ints(schema.RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
-    kernel = _with_correlation(kernel)
-    api = _with_correlation(api)
+    kernel = with_correlation(kernel)
+    api = with_correlation(api)
     kernel_key, api_key = process_keys(
         pid_of(kernel["globalPid"].values),
         kernel["correlationId"].values,
@@ -149,12 +150,6 @@ def _launches(report: NsysReport, more: tuple[str, ...]) -> Launches:
         name=name,
         kernel_names=kernel_names,
     )
-
-
-def _with_correlation(table: dict[str, Column]) -> dict[str, Column]:
-    """The rows that have a correlation."""
-    present = table["correlationId"].present
-    return table if present is None else {name: column.take(present) for name, column in table.items()}
 
 
 def _five(letter: str, stats: GroupStats) -> dict[str, object]:

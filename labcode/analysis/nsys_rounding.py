@@ -15,8 +15,8 @@ _LARGEST = 1e11  # above this, ties cannot be told in binary to the precision ne
 def round_half_up(values: NDArray[np.generic] | list[float], digits: int) -> Floats:
     """Values rounded at the ``digits``-th decimal place, halves away from zero, as written in decimal.
 
-    12.35 becomes 12.4 although its binary value lies below 12.35: what counts is the shortest decimal text of a
-    value, as in nsys' reports. nan stays nan.
+    12.35 becomes 12.4 although its binary value lies below 12.35: what counts is the shortest decimal text of
+    a value, as in nsys' reports. nan stays nan.
     """
     exact = np.asarray(values, np.float64)
     unit = 10.0**digits

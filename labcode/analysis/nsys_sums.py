@@ -38,7 +38,7 @@ def cuda_api_sum(report: NsysReport) -> pd.DataFrame:
 
 
 def cuda_gpu_mem_time_sum(report: NsysReport) -> pd.DataFrame:
-    """Copies and memsets by time: Time (%), Total Time (ns), Count, Avg, Med, Min, Max, StdDev (ns), Operation."""
+    """Copies and memsets by time: Time (%), Total Time (ns), Count, Avg … StdDev (ns), Operation."""
     return _by_name(memory_operations(report)[0], "Operation", "Count")
 
 
@@ -90,7 +90,7 @@ def cuda_gpu_kern_gb_sum(report: NsysReport) -> pd.DataFrame:
 
 
 def osrt_sum(report: NsysReport) -> pd.DataFrame:
-    """OS runtime calls by name: Time (%), Total Time (ns), Num Calls, Avg, Med, Min, Max, StdDev (ns), Name."""
+    """OS runtime calls by name: Time (%), Total Time (ns), Num Calls, Avg … StdDev (ns), Name."""
     raw = report.source.ints(schema.OSRT, ("start", "end", "nameId"), f"eventClass = {_OS_RUNTIME}")
     codes, names = report.source.strings(raw["nameId"])
     table = Named(codes, tuple(names), raw["end"].values - raw["start"].values)

@@ -15,7 +15,7 @@ from labcode.analysis.grouped import group_stats
 from labcode.analysis.nsys_rounding import round_half_up
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys import NsysReport
-from labcode.reports.nsys_columns import Ints, Objects, unique
+from labcode.reports.nsys_columns import Column, Ints, Objects, unique
 
 MEMSET_LABEL = "[CUDA memset]"
 COPY_LABELS = {
@@ -60,9 +60,10 @@ class Named:
 
 
 def bare_name(raw: str) -> str:
-    """An API function's name as nsys' reports print it: they cut off a suffix of four characters after ``_v`` only.
+    """An API function's name as nsys' reports print it.
 
-    So ``cudaLaunchKernel_v7000`` loses its suffix and ``cudaLaunchKernelExC_v11060`` keeps it.
+    They cut off ``_v`` and four characters, no more and no fewer: ``cudaLaunchKernel_v7000`` loses its suffix
+    and ``cudaLaunchKernelExC_v11060`` keeps it.
     """
     return _SUFFIX.sub("", raw)
 
@@ -82,7 +83,7 @@ def api_durations(report: NsysReport) -> Named:
 
 
 def memory_operations(report: NsysReport) -> tuple[Named, Named]:
-    """Copies and memsets by operation: their durations in ns, their sizes in bytes. Unknown kinds are left out."""
+    """Copies and memsets by operation: durations in ns, sizes in bytes; copies of unknown kind are left out."""
     copies = report.source.ints(schema.MEMCPY, ("start", "end", "bytes", "copyKind"))
     sets = report.source.ints(schema.MEMSET, ("start", "end", "bytes"))
     kind = copies["copyKind"].values
@@ -90,7 +91,10 @@ def memory_operations(report: NsysReport) -> tuple[Named, Named]:
     names = (*COPY_LABELS.values(), MEMSET_LABEL)
     codes = np.concatenate((kind[known], np.full(len(sets["start"].values), len(COPY_LABELS))))
     time = np.concatenate(
-        [copies["end"].values[known] - copies["start"].values[known], sets["end"].values - sets["start"].values]
+        [
+            copies["end"].values[known] - copies["start"].values[known],
+            sets["end"].values - sets["start"].values,
+        ]
     )
     size = np.concatenate([copies["bytes"].values[known], sets["bytes"].values])
     return Named(codes, names, time), Named(codes, names, size)
@@ -116,8 +120,9 @@ def statistics(
 ) -> pd.DataFrame:
     """nsys' usual summary: one row for each key that has values, the largest total first.
 
-    Columns: Time (%) (only with ``share``), Total Time (ns) or Total (MB), the count, Avg, Med, Min, Max, StdDev, and
-    the key columns. Rows of equal total are in the order of ``ties`` (one for each key), by default of the keys.
+    Columns: Time (%) (only with ``share``), Total Time (ns) or Total (MB), the count, Avg, Med, Min, Max,
+    StdDev, and the key columns. Rows of equal total are in the order of ``ties`` (one for each key), by
+    default of the keys.
     """
     stats = group_stats(codes, values, len(keys))
     some = [group for group in range(len(keys)) if stats.count[group]]
@@ -131,7 +136,13 @@ def statistics(
         columns["Time (%)"] = round_half_up([100 * t / whole if whole else np.nan for t in totals], 1)
     columns["Total (MB)" if size else "Total Time (ns)"] = _megabytes(totals) if size else totals
     columns[count] = stats.count[order]
-    scaled = {"Avg": stats.mean, "Med": stats.median, "Min": stats.least, "Max": stats.greatest, "StdDev": stats.std}
+    scaled = {
+        "Avg": stats.mean,
+        "Med": stats.median,
+        "Min": stats.least,
+        "Max": stats.greatest,
+        "StdDev": stats.std,
+    }
     for name, column in scaled.items():
         picked = column[order]
         if size:
@@ -161,6 +172,13 @@ def text_column(codes: Ints, texts: Sequence[str]) -> pd.Series:
     """Codes into texts as a column."""
     table: Objects = np.array([*texts, ""], dtype=object)
     return pd.Series(table[codes], dtype="str")
+
+
+def maybe(column: Column) -> object:
+    """A column that may have gaps: int64 without any, Int64 with."""
+    if column.present is None or column.present.all():
+        return column.values
+    return pd.arrays.IntegerArray(column.values, ~column.present)
 
 
 def _megabytes(values: Sequence[int] | NDArray[np.generic]) -> NDArray[np.float64]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from labcode.analysis.nsys_tables import (
     COPY_LABELS,
     MEMORY_LABELS,
     MEMSET_LABEL,
     bare_name,
+    maybe,
     text_column,
 )
 from labcode.reports import nsys_schema as schema
@@ -20,13 +22,15 @@ _FRAME = ("start", "end", "correlationId", "deviceId", "contextId", "greenContex
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _NS_PER_S = 1_000_000_000
 
+Floats = NDArray[np.float64]
+
 
 def cuda_gpu_trace(report: NsysReport) -> pd.DataFrame:
     """Every kernel, copy and memset by start time.
 
-    Start, Duration (ns), CorrId, GrdX … BlkZ, Reg/Trd, StcSMem, DymSMem, Bytes (MB), Throughput (MB/s), SrcMemKd,
-    DstMemKd, Device, Ctx, GreenCtx, Strm, Name. The throughput is nsys': bytes times the whole part of 10⁹ by the
-    duration in ns, so it is too low for long copies and 0 for those above a second.
+    Start, Duration (ns), CorrId, GrdX … BlkZ, Reg/Trd, StcSMem, DymSMem, Bytes (MB), Throughput (MB/s),
+    SrcMemKd, DstMemKd, Device, Ctx, GreenCtx, Strm, Name. The throughput is nsys': bytes times the whole part
+    of 10⁹ by the duration in ns, so it is too low for long copies and 0 for those above a second.
     """
     source = report.source
     shared = ("staticSharedMemory", "dynamicSharedMemory")
@@ -67,7 +71,7 @@ def cuda_gpu_trace(report: NsysReport) -> pd.DataFrame:
 
 
 def cuda_api_trace(report: NsysReport) -> pd.DataFrame:
-    """Every API call by start time: Start, Duration (ns), Name, Result, CorrID, Pid, Tid, T-Pri, Thread Name."""
+    """Every API call by start: Start, Duration (ns), Name, Result, CorrID, Pid, Tid, T-Pri, Thread Name."""
     source = report.source
     raw = source.ints(schema.RUNTIME, ("start", "end", "nameId", "returnValue", "correlationId", "globalTid"))
     order = np.argsort(raw["start"].values, kind="stable")
@@ -108,26 +112,19 @@ def _stack(columns: tuple[Column | None, ...], counts: list[int]) -> Column:
     return Column(np.concatenate(values), np.concatenate(present))
 
 
-def maybe(column: Column) -> object:
-    """A column that may have gaps: int64 without any, Int64 with."""
-    if column.present is None or column.present.all():
-        return column.values
-    return pd.arrays.IntegerArray(column.values, ~column.present)
-
-
-def _floats(column: Column) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _floats(column: Column) -> Floats:
     values = column.values.astype(np.float64)
     if column.present is not None:
         values[~column.present] = np.nan
     return values
 
 
-def _throughput(size: Ints, duration: Ints) -> Ints:
+def _throughput(size: Floats, duration: Ints) -> Floats:
     """bytes x (10^9 / duration, rounded toward 0), in MB/s; nan for a duration of 0."""
     some = duration != 0
     per_second = np.full(len(duration), np.nan)
     per_second[some] = np.sign(duration[some]) * (_NS_PER_S // np.abs(duration[some]))
-    return size * per_second / 1e6
+    return np.asarray(size * per_second / 1e6, np.float64)
 
 
 def _memory_kind(kind: Column) -> pd.Series:
@@ -139,6 +136,8 @@ def _device_names(report: NsysReport, device: Ints) -> pd.Series:
     """'NVIDIA H200 (0)'."""
     table = report.source.ints(schema.GPU, ("id",))
     codes, names = report.source.texts(schema.GPU, "name")
-    known = {number: names[code] for number, code in zip(table["id"].values.tolist(), codes.tolist(), strict=True)}
+    known = {
+        number: names[code] for number, code in zip(table["id"].values.tolist(), codes.tolist(), strict=True)
+    }
     numbers, place = unique(device)
     return text_column(place, [f"{known.get(number, '')} ({number})" for number in numbers.tolist()])

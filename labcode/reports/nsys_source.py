@@ -91,6 +91,15 @@ class Source:
         except sqlite3.Error as error:
             raise self._damaged(error) from None
 
+    def has_rows(self, table: str) -> bool:
+        """Whether the export has the table with at least one row."""
+        if not self._ready(table):
+            return False
+        try:
+            return self._connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+
     def has_columns(self, table: str, columns: Sequence[str]) -> bool:
         """Whether the export has the table with all of these columns."""
         return set(columns) <= set(self._opened.tables.get(table, ()))

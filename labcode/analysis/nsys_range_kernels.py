@@ -1,0 +1,124 @@
+"""nsys' report of kernels by NVTX range: an open report in, nsys' columns out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.grouped import GroupStats, group_stats
+from labcode.analysis.intervals import expand
+from labcode.analysis.nsys_coverage import launching_calls, pairs, with_correlation
+from labcode.analysis.nsys_nesting import START_END, STYLE_NAMES, Ranges
+from labcode.analysis.nsys_nvtx import DEFAULT_DOMAIN, read_ranges
+from labcode.analysis.nsys_rounding import round_half_up
+from labcode.reports import nsys_schema as schema
+from labcode.reports.nsys import NsysReport, pid_of, tid_of
+from labcode.reports.nsys_columns import Ints, unique
+
+_Row = tuple[Any, ...]
+_COLUMNS = {
+    "NVTX Range": "str",
+    "Style": "str",
+    "PID": "Int64",
+    "TID": "Int64",
+    "NVTX Inst": "int64",
+    "Kern Inst": "int64",
+    "Total Time (ns)": "int64",
+    "Avg (ns)": "float64",
+    "Med (ns)": "float64",
+    "Min (ns)": "int64",
+    "Max (ns)": "int64",
+    "StdDev (ns)": "float64",
+    "Kernel Name": "str",
+}
+
+
+def nvtx_kern_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+    """Kernels by the ranges that cover their launch, by range; kernels outside all ranges first.
+
+    NVTX Range, Style, PID, TID, NVTX Inst, Kern Inst, Total Time, Avg, Med, Min, Max, StdDev (ns), Kernel
+    Name. A kernel counts for every range around its launch, and twice for two of the same name inside each
+    other: then the times are of more rows than Kern Inst says.
+    """
+    ranges, elsewhere = read_ranges(report, default_domain=default_domain)
+    ranges = ranges.take(~elsewhere)
+    raw = report.source.ints(schema.KERNEL, ("start", "end", "demangledName", "globalPid", "correlationId"))
+    code, names = report.source.strings(raw["demangledName"])
+    time = raw["end"].values - raw["start"].values
+    present = raw["correlationId"].present
+    launched = np.arange(len(time)) if present is None else np.flatnonzero(present)
+    linked = with_correlation(raw)
+    key, calls = launching_calls(report, pid_of(linked["globalPid"].values), linked["correlationId"].values)
+    order = np.argsort(key, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(key)))) if len(key) else np.zeros(1, np.int64)
+    kernels = launched[order]  # by key
+    covered = np.zeros(len(calls.start), np.bool_)
+    rows: list[_Row] = []
+    threads: dict[int, list[tuple[Ints, Ints]]] = {}
+    for row, call in pairs(ranges, calls):
+        covered[call] = True
+        pair, place = expand(bounds[calls.key[call]], bounds[calls.key[call] + 1])
+        threads.setdefault(int(calls.thread[call[0]]), []).append((row[pair], kernels[place]))
+    for thread, parts in threads.items():
+        row, kernel = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+        rows += _thread_rows(ranges, thread, row, kernel, code, names, time)
+    alone = np.flatnonzero(~covered)
+    pair, place = expand(bounds[calls.key[alone]], bounds[calls.key[alone] + 1])
+    rows += _outside_rows(calls.thread[alone][pair], kernels[place], code, names, time)
+    unlinked = np.ones(len(time), np.bool_)
+    unlinked[kernels[np.isin(key[order], calls.key)]] = False
+    rows += _outside_rows(None, np.flatnonzero(unlinked), code, names, time)
+    rows.sort(key=lambda row: (row[0], row[4] > 0, row[2] or -1, row[3] or -1, -row[6], row[1], row[-1]))
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
+
+
+def _thread_rows(
+    ranges: Ranges, thread: int, row: Ints, kernel: Ints, code: Ints, names: list[str], time: Ints
+) -> list[_Row]:
+    """The rows of one thread; ``row`` and ``kernel`` are pairs of a range and a kernel it covers."""
+    label = ranges.code[row] * 2 + (ranges.style[row] == START_END)
+    keys, group = unique(label * len(names) + code[kernel])
+    stats = group_stats(group, time[kernel], len(keys))
+    instances = _distinct(group, row, len(keys))
+    kernels = _distinct(group, kernel, len(keys))
+    pid, tid = (int(part(np.array([thread]))[0]) for part in (pid_of, tid_of))
+    rows: list[_Row] = []
+    for place, key in enumerate(keys.tolist()):
+        style, name = divmod(key, len(names))
+        label_text, style_text = ranges.names[style // 2], STYLE_NAMES[style % 2]
+        counts = (int(instances[place]), int(kernels[place]))
+        rows.append((label_text, style_text, pid, tid, *counts, *_six(stats, place), names[name]))
+    return rows
+
+
+def _outside_rows(thread: Ints | None, kernel: Ints, code: Ints, names: list[str], time: Ints) -> list[_Row]:
+    """Rows of kernels outside all ranges, by the thread that launched them; None: no call launched them."""
+    threads, number = unique(np.zeros(len(kernel), np.int64) if thread is None else thread)
+    keys, group = unique(number * len(names) + code[kernel])
+    stats = group_stats(group, time[kernel], len(keys))
+    kernels = _distinct(group, kernel, len(keys))
+    rows: list[_Row] = []
+    for place, key in enumerate(keys.tolist()):
+        owner, name = divmod(key, len(names))
+        own = threads[owner : owner + 1]
+        pid, tid = (None, None) if thread is None else (int(pid_of(own)[0]), int(tid_of(own)[0]))
+        rows.append(("", "", pid, tid, 0, int(kernels[place]), *_six(stats, place), names[name]))
+    return rows
+
+
+def _distinct(group: Ints, item: Ints, groups: int) -> Ints:
+    """How many different items each group has."""
+    items, place = unique(item)
+    both, _ = unique(group * len(items) + place)
+    return np.bincount(both // max(len(items), 1), minlength=groups).astype(np.int64)
+
+
+def _six(stats: GroupStats, group: int) -> tuple[object, ...]:
+    """Total, Avg, Med, Min, Max, StdDev of a group."""
+    average, median, deviation = (
+        float(round_half_up([column[group]], 1)[0]) for column in (stats.mean, stats.median, stats.std)
+    )
+    least, greatest = int(stats.least[group]), int(stats.greatest[group])
+    return int(stats.total[group]), average, median, least, greatest, deviation

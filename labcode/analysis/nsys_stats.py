@@ -1,0 +1,151 @@
+"""nsys' stats reports: a capture and report names in, tables with nsys' own columns, units and values out.
+
+Every report gives what ``nsys stats`` 2025.3 prints for the same export: integers exactly, decimals to the
+printed digit, rows in the same order. Where that is a slip of nsys (a throughput that rounds the duration
+down, two ranges that it loses because they begin and end together), the report's own docstring says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
+
+from labcode.analysis import (
+    nsys_launches,
+    nsys_nvtx,
+    nsys_projection,
+    nsys_range_kernels,
+    nsys_sums,
+    nsys_traces,
+)
+from labcode.analysis.nsys_format import FORMATS, write
+from labcode.errors import InputError, LabError
+from labcode.reports import nsys_schema as schema
+from labcode.reports.nsys import NsysReport, open_report
+
+__all__ = ["DEFAULT_REPORTS", "REPORTS", "missing_data", "stats", "write"]
+
+Report = Callable[[NsysReport], pd.DataFrame]
+
+REPORTS: dict[str, Report] = {
+    "cuda_api_gpu_sum": nsys_sums.cuda_api_gpu_sum,
+    "cuda_api_sum": nsys_sums.cuda_api_sum,
+    "cuda_api_trace": nsys_traces.cuda_api_trace,
+    "cuda_gpu_kern_gb_sum": nsys_sums.cuda_gpu_kern_gb_sum,
+    "cuda_gpu_kern_sum": nsys_sums.cuda_gpu_kern_sum,
+    "cuda_gpu_mem_size_sum": nsys_sums.cuda_gpu_mem_size_sum,
+    "cuda_gpu_mem_time_sum": nsys_sums.cuda_gpu_mem_time_sum,
+    "cuda_gpu_sum": nsys_sums.cuda_gpu_sum,
+    "cuda_gpu_trace": nsys_traces.cuda_gpu_trace,
+    "cuda_kern_exec_sum": nsys_launches.cuda_kern_exec_sum,
+    "cuda_kern_exec_trace": nsys_launches.cuda_kern_exec_trace,
+    "nvtx_gpu_proj_sum": nsys_projection.nvtx_gpu_proj_sum,
+    "nvtx_gpu_proj_trace": nsys_projection.nvtx_gpu_proj_trace,
+    "nvtx_kern_sum": nsys_range_kernels.nvtx_kern_sum,
+    "nvtx_pushpop_sum": nsys_nvtx.nvtx_pushpop_sum,
+    "nvtx_pushpop_trace": nsys_nvtx.nvtx_pushpop_trace,
+    "nvtx_startend_sum": nsys_nvtx.nvtx_startend_sum,
+    "nvtx_sum": nsys_nvtx.nvtx_sum,
+    "osrt_sum": nsys_sums.osrt_sum,
+}
+
+DEFAULT_REPORTS = (
+    "nvtx_sum",
+    "osrt_sum",
+    "cuda_api_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_mem_time_sum",
+    "cuda_gpu_mem_size_sum",
+)
+
+_KERNELS = ("CUDA kernels", (schema.KERNEL,), "--trace=cuda")
+_CALLS = ("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
+_COPIES = ("copies or memsets", (schema.MEMCPY, schema.MEMSET), "--trace=cuda")
+_WORK = ("GPU operations", (schema.KERNEL, schema.MEMCPY, schema.MEMSET), "--trace=cuda")
+_RANGES = ("NVTX ranges", (schema.NVTX,), "--trace=nvtx")
+_NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
+    "cuda_api_gpu_sum": (("CUDA events", (*_WORK[1], schema.RUNTIME), "--trace=cuda"),),
+    "cuda_api_sum": (_CALLS,),
+    "cuda_api_trace": (_CALLS,),
+    "cuda_gpu_kern_gb_sum": (_KERNELS,),
+    "cuda_gpu_kern_sum": (_KERNELS,),
+    "cuda_gpu_mem_size_sum": (_COPIES,),
+    "cuda_gpu_mem_time_sum": (_COPIES,),
+    "cuda_gpu_sum": (_WORK,),
+    "cuda_gpu_trace": (_WORK,),
+    "cuda_kern_exec_sum": (_KERNELS, _CALLS),
+    "cuda_kern_exec_trace": (_KERNELS, _CALLS),
+    "nvtx_gpu_proj_sum": (_RANGES, _CALLS, _WORK),
+    "nvtx_gpu_proj_trace": (_RANGES, _CALLS, _WORK),
+    "nvtx_kern_sum": (_RANGES, _CALLS, _KERNELS),
+    "nvtx_pushpop_sum": (_RANGES,),
+    "nvtx_pushpop_trace": (_RANGES,),
+    "nvtx_startend_sum": (_RANGES,),
+    "nvtx_sum": (_RANGES,),
+    "osrt_sum": (("calls of the OS runtime", (schema.OSRT,), "--trace=osrt"),),
+}
+
+
+def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
+    """Write reports of the capture at ``path`` to ``output``, by default nsys' usual ones.
+
+    ``fmt`` is 'table', 'csv', 'json' or 'md'. A single report comes alone; of several, each follows its name
+    (in JSON as a member of one object). A report whose data the capture lacks is skipped with one line that
+    says what is missing. Raises `LabError` for an unknown report or format, and `InputError` for a file that
+    cannot be read or that has no data for any of the reports.
+    """
+    names = list(dict.fromkeys(reports)) or list(DEFAULT_REPORTS)
+    for name in names:
+        _known(name)
+    if fmt not in FORMATS:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    with open_report(path) as report:
+        lacking = {name: missing_data(report, name) for name in names}
+        if all(lacking.values()):
+            whats = "; ".join(dict.fromkeys(what for what in lacking.values() if what))
+            raise InputError(f"{path}: {whats}")
+        if fmt == "json" and len(names) > 1:
+            _write_object(report, names, lacking, output)
+            return
+        for place, name in enumerate(names):
+            if len(names) > 1:
+                output.write("\n" * (place > 0) + {"md": "## ", "csv": "# "}.get(fmt, "") + name + "\n")
+                output.write("\n" if fmt == "md" else "")
+            if lacking[name]:
+                output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {lacking[name]}\n")
+            else:
+                write(REPORTS[name](report), fmt, output)
+
+
+def missing_data(report: NsysReport, name: str) -> str:
+    """What the capture lacks for a report and how to record it; '' when it has all."""
+    for what, tables, option in _NEEDS[name]:
+        if not any(report.source.has_rows(table) for table in tables):
+            return (
+                f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
+            )
+    return ""
+
+
+def _known(name: str) -> None:
+    if name in REPORTS:
+        return
+    close = difflib.get_close_matches(name, REPORTS, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(REPORTS)}")
+
+
+def _write_object(report: NsysReport, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
+    output.write("{\n")
+    for place, name in enumerate(names):
+        output.write(f'"{name}": ')
+        if lacking[name]:
+            output.write("[]\n")
+        else:
+            write(REPORTS[name](report), "json", output)
+        output.write("," * (place < len(names) - 1))
+    output.write("}\n")
