@@ -70,11 +70,13 @@ class Task:
 
     ``generated`` makes the cases with inputs drawn from a random generator, easy ones first. ``exam`` makes
     the cases with inputs from captures of a set that no page shows; it raises `labcode.errors.LabError` when
-    the set has none. ``forbidden`` are modules that would do the work for the learner.
+    the set has none. ``notes`` says, once the part has passed, what the answer reveals about those captures.
+    ``forbidden`` are modules that would do the work for the learner.
     """
 
     generated: Callable[[np.random.Generator], list[Case]]
     exam: Callable[[CaptureSet], list[Case]] | None = None
+    notes: Callable[[CaptureSet], list[str]] | None = None
     forbidden: tuple[str, ...] = ("labcode.analysis", "labcode.exercises")
 
 

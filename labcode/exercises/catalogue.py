@@ -82,6 +82,6 @@ def _by_path(text: str, exercises: Sequence[Exercise]) -> tuple[Exercise, Part |
 def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
     wanted = _split(text)[0]
     names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
     hint = f"; did you mean {names[close[0]]}?" if close else ""
     return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

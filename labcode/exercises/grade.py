@@ -81,33 +81,35 @@ def grade_cases(task: Task, file: Path, seed: int) -> Verdict:
     if ran.load_error:
         return Verdict("failed", "the file cannot be loaded", (*ran.load_error, *_printed(ran.printed)))
     for number, (case, outcome) in enumerate(zip(cases, ran.outcomes, strict=False)):
-        if outcome.kind == "value":
-            complaint = judge(case, outcome.value)
-            what = "a wrong answer"
-        else:
-            complaint, what = (
-                outcome.lines,
-                {"error": "an error", "timeout": "too slow", "died": "it ended"}[outcome.kind],
-            )
-            if outcome.kind == "timeout" and number >= 2 and case.exam:
-                complaint += ("smaller inputs passed: compare neighbors after one sort, not every pair",)
-        if complaint:
-            headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, «{case.name}»"
-            if complaint[-1].startswith("not written yet"):
-                headline = f"{case.function}: {complaint[-1]}"
-            details = (*_input(case), *complaint, *_printed(ran.printed), _again(seed, case))
-            return Verdict("failed", headline, tuple(line for line in details if line))
+        what, complaint = _complaint(case, outcome, number)
+        if not complaint:
+            continue
+        if complaint[-1].startswith("not written yet"):
+            return Verdict("failed", f"{case.function}: {complaint[-1]}")
+        headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, «{case.name}»"
+        details = (*_input(case), *complaint, *_printed(ran.printed), _again(seed, case))
+        return Verdict("failed", headline, tuple(line for line in details if line))
+    if len(ran.outcomes) < len(cases):
+        return Verdict("failed", f"only {len(ran.outcomes)} of {len(cases)} cases gave an answer")
     if no_exam:
-        return not_run(
-            no_exam,
-            (
-                f"{generated} of {generated} generated cases pass; the capture you have not seen "
-                f"is still to come",
-            ),
+        done = (
+            f"{generated} of {generated} generated cases pass; the capture you have not seen is still to come"
         )
+        return not_run(no_exam, (done,))
     exams = len(cases) - generated
     seen = f", {exams} of them on captures you have not seen" if exams else ""
-    return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}")
+    notes = tuple(task.notes(store.load_set())) if task.notes else ()
+    return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}", notes)
+
+
+def _complaint(case: Case, outcome: execution.Outcome, number: int) -> tuple[str, tuple[str, ...]]:
+    """What kind of failure an outcome is, and the lines that explain it; no lines when the answer is right."""
+    if outcome.kind == "value":
+        return "a wrong answer", judge(case, outcome.value)
+    if outcome.kind == "timeout":
+        advice = "smaller inputs passed: compare neighbors after one sort, not every pair"
+        return "too slow", (*outcome.lines, *([advice] if case.exam and number else []))
+    return {"error": "an error", "died": "it ended"}[outcome.kind], outcome.lines
 
 
 def _forbidden_import(task: Task, file: Path) -> str:

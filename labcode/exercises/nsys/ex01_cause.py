@@ -313,7 +313,7 @@ def _cause_cases(rng: Rng) -> list[Case]:
     return sorted(cases, key=lambda case: order.index(case.function))
 
 
-def _cause_exam(captures: CaptureSet) -> list[Case]:
+def _exam_tables(captures: CaptureSet) -> tuple[Tables, Window]:
     report = open_run(captures, EXPERIMENT, RUN)
     begin, end = report.window()
     window = begin, begin + (end - begin) // 4  # a quarter holds several steps, and is quick to go through
@@ -321,9 +321,25 @@ def _cause_exam(captures: CaptureSet) -> list[Case]:
         frame[frame["start_ns"] < window[1]].reset_index(drop=True)
         for frame in (report.gpu_ops(), report.api(), report.nvtx())
     ]
-    return _blame_cases(
-        f"a capture you have not seen ({EXPERIMENT})", (kept[0], kept[1], kept[2]), window, exam=True
-    )
+    return (kept[0], kept[1], kept[2]), window
 
 
-CAUSE = Task(_cause_cases, _cause_exam)
+def _cause_exam(captures: CaptureSet) -> list[Case]:
+    tables, window = _exam_tables(captures)
+    return _blame_cases(f"a capture you have not seen ({EXPERIMENT})", tables, window, exam=True)
+
+
+def _notes(captures: CaptureSet) -> list[str]:
+    """What the diagnosis of the capture is, with its evidence."""
+    tables, window = _exam_tables(captures)
+    scene = expected.scene(*tables)
+    place, what = expected.diagnosis(scene, tables[1], window)
+    idle = expected.idle_by_range(scene, window)
+    share = idle[place] / sum(idle.values())
+    return [
+        f"in the capture you have not seen, {share:.0%} of the idle time falls to «{place}», "
+        f"where the thread is {what}"
+    ]
+
+
+CAUSE = Task(_cause_cases, _cause_exam, _notes)

@@ -66,7 +66,7 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame, Window]]:
         ),
         (
             "one operation begins where another ends",
-            [op(a - 10, a), op(a, b + 5), op(b + 5, b + 9), op(95, 97)],
+            [op(a - 10, a), op(a, b + 5), op(b + 2, b + 9, stream=13), op(b + 9, 95)],
         ),
         (
             "operations cross the edges of the window or lie outside of it",
@@ -203,6 +203,10 @@ def _share_case(name: str, ops: pd.DataFrame, window: Window, *, exam: bool = Fa
             dict.fromkeys(right, 1 - union(ops) / (window[1] - window[0])),
         ),
         Mistake(
+            "devices without work in the window are left out: they are idle for all of it",
+            {d: s for d, s in right.items() if s < 1},
+        ),
+        Mistake(
             "only one device is counted: answer for every device among the operations",
             {lowest: right.get(lowest, 0.0)},
         ),
@@ -212,10 +216,6 @@ def _share_case(name: str, ops: pd.DataFrame, window: Window, *, exam: bool = Fa
             _share_by(
                 ops, window, lambda rows: float(sum(e - s for s, e in _chained(rows, window, longest=False)))
             ),
-        ),
-        Mistake(
-            "devices without work in the window are left out: they are idle for all of it",
-            {d: s for d, s in right.items() if s < 1},
         ),
         Mistake("devices are numbered as in the table, not counted from 0", dict(enumerate(right.values()))),
         Mistake(

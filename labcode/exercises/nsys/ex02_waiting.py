@@ -38,6 +38,9 @@ def _play(rng: Rng, kind: str, *, pid: int = 4000, device: int = 0, correlation:
     for index in range(count):
         if kind == "launch":  # tiny kernels on four streams, over before the next launch returns
             cpu.launch(int(rng.integers(1200, 2200)), "tiny", stream=(7, 13, 20, 25)[index % 4])
+        elif kind == "slow":  # tiny kernels with CPU work between their launches
+            cpu.work(int(rng.integers(5000, 9000)))
+            cpu.launch(int(rng.integers(1200, 2200)), "tiny", stream=7)
         elif kind == "stream":  # long kernels on two streams, launched far ahead
             cpu.launch(int(rng.integers(40_000, 60_000)), "advance", stream=(13, 20)[index % 2])
         elif kind == "room":  # long kernels on many streams, three of which fit at once
@@ -64,11 +67,11 @@ def _situations(rng: Rng) -> list[tuple[str, Tables]]:
         ("many streams with kernels that fill the GPU", [_play(rng, "room")]),
         (
             "two processes count their correlations from the same number",
-            [_play(rng, "launch", pid=310), _play(rng, "stream", pid=77)],
+            [_play(rng, "launch", pid=310), _play(rng, "slow", pid=77)],
         ),
         (
             "two processes on two devices, with the same stream numbers",
-            [_play(rng, "stream", pid=310), _play(rng, "launch", pid=77, device=3)],
+            [_play(rng, "stream", pid=310), _play(rng, "slow", pid=77, device=3)],
         ),
     ]
     situations = []
@@ -233,4 +236,12 @@ def _exam(captures: CaptureSet) -> list[Case]:
     ]
 
 
-WAITING = Task(_cases, _exam)
+def _notes(captures: CaptureSet) -> list[str]:
+    """What the kernels of the capture waited for."""
+    report = open_run(captures, EXPERIMENT, RUN)
+    counts = expected.waited_for(report.kernels(), report.api(), SLACK_NS)
+    found = ", ".join(f"{name} {count}" for name, count in counts.items())
+    return [f"in the capture you have not seen, kernels waited for: {found}"]
+
+
+WAITING = Task(_cases, _exam, _notes)

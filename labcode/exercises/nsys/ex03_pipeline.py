@@ -249,4 +249,19 @@ def _exam(captures: CaptureSet) -> list[Case]:
     return [_predict_case(name, ops, repetitions, chunks, exam=True)]
 
 
-PIPELINE = Task(_cases, _exam)
+def _notes(captures: CaptureSet) -> list[str]:
+    """The model beside the measurement."""
+    ops = open_run(captures, EXPERIMENT, FROM).gpu_ops()
+    repetitions = int(captures.record(EXPERIMENT, FROM)["parameters"]["repetitions"])
+    record = captures.record(EXPERIMENT, TO, clean=True)
+    model = expected.pipelined_ns(
+        expected.stage_ns(ops, repetitions), int(record["parameters"]["chunks"]), 0.0
+    )
+    took = 1e3 * float(record["results"]["total_us"])
+    return [
+        f"in the capture you have not seen: your model says {duration(model)} a repetition, "
+        f"the pipelined program took {duration(took)} ({took / model:.3f} ×)"
+    ]
+
+
+PIPELINE = Task(_cases, _exam, _notes)

@@ -301,4 +301,17 @@ def _exam(captures: CaptureSet) -> list[Case]:
     return [make(name, kernels, exam=True) for make in (_communication_case, _lateness_case, _straggler_case)]
 
 
-EXPOSED = Task(_cases, _exam)
+def _notes(captures: CaptureSet) -> list[str]:
+    """The exposed share of each device of the capture."""
+    shares = {
+        device: exposed / total
+        for device, (total, exposed) in expected.communication(
+            open_run(captures, EXPERIMENT, RUN).kernels()
+        ).items()
+        if total
+    }
+    found = ", ".join(f"GPU {device} {share:.0%}" for device, share in shares.items())
+    return [f"in the capture you have not seen, this much of the communication is exposed: {found}"]
+
+
+EXPOSED = Task(_cases, _exam, _notes)
