@@ -2,7 +2,7 @@
 
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
 errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images
-that are broken or say nothing to those who do not see them, doubled ids, and links to places that are not there.
+that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere.
 Exit code 1 when there is something to report.
 """
 
