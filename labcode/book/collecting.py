@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx.environment.collectors import EnvironmentCollector
+from sphinx.errors import NoUri
 from sphinx.util import logging
 
 from labcode import store
@@ -149,8 +150,12 @@ def _value(claim: Claim | None) -> list[nodes.Node]:
     return [nodes.inline(text=f"{'✓' if claim.holds else '✗'} {claim.shown}", classes=[name])]
 
 
-def _reference(app: Sphinx, docname: str, page: str, anchor: str) -> nodes.reference:
-    uri = app.builder.get_relative_uri(docname, page) + (f"#{anchor}" if anchor else "")
+def _reference(app: Sphinx, docname: str, page: str, anchor: str) -> nodes.Element:
+    """A link to a place on a page; plain text where the output does not hold that page (a PDF of a part)."""
+    try:
+        uri = app.builder.get_relative_uri(docname, page) + (f"#{anchor}" if anchor else "")
+    except NoUri:
+        return nodes.inline()
     return nodes.reference("", "", internal=True, refuri=uri)
 
 
