@@ -1,7 +1,8 @@
 """The ``labcode`` command: arguments in, one function of the lab called, an exit code out.
 
-Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input. Every command
-imports what it needs when it runs, so that ``labcode --help`` starts without pandas, matplotlib or torch.
+Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input.
+Every command imports what it needs when it runs, so that ``labcode --help``
+starts without pandas, matplotlib or torch.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ def capture(
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
-    code = runner.capture(experiments or [], set_name, resume=resume, archive=archive, console=Console(stderr=True))
+    code = runner.capture(
+        experiments or [], set_name, resume=resume, archive=archive, console=Console(stderr=True)
+    )
     raise typer.Exit(code)
 
 
@@ -107,7 +110,9 @@ def captures_list() -> None:
 
 @captures_app.command("verify")
 def captures_verify(
-    names: Annotated[list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")
+    ] = None,
 ) -> None:
     """Check hashes and freshness, and that nothing private is inside. Exit 1 when something is wrong."""
     from labcode import store
@@ -137,9 +142,12 @@ def captures_add(
 
 @app.command()
 def stats(
-    file: Annotated[Path, typer.Argument(help="An nsys export (.sqlite, .sqlite.xz) or a report (.nsys-rep).")],
+    file: Annotated[
+        Path, typer.Argument(help="An nsys export (.sqlite, .sqlite.xz) or a report (.nsys-rep).")
+    ],
     report: Annotated[
-        list[str] | None, typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated.")
+        list[str] | None,
+        typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
     ] = None,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
 ) -> None:
@@ -152,7 +160,9 @@ def stats(
 @app.command()
 def scrub(
     file: Annotated[Path, typer.Argument(help="An nsys export to take private data out of.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
+    ] = None,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export."""
     from labcode.capture import scrub as scrubber
@@ -162,7 +172,9 @@ def scrub(
 
 @app.command()
 def exercises(
-    ids: Annotated[list[str] | None, typer.Argument(help="Exercises to grade; all of them when none is named.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Exercises to grade; all of them when none is named.")
+    ] = None,
     hint: Annotated[bool, typer.Option("--hint", help="Show the next hint instead of grading.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Grade again whenever the file is saved.")] = False,
     reset: Annotated[str | None, typer.Option("--reset", metavar="ID", help="Put a starter back.")] = None,
@@ -181,9 +193,13 @@ def exercises(
 
 @app.command()
 def book(
-    captures: Annotated[str | None, typer.Option("--captures", help="The capture set to build around.")] = None,
+    captures: Annotated[
+        str | None, typer.Option("--captures", help="The capture set to build around.")
+    ] = None,
     what: Annotated[str, typer.Option("--what", help="html, live, linkcheck, notebooks or pdf.")] = "html",
-    strict: Annotated[bool, typer.Option("--strict", help="Clean build; any warning or false claim fails.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Clean build; any warning or false claim fails.")
+    ] = False,
     update_claims: Annotated[
         bool, typer.Option("--update-claims", help="Record the values of this build's claims in the set.")
     ] = False,
@@ -216,7 +232,7 @@ def main() -> None:
     except OSError as error:
         _fail(describe_os_error(error))
     except Exception as error:
-        # Typer bundles its own copy of click from some version on, so a usage error is known by what it can do.
+        # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.
         describe = getattr(error, "format_message", None)
         if describe is None:
             raise
@@ -226,4 +242,3 @@ def main() -> None:
             print(describe() or "", file=sys.stderr)
             sys.exit(2)
         _fail(" ".join(str(describe()).split()) + hint)
-

@@ -8,8 +8,8 @@ import errno
 class LabError(Exception):
     """A problem with what the lab was given: a file, a flag, a missing tool or permission.
 
-    The message is one line that names the file (or tool) and says what to do about it. The command line prints it
-    without a traceback and exits with code 2.
+    The message is one line that names the file (or tool) and says what to do about it. The command line
+    prints it without a traceback and exits with code 2.
     """
 
     def __init__(self, message: str) -> None:

@@ -1,7 +1,7 @@
 """Capture sets on disk: a set's name in, its manifest and readable paths of its files out.
 
-A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. This module only reads;
-`labcode.capture` writes. It needs the standard library alone.
+A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. This module only
+reads; `labcode.capture` writes. It needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of an experiment: the command in neutral words, the tool's options, the files, the tool's warnings."""
+    """One run of an experiment: its command in neutral words, the tool's options and warnings, the files."""
 
     name: str
     argv: tuple[str, ...]
@@ -49,8 +49,9 @@ class RunRecord:
 class ExperimentRecord:
     """One experiment of a set, captured whole on one machine.
 
-    ``source_digest`` identifies the code that was run (comments and formatting left out), ``sources`` its files;
-    ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of `CaptureSet.machines`.
+    ``source_digest`` identifies the code that was run (comments and formatting left out), ``sources`` its
+    files; ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
+    `CaptureSet.machines`.
     """
 
     id: str
@@ -101,10 +102,10 @@ class CaptureSet:
         raise InputError(f"{self.path / experiment}: run {run!r} has no {suffix} file")
 
     def path_of(self, experiment: str, run: str, suffix: str = ".sqlite") -> Path:
-        """A readable file of a run: the hash is checked and a compressed file is unpacked into the user's cache.
+        """A readable file of a run: its hash is checked, and if compressed it is unpacked into a cache.
 
-        ``suffix`` is ``.sqlite``, ``.json`` or ``.clean.json``. Raises `InputError` when the file is missing, was
-        changed since it was captured, or cannot be unpacked.
+        ``suffix`` is ``.sqlite``, ``.json`` or ``.clean.json``. Raises `InputError` when the file is missing,
+        was changed since it was captured, or cannot be unpacked.
         """
         stored = self.stored(experiment, run, suffix)
         expected = next(f.sha256 for f in self.run(experiment, run).files if f.name == stored.name)
@@ -131,7 +132,7 @@ class CaptureSet:
 
 
 def repository_root() -> Path:
-    """The folder that holds ``captures/`` and ``book/``: ``$LABCODE_HOME``, or the checkout this package lies in."""
+    """The folder that holds ``captures/`` and ``book/``: ``$LABCODE_HOME``, or this package's checkout."""
     home = os.environ.get("LABCODE_HOME")
     return Path(home) if home else Path(__file__).resolve().parent.parent
 
@@ -163,13 +164,16 @@ def list_sets() -> list[str]:
 
 
 def load_set(name: str | None = None) -> CaptureSet:
-    """Open a set by name (the current one by default); `InputError` when it is missing or its manifest is damaged."""
+    """Open a set by name (by default the current one); `InputError` when it is missing or damaged."""
     name = name or current_set()
     folder = sets_root() / name
     manifest = folder / "manifest.json"
     if not manifest.is_file():
         have = ", ".join(list_sets()) or "none"
-        raise InputError(f"{folder}: no capture set of this name (there are: {have}); `labcode capture --set {name}` makes one")
+        raise InputError(
+            f"{folder}: no capture set of this name (there are: {have}); "
+            f"`labcode capture --set {name}` makes one"
+        )
     return parse_manifest(_load_json(manifest), folder)
 
 
@@ -180,7 +184,8 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         raise InputError(f"{where}: not a capture set's manifest")
     if data["schema"] > MANIFEST_SCHEMA:
         raise InputError(
-            f"{where}: manifest schema {data['schema']} is newer than this version of labcode knows ({MANIFEST_SCHEMA}); update labcode"
+            f"{where}: manifest schema {data['schema']} is newer than this labcode knows ({MANIFEST_SCHEMA}); "
+            "update labcode"
         )
     try:
         experiments = {key: _experiment(key, value) for key, value in data["experiments"].items()}
@@ -188,7 +193,9 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         for record in experiments.values():
             machines[record.machine]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"{where}: damaged manifest ({type(error).__name__}: {error}); restore it from version control") from None
+        raise InputError(
+            f"{where}: damaged manifest ({type(error).__name__}: {error}); restore it from version control"
+        ) from None
     return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
 
 
@@ -199,7 +206,7 @@ def file_sha256(path: Path) -> str:
 
 
 def unpack_xz(source: Path, target: Path) -> None:
-    """Unpack ``source`` (xz) into ``target`` atomically: either the whole file is there afterwards or nothing new."""
+    """Unpack ``source`` (xz) into ``target`` atomically: afterwards the whole file is there, or nothing new."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unpack-")
     temporary = Path(name)
@@ -217,7 +224,10 @@ def _check_hash(path: Path, expected: str) -> None:
     if not path.is_file():
         raise InputError(f"{path}: missing from the capture set; restore it from version control")
     if file_sha256(path) != expected:
-        raise InputError(f"{path}: changed since it was captured (its SHA-256 is not the manifest's); restore or capture it again")
+        raise InputError(
+            f"{path}: changed since it was captured (its SHA-256 is not the manifest's); "
+            "restore or capture it again"
+        )
 
 
 def _load_json(path: Path) -> object:
@@ -236,7 +246,9 @@ def _experiment(key: str, value: Mapping[str, Any]) -> ExperimentRecord:
             name=run,
             argv=tuple(entry["argv"]),
             tool_args=tuple(entry["tool_args"]),
-            files=tuple(FileRecord(_plain(n), f["sha256"], int(f["bytes"])) for n, f in entry["files"].items()),
+            files=tuple(
+                FileRecord(_plain(n), f["sha256"], int(f["bytes"])) for n, f in entry["files"].items()
+            ),
             warnings=tuple(entry["warnings"]),
         )
         for run, entry in value["runs"].items()
