@@ -184,8 +184,8 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         raise InputError(f"{where}: not a capture set's manifest")
     if data["schema"] > MANIFEST_SCHEMA:
         raise InputError(
-            f"{where}: manifest schema {data['schema']} is newer than this labcode knows ({MANIFEST_SCHEMA}); "
-            "update labcode"
+            f"{where}: manifest schema {data['schema']} is newer than this labcode knows "
+            f"({MANIFEST_SCHEMA}); update labcode"
         )
     try:
         experiments = {key: _experiment(key, value) for key, value in data["experiments"].items()}
@@ -206,7 +206,7 @@ def file_sha256(path: Path) -> str:
 
 
 def unpack_xz(source: Path, target: Path) -> None:
-    """Unpack ``source`` (xz) into ``target`` atomically: afterwards the whole file is there, or nothing new."""
+    """Unpack ``source`` (xz) into ``target`` atomically: afterwards the whole file is there or nothing."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unpack-")
     temporary = Path(name)

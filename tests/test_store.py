@@ -109,7 +109,7 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
     [
         (
             lambda m: m.update(schema=2),
-            r"manifest schema 2 is newer than this version of labcode knows \(1\); update",
+            r"manifest schema 2 is newer than this labcode knows \(1\); update",
         ),
         (lambda m: m.pop("schema"), "not a capture set's manifest"),
         (lambda m: m.pop("experiments"), "damaged manifest"),
