@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.keys import process_keys
+
 Ints = NDArray[np.int64]
 
 
@@ -29,21 +31,6 @@ def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
     place[place == len(keys)] = 0
     found = (keys[place] == op_key) & (ops["correlation"].to_numpy() != 0)
     return np.where(found, order[place], -1)
-
-
-def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -> tuple[Ints, Ints]:
-    """One integer for each (process, number), the same in both tables."""
-    pids, process = np.unique(np.concatenate((pid, other_pid)), return_inverse=True)
-    numbers = np.concatenate((number, other_number))
-    low = int(numbers.min()) if len(numbers) else 0
-    width = int(numbers.max()) - low + 1 if len(numbers) else 1
-    if len(pids) * width < 1 << 62:
-        keys = process * width + (numbers - low)
-    else:
-        numbers = np.unique(numbers, return_inverse=True)[1]
-        keys = process * (len(numbers) + 1) + numbers
-    keys = np.asarray(keys, np.int64)
-    return keys[: len(pid)], keys[len(pid) :]
 
 
 def duration_ns(table: pd.DataFrame) -> Ints:

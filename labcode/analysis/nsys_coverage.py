@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from labcode.analysis.intervals import expand
-from labcode.analysis.joins import process_keys
+from labcode.analysis.keys import process_keys
 from labcode.analysis.nsys_nesting import Ranges
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of
 from labcode.reports.nsys_columns import Column, Ints
+from labcode.reports.nsys_names import pid_of
+from labcode.reports.nsys_source import Source
 
 _MOST_PAIRS = 1 << 22  # (range, call) pairs held in memory at once
 
@@ -27,9 +28,9 @@ class Calls:
     key: Ints
 
 
-def launching_calls(report: NsysReport, pid: Ints, correlation: Ints) -> tuple[Ints, Calls]:
+def launching_calls(source: Source, pid: Ints, correlation: Ints) -> tuple[Ints, Calls]:
     """A number for each distinct (process, correlation), and the calls that have one of them."""
-    api = with_correlation(report.source.ints(schema.RUNTIME, ("start", "end", "globalTid", "correlationId")))
+    api = with_correlation(source.ints(schema.RUNTIME, ("start", "end", "globalTid", "correlationId")))
     op_key, api_key = process_keys(
         pid, correlation, pid_of(api["globalTid"].values), api["correlationId"].values
     )

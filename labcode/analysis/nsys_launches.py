@@ -1,21 +1,22 @@
-"""nsys' reports on kernel launches: an open report in, nsys' columns out."""
+"""nsys' reports on kernel launches: an open export in, nsys' columns out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from labcode.analysis.grouped import GroupStats, group_stats
 from labcode.analysis.intervals import expand
-from labcode.analysis.joins import process_keys
+from labcode.analysis.keys import process_keys
 from labcode.analysis.nsys_coverage import with_correlation
 from labcode.analysis.nsys_rounding import round_half_up
-from labcode.analysis.nsys_tables import bare_name, grid_text, maybe, merged, text_column
+from labcode.analysis.nsys_table import Table, Texts, Values, take
+from labcode.analysis.nsys_tables import bare_name, grid_text, merged
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of, tid_of
 from labcode.reports.nsys_columns import Column, Ints, unique
+from labcode.reports.nsys_names import pid_of, tid_of
+from labcode.reports.nsys_source import Source
 
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
@@ -42,47 +43,45 @@ class Launches:
     kernel_names: list[str]
 
 
-def cuda_kern_exec_trace(report: NsysReport) -> pd.DataFrame:
+def cuda_kern_exec_trace(source: Source) -> Table:
     """Every kernel with its launch call, by the start of the call.
 
     API Start, API Dur, Queue Start, Queue Dur, Kernel Start, Kernel Dur, Total Dur (ns), PID, TID, DevId, API
     Function, GridXYZ, BlockXYZ, Kernel Name. Queue times are missing where the kernel began before the call
     returned.
     """
-    pairs = _launches(report, (*_GRID,))
+    pairs = _launches(source, (*_GRID,))
     kernel = pairs.kernel
     order = np.argsort(pairs.api_start, kind="stable")
     queued = pairs.queue >= 0
     grids, grid_texts = grid_text(*(kernel[c].values for c in _GRID[:3]))
     blocks, block_texts = grid_text(*(kernel[c].values for c in _GRID[3:]))
-    table = pd.DataFrame(
-        {
-            "API Start (ns)": pairs.api_start,
-            "API Dur (ns)": pairs.api_time,
-            "Queue Start (ns)": maybe(Column(pairs.api_start + pairs.api_time, queued)),
-            "Queue Dur (ns)": maybe(Column(pairs.queue, queued)),
-            "Kernel Start (ns)": pairs.kernel_start,
-            "Kernel Dur (ns)": pairs.kernel_time,
-            "Total Dur (ns)": pairs.total,
-            "PID": pid_of(pairs.thread),
-            "TID": tid_of(pairs.thread),
-            "DevId": kernel["deviceId"].values,
-            "API Function": text_column(pairs.call, pairs.call_names),
-            "GridXYZ": text_column(grids, grid_texts),
-            "BlockXYZ": text_column(blocks, block_texts),
-            "Kernel Name": text_column(pairs.name, pairs.kernel_names),
-        }
-    )
-    return table.iloc[order].reset_index(drop=True)
+    table: Table = {
+        "API Start (ns)": pairs.api_start,
+        "API Dur (ns)": pairs.api_time,
+        "Queue Start (ns)": Column(pairs.api_start + pairs.api_time, queued),
+        "Queue Dur (ns)": Column(pairs.queue, queued),
+        "Kernel Start (ns)": pairs.kernel_start,
+        "Kernel Dur (ns)": pairs.kernel_time,
+        "Total Dur (ns)": pairs.total,
+        "PID": pid_of(pairs.thread),
+        "TID": tid_of(pairs.thread),
+        "DevId": kernel["deviceId"].values,
+        "API Function": Texts(pairs.call, pairs.call_names),
+        "GridXYZ": Texts(grids, grid_texts),
+        "BlockXYZ": Texts(blocks, block_texts),
+        "Kernel Name": Texts(pairs.name, pairs.kernel_names),
+    }
+    return take(table, order)
 
 
-def cuda_kern_exec_sum(report: NsysReport) -> pd.DataFrame:
+def cuda_kern_exec_sum(source: Source) -> Table:
     """Launches by thread, device, API function and kernel, the largest total time first.
 
     PID, TID, DevId, Count, QCount, and Avg, Med, Min, Max, StdDev (ns) of the total (T…), API (A…), queue
     (Q…) and kernel (K…) time, API Name, Kernel Name. Only launches with a queue time count in Q….
     """
-    pairs = _launches(report, ())
+    pairs = _launches(source, ())
     keys = [pairs.thread, pairs.kernel["deviceId"].values, pairs.call, pairs.name]
     group = np.zeros(len(pairs.total), np.int64)
     for key in keys:
@@ -97,7 +96,7 @@ def cuda_kern_exec_sum(report: NsysReport) -> pd.DataFrame:
     calls, kernels = np.array([*pairs.call_names, ""]), np.array([*pairs.kernel_names, ""])
     ties = (kernels[pairs.name[first]], calls[pairs.call[first]], pairs.kernel["deviceId"].values[first])
     order = np.lexsort((*ties, pairs.thread[first], -round_half_up(total.mean, 1)))
-    columns: dict[str, object] = {
+    columns: dict[str, Values] = {
         "PID": pid_of(pairs.thread)[first],
         "TID": tid_of(pairs.thread)[first],
         "DevId": pairs.kernel["deviceId"].values[first],
@@ -107,14 +106,13 @@ def cuda_kern_exec_sum(report: NsysReport) -> pd.DataFrame:
         **_five("A", group_stats(group, pairs.api_time, groups)),
         **_five("Q", queue),
         **_five("K", group_stats(group, pairs.kernel_time, groups)),
-        "API Name": text_column(pairs.call[first], pairs.call_names),
-        "Kernel Name": text_column(pairs.name[first], pairs.kernel_names),
+        "API Name": Texts(pairs.call[first], pairs.call_names),
+        "Kernel Name": Texts(pairs.name[first], pairs.kernel_names),
     }
-    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+    return take(columns, order)
 
 
-def _launches(report: NsysReport, more: tuple[str, ...]) -> Launches:
-    source = report.source
+def _launches(source: Source, more: tuple[str, ...]) -> Launches:
     frame = ("start", "end", "globalPid", "correlationId", "deviceId", "demangledName")
     kernel = source.ints(schema.KERNEL, (*frame, *more))
     api = source.ints(schema.RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
@@ -152,13 +150,13 @@ def _launches(report: NsysReport, more: tuple[str, ...]) -> Launches:
     )
 
 
-def _five(letter: str, stats: GroupStats) -> dict[str, object]:
+def _five(letter: str, stats: GroupStats) -> dict[str, Values]:
     """Avg, Med, Min, Max, StdDev; missing where there are no values, but for a standard deviation of 0."""
     some = stats.count > 0
     return {
         f"{letter}Avg (ns)": round_half_up(stats.mean, 1),
         f"{letter}Med (ns)": round_half_up(stats.median, 1),
-        f"{letter}Min (ns)": maybe(Column(stats.least, some)),
-        f"{letter}Max (ns)": maybe(Column(stats.greatest, some)),
+        f"{letter}Min (ns)": Column(stats.least, some),
+        f"{letter}Max (ns)": Column(stats.greatest, some),
         f"{letter}StdDev (ns)": round_half_up(np.where(some, stats.std, 0.0), 1),
     }

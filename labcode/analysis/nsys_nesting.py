@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.analysis.nsys_tables import maybe
 from labcode.reports.nsys_columns import Column, Ints, Objects, unique
 
 PUSH_POP, START_END = 59, 60
@@ -68,10 +67,10 @@ def nest(ranges: Ranges) -> Stack:
     return Stack(parent, level, children)
 
 
-def parent_ids(ranges: Ranges, stack: Stack) -> object:
+def parent_ids(ranges: Ranges, stack: Stack) -> Column:
     """The RangeId of the range around each; missing at the outermost level."""
     inner = stack.parent >= 0
-    return maybe(Column(np.where(inner, np.append(ranges.number, 0)[stack.parent], 0), inner))
+    return Column(np.where(inner, np.append(ranges.number, 0)[stack.parent], 0), inner)
 
 
 def breadth_first(ranges: Ranges, stack: Stack) -> Ints:

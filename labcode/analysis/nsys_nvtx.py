@@ -1,16 +1,17 @@
-"""nsys' reports of NVTX ranges on the CPU: an open report in, nsys' columns out."""
+"""nsys' reports of NVTX ranges on the CPU: an open export in, nsys' columns out."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.nsys_nesting import PUSH_POP, START_END, Ranges, breadth_first, nest, parent_ids, paths
-from labcode.analysis.nsys_tables import merged, statistics, text_column
+from labcode.analysis.nsys_table import Table, Texts, take, texts_of
+from labcode.analysis.nsys_tables import merged, statistics
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of, tid_of
 from labcode.reports.nsys_columns import Column, Ints, unique
+from labcode.reports.nsys_names import pid_of, tid_of
+from labcode.reports.nsys_source import Source
 
 DEFAULT_DOMAIN = (
     ":"  # what nsys 2025 prints before the name of a range of the default domain; 2024 printed nothing
@@ -18,7 +19,7 @@ DEFAULT_DOMAIN = (
 
 
 def read_ranges(
-    report: NsysReport,
+    source: Source,
     styles: tuple[int, ...] = (PUSH_POP, START_END),
     *,
     default_domain: str = DEFAULT_DOMAIN,
@@ -29,11 +30,11 @@ def read_ranges(
     """
     where = f"eventType IN ({', '.join(map(str, styles))})"
     columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "rowid")
-    raw = report.source.ints(schema.NVTX, columns, where)
+    raw = source.ints(schema.NVTX, columns, where)
     code, names = _names(
-        report, raw["domainId"], raw["globalTid"].values, raw["textId"], where, default_domain
+        source, raw["domainId"], raw["globalTid"].values, raw["textId"], where, default_domain
     )
-    last = report.source.ints(schema.NVTX, ("end",))["end"]
+    last = source.ints(schema.NVTX, ("end",))["end"]
     ended = last.values if last.present is None else last.values[last.present]
     end = raw["end"].filled(int(ended.max()) if len(ended) else 0)
     elsewhere = raw["endGlobalTid"]
@@ -52,33 +53,33 @@ def read_ranges(
     return ranges, other
 
 
-def nvtx_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Ranges by style and name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Style, Range."""
-    ranges, _ = read_ranges(report, default_domain=default_domain)
+    ranges, _ = read_ranges(source, default_domain=default_domain)
     codes = ranges.code * 2 + (ranges.style == START_END)
     keys = [(style, name) for name in ranges.names for style in ("PushPop", "StartEnd")]
     ties = [(name, style) for style, name in keys]
     return statistics(codes, keys, ranges.end - ranges.start, ["Style", "Range"], ties=ties)
 
 
-def nvtx_pushpop_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_pushpop_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Push/pop ranges by name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Range."""
-    return _one_style(report, PUSH_POP, default_domain)
+    return _one_style(source, PUSH_POP, default_domain)
 
 
-def nvtx_startend_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_startend_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Start/end ranges by name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Range."""
-    return _one_style(report, START_END, default_domain)
+    return _one_style(source, START_END, default_domain)
 
 
-def nvtx_pushpop_trace(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Every push/pop range with its place on the thread's stack, by start time.
 
     Start, End, Duration, DurChild, DurNonChild (ns), Name, PID, TID, Lvl, NumChild, RangeId, ParentId,
     RangeStack, NameTree. Of two ranges with the same start and end the later row lies inside the earlier;
     nsys drops both.
     """
-    ranges, _ = read_ranges(report, (PUSH_POP,), default_domain=default_domain)
+    ranges, _ = read_ranges(source, (PUSH_POP,), default_domain=default_domain)
     stack = nest(ranges)
     duration = ranges.end - ranges.start
     inner = stack.parent >= 0
@@ -88,38 +89,35 @@ def nvtx_pushpop_trace(report: NsysReport, *, default_domain: str = DEFAULT_DOMA
     trees, tree = unique(ranges.code * (int(stack.level.max(initial=0)) + 1) + stack.level)
     depth = int(stack.level.max(initial=0)) + 1
     tree_names = ["--" * (t % depth) + ranges.names[t // depth] for t in trees.tolist()]
-    table = pd.DataFrame(
-        {
-            "Start (ns)": ranges.start,
-            "End (ns)": ranges.end,
-            "Duration (ns)": duration,
-            "DurChild (ns)": children,
-            "DurNonChild (ns)": duration - children,
-            "Name": text_column(ranges.code, ranges.names),
-            "PID": pid_of(ranges.thread),
-            "TID": tid_of(ranges.thread),
-            "Lvl": stack.level,
-            "NumChild": stack.children,
-            "RangeId": ranges.number,
-            "ParentId": parent_ids(ranges, stack),
-            "RangeStack": pd.Series(paths(ranges, stack), dtype="str"),
-            "NameTree": text_column(tree, tree_names),
-        }
-    )
-    return table.iloc[order].reset_index(drop=True)
+    table: Table = {
+        "Start (ns)": ranges.start,
+        "End (ns)": ranges.end,
+        "Duration (ns)": duration,
+        "DurChild (ns)": children,
+        "DurNonChild (ns)": duration - children,
+        "Name": Texts(ranges.code, ranges.names),
+        "PID": pid_of(ranges.thread),
+        "TID": tid_of(ranges.thread),
+        "Lvl": stack.level,
+        "NumChild": stack.children,
+        "RangeId": ranges.number,
+        "ParentId": parent_ids(ranges, stack),
+        "RangeStack": texts_of(paths(ranges, stack).tolist()),
+        "NameTree": Texts(tree, tree_names),
+    }
+    return take(table, order)
 
 
-def _one_style(report: NsysReport, style: int, default_domain: str) -> pd.DataFrame:
-    ranges, _ = read_ranges(report, (style,), default_domain=default_domain)
+def _one_style(source: Source, style: int, default_domain: str) -> Table:
+    ranges, _ = read_ranges(source, (style,), default_domain=default_domain)
     keys = [(name,) for name in ranges.names]
     return statistics(ranges.code, keys, ranges.end - ranges.start, ["Range"])
 
 
 def _names(
-    report: NsysReport, domain: Column, thread: Ints, text_id: Column, where: str, default_domain: str
+    source: Source, domain: Column, thread: Ints, text_id: Column, where: str, default_domain: str
 ) -> tuple[Ints, list[str]]:
     """Names with their domain as codes into distinct names; '' for a range without a text."""
-    source = report.source
     registered, texts = source.strings(text_id)
     own, own_texts = source.texts(schema.NVTX, "text", where)
     known = np.array([text != "" for text in texts], np.bool_)[registered] if len(registered) else own > 0

@@ -1,4 +1,4 @@
-"""nsys' reports of NVTX ranges projected to the GPU: an open report in, nsys' columns out.
+"""nsys' reports of NVTX ranges projected to the GPU: an open export in, nsys' columns out.
 
 A range covers a GPU operation when a call with the operation's correlation lies inside the range on the same
 thread. nsys counts the operations of one correlation as one: all nodes of a graph launch together are one GPU
@@ -8,55 +8,53 @@ op.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from labcode.analysis.grouped import group_stats
 from labcode.analysis.nsys_coverage import launching_calls, pairs, with_correlation
 from labcode.analysis.nsys_nesting import START_END, STYLE_NAMES, Ranges, nest, parent_ids, paths
 from labcode.analysis.nsys_nvtx import DEFAULT_DOMAIN, read_ranges
 from labcode.analysis.nsys_rounding import round_half_up
-from labcode.analysis.nsys_tables import text_column
+from labcode.analysis.nsys_table import Floats, Table, Texts, take, texts_of
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of, tid_of
 from labcode.reports.nsys_columns import Ints, unique
+from labcode.reports.nsys_names import pid_of, tid_of
+from labcode.reports.nsys_source import Source
 
 
-def nvtx_gpu_proj_trace(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_gpu_proj_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Every range that covers GPU operations, in the order of the export.
 
     Name, Projected Start, Projected Duration, Orig Start, Orig Duration (ns), Style, PID, TID, NumGPUOps,
     Lvl, NumChild, RangeId, ParentId, RangeStack. Levels and children count such ranges only.
     """
-    ranges, first, last, count = _projected(report, default_domain)
+    ranges, first, last, count = _projected(source, default_domain)
     stack = nest(ranges)
-    table = pd.DataFrame(
-        {
-            "Name": text_column(ranges.code, ranges.names),
-            "Projected Start (ns)": first,
-            "Projected Duration (ns)": last - first,
-            "Orig Start (ns)": ranges.start,
-            "Orig Duration (ns)": ranges.end - ranges.start,
-            "Style": text_column((ranges.style == START_END).astype(np.int64), STYLE_NAMES),
-            "PID": pid_of(ranges.thread),
-            "TID": tid_of(ranges.thread),
-            "NumGPUOps": count,
-            "Lvl": stack.level,
-            "NumChild": stack.children,
-            "RangeId": ranges.number,
-            "ParentId": parent_ids(ranges, stack),
-            "RangeStack": pd.Series(paths(ranges, stack), dtype="str"),
-        }
-    )
-    return table.iloc[np.argsort(ranges.number)].reset_index(drop=True)
+    table: Table = {
+        "Name": Texts(ranges.code, ranges.names),
+        "Projected Start (ns)": first,
+        "Projected Duration (ns)": last - first,
+        "Orig Start (ns)": ranges.start,
+        "Orig Duration (ns)": ranges.end - ranges.start,
+        "Style": Texts((ranges.style == START_END).astype(np.int64), STYLE_NAMES),
+        "PID": pid_of(ranges.thread),
+        "TID": tid_of(ranges.thread),
+        "NumGPUOps": count,
+        "Lvl": stack.level,
+        "NumChild": stack.children,
+        "RangeId": ranges.number,
+        "ParentId": parent_ids(ranges, stack),
+        "RangeStack": texts_of(paths(ranges, stack).tolist()),
+    }
+    return take(table, np.argsort(ranges.number))
 
 
-def nvtx_gpu_proj_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_gpu_proj_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Projected ranges by name and style, the largest total projected time first.
 
     Range, Style, Total Proj Time, Total Range Time (ns), Range Instances, Proj Avg, Med, Min, Max, StdDev
     (ns), Total GPU Ops, Avg GPU Ops, Avg Range Lvl, Avg Num Child.
     """
-    ranges, first, last, count = _projected(report, default_domain)
+    ranges, first, last, count = _projected(source, default_domain)
     stack = nest(ranges)
     groups, group = unique(ranges.code * 2 + (ranges.style == START_END))
     proj = group_stats(group, last - first, len(groups))
@@ -64,42 +62,40 @@ def nvtx_gpu_proj_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAI
     def sums(values: Ints) -> Ints:
         return group_stats(group, values, len(groups)).total
 
-    def mean(values: Ints) -> object:
+    def mean(values: Ints) -> Floats:
         return round_half_up(sums(values) / np.maximum(proj.count, 1), 1)
 
     names = [ranges.names[code // 2] for code in groups.tolist()]
     styles = [STYLE_NAMES[code % 2] for code in groups.tolist()]
-    table = pd.DataFrame(
-        {
-            "Range": pd.Series(names, dtype="str"),
-            "Style": pd.Series(styles, dtype="str"),
-            "Total Proj Time (ns)": proj.total,
-            "Total Range Time (ns)": sums(ranges.end - ranges.start),
-            "Range Instances": proj.count,
-            "Proj Avg (ns)": round_half_up(proj.mean, 1),
-            "Proj Med (ns)": round_half_up(proj.median, 1),
-            "Proj Min (ns)": proj.least,
-            "Proj Max (ns)": proj.greatest,
-            "Proj StdDev (ns)": round_half_up(proj.std, 1),
-            "Total GPU Ops": sums(count),
-            "Avg GPU Ops": mean(count),
-            "Avg Range Lvl": mean(stack.level),
-            "Avg Num Child": mean(stack.children),
-        }
-    )
+    table: Table = {
+        "Range": texts_of(names),
+        "Style": texts_of(styles),
+        "Total Proj Time (ns)": proj.total,
+        "Total Range Time (ns)": sums(ranges.end - ranges.start),
+        "Range Instances": proj.count,
+        "Proj Avg (ns)": round_half_up(proj.mean, 1),
+        "Proj Med (ns)": round_half_up(proj.median, 1),
+        "Proj Min (ns)": proj.least,
+        "Proj Max (ns)": proj.greatest,
+        "Proj StdDev (ns)": round_half_up(proj.std, 1),
+        "Total GPU Ops": sums(count),
+        "Avg GPU Ops": mean(count),
+        "Avg Range Lvl": mean(stack.level),
+        "Avg Num Child": mean(stack.children),
+    }
     order = sorted(range(len(groups)), key=lambda g: (-int(proj.total[g]), names[g], styles[g]))
-    return table.iloc[order].reset_index(drop=True)
+    return take(table, np.array(order, np.int64))
 
 
-def _projected(report: NsysReport, default_domain: str) -> tuple[Ranges, Ints, Ints, Ints]:
+def _projected(source: Source, default_domain: str) -> tuple[Ranges, Ints, Ints, Ints]:
     """Ranges that have GPU ops, with the first start, last end and number of these."""
-    ranges, elsewhere = read_ranges(report, default_domain=default_domain)
+    ranges, elsewhere = read_ranges(source, default_domain=default_domain)
     ranges = ranges.take(~elsewhere)
     columns = ("start", "end", "globalPid", "correlationId")
-    tables = [report.source.ints(table, columns) for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET)]
+    tables = [source.ints(table, columns) for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET)]
     parts = [with_correlation(table) for table in tables]
     start, end, process, correlation = (np.concatenate([part[c].values for part in parts]) for c in columns)
-    key, calls = launching_calls(report, pid_of(process), correlation)
+    key, calls = launching_calls(source, pid_of(process), correlation)
     order = np.argsort(key, kind="stable")
     heads = np.flatnonzero(np.diff(key[order], prepend=-1))
     op_start, op_end = _by_key(np.minimum, start[order], heads), _by_key(np.maximum, end[order], heads)

@@ -1,11 +1,10 @@
-"""nsys' report of kernels by NVTX range: an open report in, nsys' columns out."""
+"""nsys' report of kernels by NVTX range: an open export in, nsys' columns out."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from labcode.analysis.grouped import GroupStats, group_stats
 from labcode.analysis.intervals import expand
@@ -13,44 +12,41 @@ from labcode.analysis.nsys_coverage import launching_calls, pairs, with_correlat
 from labcode.analysis.nsys_nesting import START_END, STYLE_NAMES, Ranges
 from labcode.analysis.nsys_nvtx import DEFAULT_DOMAIN, read_ranges
 from labcode.analysis.nsys_rounding import round_half_up
+from labcode.analysis.nsys_table import Table, Values, texts_of
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of, tid_of
-from labcode.reports.nsys_columns import Ints, unique
+from labcode.reports.nsys_columns import Column, Ints, unique
+from labcode.reports.nsys_names import pid_of, tid_of
+from labcode.reports.nsys_source import Source
 
 _Row = tuple[Any, ...]
-_COLUMNS = {
-    "NVTX Range": "str",
-    "Style": "str",
-    "PID": "Int64",
-    "TID": "Int64",
-    "NVTX Inst": "int64",
-    "Kern Inst": "int64",
-    "Total Time (ns)": "int64",
-    "Avg (ns)": "float64",
-    "Med (ns)": "float64",
-    "Min (ns)": "int64",
-    "Max (ns)": "int64",
-    "StdDev (ns)": "float64",
-    "Kernel Name": "str",
-}
+_NUMBERS = (
+    "NVTX Inst",
+    "Kern Inst",
+    "Total Time (ns)",
+    "Avg (ns)",
+    "Med (ns)",
+    "Min (ns)",
+    "Max (ns)",
+    "StdDev (ns)",
+)
 
 
-def nvtx_kern_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -> pd.DataFrame:
+def nvtx_kern_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Kernels by the ranges that cover their launch, by range; kernels outside all ranges first.
 
     NVTX Range, Style, PID, TID, NVTX Inst, Kern Inst, Total Time, Avg, Med, Min, Max, StdDev (ns), Kernel
     Name. A kernel counts for every range around its launch, and twice for two of the same name inside each
     other: then the times are of more rows than Kern Inst says.
     """
-    ranges, elsewhere = read_ranges(report, default_domain=default_domain)
+    ranges, elsewhere = read_ranges(source, default_domain=default_domain)
     ranges = ranges.take(~elsewhere)
-    raw = report.source.ints(schema.KERNEL, ("start", "end", "demangledName", "globalPid", "correlationId"))
-    code, names = report.source.strings(raw["demangledName"])
+    raw = source.ints(schema.KERNEL, ("start", "end", "demangledName", "globalPid", "correlationId"))
+    code, names = source.strings(raw["demangledName"])
     time = raw["end"].values - raw["start"].values
     present = raw["correlationId"].present
     launched = np.arange(len(time)) if present is None else np.flatnonzero(present)
     linked = with_correlation(raw)
-    key, calls = launching_calls(report, pid_of(linked["globalPid"].values), linked["correlationId"].values)
+    key, calls = launching_calls(source, pid_of(linked["globalPid"].values), linked["correlationId"].values)
     order = np.argsort(key, kind="stable")
     bounds = np.concatenate(([0], np.cumsum(np.bincount(key)))) if len(key) else np.zeros(1, np.int64)
     kernels = launched[order]  # by key
@@ -71,7 +67,17 @@ def nvtx_kern_sum(report: NsysReport, *, default_domain: str = DEFAULT_DOMAIN) -
     unlinked[kernels[np.isin(key[order], calls.key)]] = False
     rows += _outside_rows(None, np.flatnonzero(unlinked), code, names, time)
     rows.sort(key=lambda row: (row[0], row[4] > 0, row[2] or -1, row[3] or -1, -row[6], row[1], row[-1]))
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
+    named: dict[str, Values] = {
+        "NVTX Range": texts_of([row[0] for row in rows]),
+        "Style": texts_of([row[1] for row in rows]),
+    }
+    for at, name in enumerate(("PID", "TID"), 2):
+        present = np.array([row[at] is not None for row in rows], np.bool_)
+        named[name] = Column(np.array([row[at] or 0 for row in rows], np.int64), present)
+    for at, name in enumerate(_NUMBERS, 4):
+        decimal = name in ("Avg (ns)", "Med (ns)", "StdDev (ns)")
+        named[name] = np.array([row[at] for row in rows], np.float64 if decimal else np.int64)
+    return {**named, "Kernel Name": texts_of([row[-1] for row in rows])}
 
 
 def _thread_rows(

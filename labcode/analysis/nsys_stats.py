@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TextIO
-
-import pandas as pd
+from typing import TYPE_CHECKING, TextIO
 
 from labcode.analysis import (
     nsys_launches,
@@ -23,15 +22,20 @@ from labcode.analysis import (
     nsys_traces,
 )
 from labcode.analysis.nsys_format import FORMATS, write
+from labcode.analysis.nsys_table import Table, to_frame
 from labcode.errors import InputError, LabError
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, open_report
+from labcode.reports.nsys_open import open_export
+from labcode.reports.nsys_source import Source
 
-__all__ = ["DEFAULT_REPORTS", "REPORTS", "missing_data", "stats", "write"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-Report = Callable[[NsysReport], pd.DataFrame]
+    from labcode.reports.nsys import NsysReport
 
-REPORTS: dict[str, Report] = {
+__all__ = ["DEFAULT_REPORTS", "REPORTS", "TABLES", "missing_data", "stats", "write"]
+
+TABLES: dict[str, Callable[[Source], Table]] = {
     "cuda_api_gpu_sum": nsys_sums.cuda_api_gpu_sum,
     "cuda_api_sum": nsys_sums.cuda_api_sum,
     "cuda_api_trace": nsys_traces.cuda_api_trace,
@@ -61,6 +65,19 @@ DEFAULT_REPORTS = (
     "cuda_gpu_mem_time_sum",
     "cuda_gpu_mem_size_sum",
 )
+
+
+def _framed(table: Callable[[Source], Table]) -> Callable[[NsysReport], pd.DataFrame]:
+    def report_frame(report: NsysReport) -> pd.DataFrame:
+        return to_frame(table(report.source))
+
+    report_frame.__doc__ = table.__doc__
+    return report_frame
+
+
+REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
+    name: _framed(table) for name, table in TABLES.items()
+}
 
 _KERNELS = ("CUDA kernels", (schema.KERNEL,), "--trace=cuda")
 _CALLS = ("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
@@ -103,13 +120,13 @@ def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
         _known(name)
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    with open_report(path) as report:
-        lacking = {name: missing_data(report, name) for name in names}
+    with closing(Source(open_export(path))) as source:
+        lacking = {name: missing_data(source, name) for name in names}
         if all(lacking.values()):
             whats = "; ".join(dict.fromkeys(what for what in lacking.values() if what))
             raise InputError(f"{path}: {whats}")
         if fmt == "json" and len(names) > 1:
-            _write_object(report, names, lacking, output)
+            _write_object(source, names, lacking, output)
             return
         for place, name in enumerate(names):
             if len(names) > 1:
@@ -118,13 +135,13 @@ def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
             if lacking[name]:
                 output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {lacking[name]}\n")
             else:
-                write(REPORTS[name](report), fmt, output)
+                write(TABLES[name](source), fmt, output)
 
 
-def missing_data(report: NsysReport, name: str) -> str:
+def missing_data(source: Source, name: str) -> str:
     """What the capture lacks for a report and how to record it; '' when it has all."""
     for what, tables, option in _NEEDS[name]:
-        if not any(report.source.has_rows(table) for table in tables):
+        if not any(source.has_rows(table) for table in tables):
             return (
                 f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
             )
@@ -132,20 +149,20 @@ def missing_data(report: NsysReport, name: str) -> str:
 
 
 def _known(name: str) -> None:
-    if name in REPORTS:
+    if name in TABLES:
         return
-    close = difflib.get_close_matches(name, REPORTS, n=1)
+    close = difflib.get_close_matches(name, TABLES, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(REPORTS)}")
+    raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(TABLES)}")
 
 
-def _write_object(report: NsysReport, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
+def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
     output.write("{\n")
     for place, name in enumerate(names):
         output.write(f'"{name}": ')
         if lacking[name]:
             output.write("[]\n")
         else:
-            write(REPORTS[name](report), "json", output)
+            write(TABLES[name](source), "json", output)
         output.write("," * (place < len(names) - 1))
     output.write("}\n")

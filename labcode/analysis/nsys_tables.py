@@ -1,4 +1,4 @@
-"""What nsys' reports are made of: an open report in, names and durations as nsys counts them out."""
+"""What nsys' reports are made of: an open export in, names and durations as nsys counts them out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.grouped import group_stats
 from labcode.analysis.nsys_rounding import round_half_up
+from labcode.analysis.nsys_table import Table, Values, texts_of
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport
-from labcode.reports.nsys_columns import Column, Ints, Objects, unique
+from labcode.reports.nsys_columns import Ints, unique
+from labcode.reports.nsys_source import Source
 
 MEMSET_LABEL = "[CUDA memset]"
 COPY_LABELS = {
@@ -68,24 +68,24 @@ def bare_name(raw: str) -> str:
     return _SUFFIX.sub("", raw)
 
 
-def kernel_durations(report: NsysReport) -> Named:
+def kernel_durations(source: Source) -> Named:
     """Durations of kernels by demangled name."""
-    raw = report.source.ints(schema.KERNEL, ("start", "end", "demangledName"))
-    codes, names = report.source.strings(raw["demangledName"])
+    raw = source.ints(schema.KERNEL, ("start", "end", "demangledName"))
+    codes, names = source.strings(raw["demangledName"])
     return Named(codes, tuple(names), raw["end"].values - raw["start"].values)
 
 
-def api_durations(report: NsysReport) -> Named:
+def api_durations(source: Source) -> Named:
     """Durations of CUDA API calls by name as recorded: two versions of a function are two names."""
-    raw = report.source.ints(schema.RUNTIME, ("start", "end", "nameId"))
-    codes, names = report.source.strings(raw["nameId"])
+    raw = source.ints(schema.RUNTIME, ("start", "end", "nameId"))
+    codes, names = source.strings(raw["nameId"])
     return Named(codes, tuple(bare_name(name) for name in names), raw["end"].values - raw["start"].values)
 
 
-def memory_operations(report: NsysReport) -> tuple[Named, Named]:
-    """Copies and memsets by operation: durations in ns, sizes in bytes; copies of unknown kind are left out."""
-    copies = report.source.ints(schema.MEMCPY, ("start", "end", "bytes", "copyKind"))
-    sets = report.source.ints(schema.MEMSET, ("start", "end", "bytes"))
+def memory_operations(source: Source) -> tuple[Named, Named]:
+    """Copies and memsets by operation: durations in ns, sizes in bytes; unknown kinds are left out."""
+    copies = source.ints(schema.MEMCPY, ("start", "end", "bytes", "copyKind"))
+    sets = source.ints(schema.MEMSET, ("start", "end", "bytes"))
     kind = copies["copyKind"].values
     known = np.isin(kind, list(COPY_LABELS))
     names = (*COPY_LABELS.values(), MEMSET_LABEL)
@@ -117,7 +117,7 @@ def statistics(
     count: str = "Instances",
     share: bool = True,
     ties: Sequence[Any] | None = None,
-) -> pd.DataFrame:
+) -> Table:
     """nsys' usual summary: one row for each key that has values, the largest total first.
 
     Columns: Time (%) (only with ``share``), Total Time (ns) or Total (MB), the count, Avg, Med, Min, Max,
@@ -131,10 +131,10 @@ def statistics(
     totals = [int(stats.total[group]) for group in some]
     whole = sum(totals)
     size = unit == "MB"
-    columns: dict[str, object] = {}
+    columns: dict[str, Values] = {}
     if share:
         columns["Time (%)"] = round_half_up([100 * t / whole if whole else np.nan for t in totals], 1)
-    columns["Total (MB)" if size else "Total Time (ns)"] = _megabytes(totals) if size else totals
+    columns["Total (MB)" if size else "Total Time (ns)"] = _megabytes(totals) if size else stats.total[order]
     columns[count] = stats.count[order]
     scaled = {
         "Avg": stats.mean,
@@ -150,8 +150,8 @@ def statistics(
         else:
             columns[f"{name} (ns)"] = picked if picked.dtype == np.int64 else round_half_up(picked, 1)
     for place, name in enumerate(key_columns):
-        columns[name] = pd.Series([keys[group][place] for group in some], dtype="str")
-    return pd.DataFrame(columns)
+        columns[name] = texts_of([str(keys[group][place]) for group in some])
+    return columns
 
 
 def grid_text(x: Ints, y: Ints, z: Ints) -> tuple[Ints, list[str]]:
@@ -166,19 +166,6 @@ def grid_text(x: Ints, y: Ints, z: Ints) -> tuple[Ints, list[str]]:
             for pair in both.tolist()
         ]
     return code, texts
-
-
-def text_column(codes: Ints, texts: Sequence[str]) -> pd.Series:
-    """Codes into texts as a column."""
-    table: Objects = np.array([*texts, ""], dtype=object)
-    return pd.Series(table[codes], dtype="str")
-
-
-def maybe(column: Column) -> object:
-    """A column that may have gaps: int64 without any, Int64 with."""
-    if column.present is None or column.present.all():
-        return column.values
-    return pd.arrays.IntegerArray(column.values, ~column.present)
 
 
 def _megabytes(values: Sequence[int] | NDArray[np.generic]) -> NDArray[np.float64]:

@@ -1,38 +1,33 @@
-"""nsys' trace reports of GPU operations, API calls and launches: an open report in, nsys' columns out."""
+"""nsys' trace reports of GPU operations, API calls and launches: an open export in, nsys' columns out."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
+from labcode.analysis.nsys_table import Floats, Table, Texts, Values
 from labcode.analysis.nsys_tables import (
     COPY_LABELS,
     MEMORY_LABELS,
     MEMSET_LABEL,
     bare_name,
-    maybe,
-    text_column,
 )
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys import NsysReport, pid_of, tid_of
 from labcode.reports.nsys_columns import Column, Ints, unique
+from labcode.reports.nsys_names import pid_of, tid_of
+from labcode.reports.nsys_source import Source
 
 _FRAME = ("start", "end", "correlationId", "deviceId", "contextId", "greenContextId", "streamId")
 _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _NS_PER_S = 1_000_000_000
 
-Floats = NDArray[np.float64]
 
-
-def cuda_gpu_trace(report: NsysReport) -> pd.DataFrame:
+def cuda_gpu_trace(source: Source) -> Table:
     """Every kernel, copy and memset by start time.
 
     Start, Duration (ns), CorrId, GrdX … BlkZ, Reg/Trd, StcSMem, DymSMem, Bytes (MB), Throughput (MB/s),
     SrcMemKd, DstMemKd, Device, Ctx, GreenCtx, Strm, Name. The throughput is nsys': bytes times the whole part
     of 10⁹ by the duration in ns, so it is too low for long copies and 0 for those above a second.
     """
-    source = report.source
     shared = ("staticSharedMemory", "dynamicSharedMemory")
     kernels = source.ints(schema.KERNEL, (*_FRAME, *_GRID, "registersPerThread", *shared, "demangledName"))
     copies = source.ints(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind"))
@@ -52,27 +47,26 @@ def cuda_gpu_trace(report: NsysReport) -> pd.DataFrame:
     code = np.concatenate([names, copies["copyKind"].values + len(name), np.full(counts[2], len(labels) - 1)])
     unknown = ~np.isin(copies["copyKind"].values, list(COPY_LABELS))
     code[counts[0] : counts[0] + counts[1]][unknown] = -1
-    columns: dict[str, object] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
-    columns["CorrId"] = maybe(stacked(*(part["correlationId"] for part in parts)))
+    columns: dict[str, Values] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
+    columns["CorrId"] = stacked(*(part["correlationId"] for part in parts))
     for raw, printed in zip(_GRID, ("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"), strict=True):
-        columns[printed] = maybe(stacked(kernels[raw], None, None))
-    columns["Reg/Trd"] = maybe(stacked(kernels["registersPerThread"], None, None))
+        columns[printed] = stacked(kernels[raw], None, None)
+    columns["Reg/Trd"] = stacked(kernels["registersPerThread"], None, None)
     for raw, printed in zip(shared, ("StcSMem (MB)", "DymSMem (MB)"), strict=True):
         columns[printed] = _floats(stacked(kernels[raw], None, None)) / 1e6
     columns["Bytes (MB)"] = _floats(size) / 1e6
     columns["Throughput (MB/s)"] = _throughput(_floats(size), duration[order])
     columns["SrcMemKd"] = _memory_kind(stacked(None, copies["srcKind"], sets["memKind"]))
     columns["DstMemKd"] = _memory_kind(stacked(None, copies["dstKind"], None))
-    columns["Device"] = _device_names(report, stacked(*(part["deviceId"] for part in parts)).values)
+    columns["Device"] = _device_names(source, stacked(*(part["deviceId"] for part in parts)).values)
     for raw, printed in (("contextId", "Ctx"), ("greenContextId", "GreenCtx"), ("streamId", "Strm")):
-        columns[printed] = maybe(stacked(*(part[raw] for part in parts)))
-    columns["Name"] = text_column(code[order], labels)
-    return pd.DataFrame(columns)
+        columns[printed] = stacked(*(part[raw] for part in parts))
+    columns["Name"] = Texts(code[order], labels)
+    return columns
 
 
-def cuda_api_trace(report: NsysReport) -> pd.DataFrame:
+def cuda_api_trace(source: Source) -> Table:
     """Every API call by start: Start, Duration (ns), Name, Result, CorrID, Pid, Tid, T-Pri, Thread Name."""
-    source = report.source
     raw = source.ints(schema.RUNTIME, ("start", "end", "nameId", "returnValue", "correlationId", "globalTid"))
     order = np.argsort(raw["start"].values, kind="stable")
     raw = {name: column.take(order) for name, column in raw.items()}
@@ -85,19 +79,17 @@ def cuda_api_trace(report: NsysReport) -> pd.DataFrame:
     present = rows >= 0
     priority = np.where(present, np.append(known["priority"].values, 0)[rows], 0)
     name_of = np.where(present, np.append(name_codes, 0)[rows], -1)
-    return pd.DataFrame(
-        {
-            "Start (ns)": raw["start"].values,
-            "Duration (ns)": raw["end"].values - raw["start"].values,
-            "Name": text_column(codes, [bare_name(name) for name in names]),
-            "Result": raw["returnValue"].values,
-            "CorrID": maybe(raw["correlationId"]),
-            "Pid": pid_of(raw["globalTid"].values),
-            "Tid": tid_of(raw["globalTid"].values),
-            "T-Pri": maybe(Column(priority[thread], present[thread])),
-            "Thread Name": text_column(name_of[thread], thread_names),
-        }
-    )
+    return {
+        "Start (ns)": raw["start"].values,
+        "Duration (ns)": raw["end"].values - raw["start"].values,
+        "Name": Texts(codes, [bare_name(name) for name in names]),
+        "Result": raw["returnValue"].values,
+        "CorrID": raw["correlationId"],
+        "Pid": pid_of(raw["globalTid"].values),
+        "Tid": tid_of(raw["globalTid"].values),
+        "T-Pri": Column(priority[thread], present[thread]),
+        "Thread Name": Texts(name_of[thread], thread_names),
+    }
 
 
 def _stack(columns: tuple[Column | None, ...], counts: list[int]) -> Column:
@@ -127,17 +119,17 @@ def _throughput(size: Floats, duration: Ints) -> Floats:
     return np.asarray(size * per_second / 1e6, np.float64)
 
 
-def _memory_kind(kind: Column) -> pd.Series:
+def _memory_kind(kind: Column) -> Texts:
     numbers, codes = unique(kind.filled(-1))
-    return text_column(codes, [MEMORY_LABELS.get(int(number), "") for number in numbers])
+    return Texts(codes, [MEMORY_LABELS.get(int(number), "") for number in numbers])
 
 
-def _device_names(report: NsysReport, device: Ints) -> pd.Series:
+def _device_names(source: Source, device: Ints) -> Texts:
     """'NVIDIA H200 (0)'."""
-    table = report.source.ints(schema.GPU, ("id",))
-    codes, names = report.source.texts(schema.GPU, "name")
+    table = source.ints(schema.GPU, ("id",))
+    codes, names = source.texts(schema.GPU, "name")
     known = {
         number: names[code] for number, code in zip(table["id"].values.tolist(), codes.tolist(), strict=True)
     }
     numbers, place = unique(device)
-    return text_column(place, [f"{known.get(number, '')} ({number})" for number in numbers.tolist()])
+    return Texts(place, [f"{known.get(number, '')} ({number})" for number in numbers.tolist()])

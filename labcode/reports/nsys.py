@@ -19,7 +19,7 @@ import pandas as pd
 
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, Objects, named, objects, unique
-from labcode.reports.nsys_names import api_name
+from labcode.reports.nsys_names import api_name, pid_of, tid_of
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_schema import SchemaVersion
 from labcode.reports.nsys_source import Source
@@ -391,16 +391,6 @@ class NsysReport:
         own = objects(codes, texts)
         registered = objects(*self.source.strings(ids))
         return np.where(codes < 0, registered, own)
-
-
-def pid_of(identifier: Ints) -> Ints:
-    """The process of nsys' globalPid or globalTid."""
-    return identifier >> 24 & 0xFFFFFF
-
-
-def tid_of(identifier: Ints) -> Ints:
-    """The thread of nsys' globalTid."""
-    return identifier & 0xFFFFFF
 
 
 def _absent(count: int) -> Column:

@@ -45,6 +45,7 @@ def make_big_export(path: Path, ops: int = 1_000_000, *, processes: int = 4, see
         + [exports.push_pop(0, 1, "register", registered=True, pid=1000)],
         osrt=[exports.osrt(0, 1, name) for name in ("read", "poll", "pthread_cond_wait")],
         gpus=[exports.gpu(i) for i in range(processes)],
+        threads=[exports.thread(pid, pid + i, ("main", "loader")[i]) for pid in pids for i in range(2)],
     )
     with sqlite3.connect(path) as db:
         ids = {text: number for number, text in db.execute("SELECT id, value FROM StringIds")}
