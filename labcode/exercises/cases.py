@@ -149,10 +149,7 @@ def _generic(case: Case, expected: Any, got: Any) -> str:
             return "this is in percent; a share runs from 0 to 1"
         for factor, words in _SCALES.items():
             for scale in (factor, 1 / factor):
-                if all(
-                    math.isclose(b, a * scale, rel_tol=1e-6, abs_tol=1.0 if abs(b) > 10 else 0)
-                    for a, b in telling
-                ):
+                if all(_about(b, a * scale) for a, b in telling):
                     return words
         if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
             return "the sign is the other way round"
@@ -216,6 +213,11 @@ def _kind(value: Any) -> str:
     if isinstance(value, pd.DataFrame):
         return "a table (DataFrame)"
     return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+def _about(a: float, b: float) -> bool:
+    """Equal, or equal but for rounding to a whole number."""
+    return math.isclose(a, b, rel_tol=1e-6) or (abs(b) > 1000 and abs(a - b) <= 1)
 
 
 def _key_text(key: Any) -> str:

@@ -103,7 +103,7 @@ def grade_cases(task: Task, file: Path, seed: int) -> Verdict:
 
 
 def _complaint(case: Case, outcome: execution.Outcome, number: int) -> tuple[str, tuple[str, ...]]:
-    """What kind of failure an outcome is, and the lines that explain it; no lines when the answer is right."""
+    """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
     if outcome.kind == "value":
         return "a wrong answer", judge(case, outcome.value)
     if outcome.kind == "timeout":

@@ -105,13 +105,15 @@ def _situations(rng: Rng) -> list[tuple[str, Tables, Window]]:
 
 
 def _marked(nvtx: pd.DataFrame) -> pd.DataFrame:
-    """One mark and one start/end range more: neither says what a thread is in."""
-    extra = nvtx.iloc[[1, 1]].copy()
-    extra["event_type"] = ["mark", "start_end"]
-    extra["name"] = ["epoch", "whole run"]
-    extra["start_ns"] = extra["start_ns"] + 1
-    extra["end_ns"] = pd.array([pd.NA, int(nvtx["start_ns"].max()) + 10**9], dtype="Int64")
-    return pd.concat([nvtx, extra], ignore_index=True)
+    """The ranges, and marks and start/end ranges that began later: neither says what a thread is in."""
+    loads = nvtx[nvtx["name"] == "load batch"]
+    far = pd.array([int(nvtx["start_ns"].max()) + 10**9] * len(loads), dtype="Int64")
+    spans = loads.assign(
+        event_type="start_end", name="whole epoch", start_ns=loads["start_ns"] + 1, end_ns=far
+    )
+    marks = loads.assign(event_type="mark", name="epoch", start_ns=loads["start_ns"] + 2)
+    marks["end_ns"] = pd.array([pd.NA] * len(loads), dtype="Int64")
+    return pd.concat([nvtx, spans, marks], ignore_index=True)
 
 
 def _tables_summary(tables: Tables, window: Window) -> str:
@@ -217,9 +219,9 @@ def _thread_cases(
                     "part inside only",
                     uncut,
                 ),
-                Mistake(
-                    "waiting counts as calling too: a call is one or the other",
-                    {**spent, "calling": spent["calling"] + spent["waiting"]},
+                *(
+                    Mistake("waiting counts as calling too: a call is one or the other", {**spent, **both})
+                    for both in _both(spent)
                 ),
                 Mistake(
                     "'computing' is what is left of the stretch when the calls are taken out",
@@ -230,6 +232,12 @@ def _thread_cases(
             limit_s=limit_s,
         ),
     ]
+
+
+def _both(spent: dict[str, int]) -> list[dict[str, int]]:
+    """A stretch in which waiting calls count as calls as well, without and with taking them out of the rest."""
+    calling, waiting = spent["calling"] + spent["waiting"], spent["waiting"]
+    return [{"calling": calling}, {"calling": calling, "computing": spent["computing"] - waiting}]
 
 
 def _idle_by_range_case(name: str, tables: Tables, window: Window, *, exam: bool) -> Case:

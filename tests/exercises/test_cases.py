@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from labcode.exercises.cases import Case, Mistake, brief, duration, judge, table_lines
+from labcode.exercises.codec import Other
+
+CASE = Case("a case", "an input", "f", (), 0.25)
+
+
+def likely(case: Case, got: Any) -> str:
+    lines = judge(case, got)
+    assert lines, "the answer passed"
+    assert lines[0].startswith("expected: ") and lines[1].startswith("got:      ")
+    return lines[2].removeprefix("likely:   ") if len(lines) > 2 else ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        (0.25, 0.25 + 1e-9),
+        (3, 3.0),
+        ({0: (1, 2)}, {0: [1, 2]}),
+        ([], []),
+        ({}, {}),
+        ("launch", "launch"),
+        (None, None),
+        (float("nan"), float("nan")),
+    ],
+)
+def test_right_answers(expected: Any, got: Any) -> None:
+    assert judge(replace(CASE, expected=expected), got) == ()
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "words"),
+    [
+        (2_000, 2, "a factor of 1,000: check the unit"),
+        (2.0, 2_000_000.0, "a factor of 1,000,000: check the unit"),
+        ({0: 3_000_000_000}, {0: 3}, "a factor of 1,000,000,000: check the unit"),
+        (10.0, 80.0, "a factor of 8: bits and bytes"),
+        ({"a": 10.0}, {"a": 10.0 / 1.024**3}, "GB is 10⁹ bytes, GiB is 2³⁰"),
+        (10.0, 10.0 * 1.024**2, "MB is 10⁶ bytes, MiB is 2²⁰"),
+        (10.0, 10.24, "KB is 1,000 bytes, KiB is 1,024"),
+        (10.0, -10.0, "the sign is the other way round"),
+        ([1, 2, 3], [3, 2, 1], "the right entries in the wrong order"),
+        ({0: 1.0}, None, "the function returned nothing (is there a `return`?)"),
+        ({0: 1.0}, 1.0, "the answer should be a dictionary, not a number"),
+        ({0: 1.0}, {"0": 1.0}, "the keys should be a whole number, not a text"),
+        ({0: 1.0, 1: 2.0}, {0: 1.0}, "the keys differ (missing: 1)"),
+        ({0: 1.0}, {0: 1.0, 2: 1.0}, "the keys differ (not expected: 2)"),
+        ([1, 2], [1], "the answer should have 2 entries, it has 1"),
+        ([1, 2], {0: 1}, "the answer should be a list (or tuple), not a dictionary"),
+        ("x", 3, "the answer should be a text, not a whole number"),
+        (3, "3", "the answer should be a whole number, not a text"),
+        (3, True, "the answer should be a whole number, not True or False"),
+        (3.0, Other("ndarray", "…"), "the answer is a ndarray; return a number"),
+        (3.0, pd.DataFrame({"a": [1]}), "the answer should be a number, not a table (DataFrame)"),
+        (3.0, 4.0, ""),
+    ],
+)
+def test_wrong_answers_are_recognized(expected: Any, got: Any, words: str) -> None:
+    found = likely(replace(CASE, expected=expected), got)
+    assert bool(found) == bool(words)
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "words"),
+    [
+        ({0: 0.25, 1: 0.5}, {0: 25.0, 1: 50.0}, "this is in percent; a share runs from 0 to 1"),
+        ({0: 0.25, 1: 1.0}, {0: 0.75, 1: 0.0}, "this is the other part: 1 minus the share"),
+        (0.25, 1.2, "a share cannot be below 0 or above 1"),
+        (0.25, -0.1, "a share cannot be below 0 or above 1"),
+    ],
+)
+def test_shares_have_mistakes_of_their_own(expected: Any, got: Any, words: str) -> None:
+    assert words in likely(replace(CASE, expected=expected, share=True), got)
+
+
+def test_mistakes_of_a_case_come_first() -> None:
+    case = replace(CASE, expected=2.0, mistakes=(Mistake("in µs", 2_000.0),))
+    assert likely(case, 2_000.0) == "in µs"
+
+
+def test_a_mistake_that_gives_the_right_answer_here_says_nothing() -> None:
+    case = replace(CASE, expected=2.0, mistakes=(Mistake("summed", 2.0), Mistake("first only", 1.0)))
+    assert judge(case, 2.0) == ()
+    assert likely(case, 1.0) == "first only"
+
+
+def test_a_mistake_of_another_shape_is_recognized() -> None:
+    case = replace(CASE, expected={0: 1.0, 1: 2.0}, mistakes=(Mistake("only device 0", {0: 1.0}),))
+    assert likely(case, {0: 1.0}) == "only device 0"
+
+
+def test_a_broken_show_does_not_hide_the_answer() -> None:
+    case = replace(CASE, expected=2.0, show=lambda value: f"{value / 1e6:.1f} ms")
+    assert judge(case, "two")[1] == "got:      'two'"
+
+
+def test_tolerance() -> None:
+    case = replace(CASE, expected=100.0, relative=0.02)
+    assert judge(case, 101.0) == ()
+    assert judge(case, 103.0) != ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.123456789, "0.123457"),
+        ({0: (1, 2.5)}, "{0: (1, 2.5)}"),
+        ("x" * 300, "'" + "x" * 158 + "…"),
+        (pd.DataFrame({"a": [1], "b": [2]}), "a table of 1 rows with the columns a, b"),
+    ],
+)
+def test_brief(value: Any, text: str) -> None:
+    assert brief(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(12, "12 ns"), (1500, "1.5 µs"), (2.5e6, "2.5 ms"), (3e9, "3 s"), (-2000, "-2 µs")]
+)
+def test_duration(ns: float, text: str) -> None:
+    assert duration(ns) == text
+
+
+def test_small_tables_are_shown_and_large_ones_are_not() -> None:
+    small = replace(CASE, table=pd.DataFrame({"start_ns": [10, 20]}))
+    assert [line.strip() for line in table_lines(small)] == ["start_ns", "10", "20"]
+    assert table_lines(replace(CASE, table=pd.DataFrame({"start_ns": range(50)}))) == []

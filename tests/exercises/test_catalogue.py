@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from labcode.errors import LabError
+from labcode.exercises import catalogue
+from labcode.exercises.catalogue import EXERCISES, find, get
+from labcode.exercises.records import Exercise, Part
+
+BASICS = EXERCISES[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nsys-ex01-timeline-basics",
+        "nsys-ex01",
+        "ex01-timeline-basics",
+        "ex01",
+        "timeline-basics",
+        "NSYS_EX01",
+        "exercises/nsys/ex01_timeline_basics",
+        "exercises/nsys/ex01_timeline_basics/",
+    ],
+)
+def test_an_exercise_has_many_names(text: str) -> None:
+    assert find(text) == (BASICS, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nsys-ex01-timeline-basics:b",
+        "nsys-ex01:b",
+        "nsys-ex01b",
+        "ex01b",
+        "ex01/b",
+        "timeline-basics:b",
+        "exercises/nsys/ex01_timeline_basics/b_cause.py",
+        "/somewhere/exercises/nsys/ex01_timeline_basics/b_cause.py",
+        "ex01_timeline_basics/b_cause.py",
+    ],
+)
+def test_a_part_has_many_names(text: str) -> None:
+    exercise, part = find(text)
+    assert exercise == BASICS
+    assert part is not None and part.letter == "b"
+
+
+def test_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(
+        LabError, match=r"no exercise 'timeline-basic'; did you mean nsys-ex01-timeline-basics\?"
+    ):
+        find("timeline-basic")
+
+
+def test_unknown_name_without_anything_near() -> None:
+    with pytest.raises(LabError, match=r"no exercise 'roofline' \(`labcode exercises` lists them all\)"):
+        find("roofline")
+
+
+def test_unknown_part() -> None:
+    with pytest.raises(LabError, match=r"nsys-ex01-timeline-basics has no part 'z' \(it has a, b, c\)"):
+        find("ex01z")
+
+
+def test_a_number_that_two_parts_of_the_book_have_is_ambiguous() -> None:
+    other = replace(BASICS, id="ncu-ex01-memory-metrics")
+    with pytest.raises(
+        LabError, match=r"'ex01' may mean nsys-ex01-timeline-basics or ncu-ex01-memory-metrics"
+    ):
+        find("ex01", (BASICS, other))
+    assert find("ncu-ex01", (BASICS, other)) == (other, None)
+
+
+def test_get_wants_an_exercise() -> None:
+    assert get("nsys-ex02-kernel-overlap").stars == 3
+    with pytest.raises(LabError, match="names a part; the exercise is nsys-ex01-timeline-basics"):
+        get("ex01a")
+
+
+def test_ids_files_and_graders_are_unique() -> None:
+    parts = [(e, p) for e in EXERCISES for p in e.parts]
+    for values in (
+        [e.id for e in EXERCISES],
+        [e.short for e in EXERCISES],
+        [e.path(p) for e, p in parts],
+        [p.grader for _, p in parts],
+    ):
+        assert len(values) == len(set(values))
+
+
+def test_every_exercise_has_a_part_that_needs_nothing() -> None:
+    assert all(e.needs_nothing for e in EXERCISES)
+
+
+def test_hints_are_steps() -> None:
+    for exercise in EXERCISES:
+        for part in exercise.parts:
+            assert len(set(part.hints)) == len(part.hints) >= 3
+
+
+def _part(**changes: object) -> Part:
+    values: dict[str, object] = {
+        "letter": "a",
+        "title": "t",
+        "file": "a_t.py",
+        "grader": "m:f",
+        "hints": ("1", "2", "3"),
+    }
+    return Part(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hints": ("1", "2")}, "at least 3 hints"),
+        ({"file": "b_t.py"}, "one letter, which also begins the file's name"),
+        ({"letter": "ab"}, "one letter"),
+        ({"needs": ("tpu",)}, "unknown needs"),
+    ],
+)
+def test_bad_parts_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _part(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id": "ex01-timeline"}, "is not an exercise's id"),
+        ({"id": "nsys-ex1-timeline"}, "is not an exercise's id"),
+        ({"stars": 6}, "stars run from 1 to 5"),
+        ({"parts": ()}, "lettered in order"),
+        ({"parts": (_part(letter="b", file="b_t.py"), _part())}, "lettered in order"),
+    ],
+)
+def test_bad_exercises_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(BASICS, **changes)  # type: ignore[arg-type]
+
+
+def test_paths() -> None:
+    exercise = Exercise("lm-ex12-long-name", "t", "s", "c", 1, 1, (_part(),))
+    assert exercise.book_part == "lm"
+    assert exercise.short == "lm-ex12"
+    assert exercise.path(exercise.parts[0]) == "lm/ex12_long_name/a_t.py"
+    assert exercise.part_id(exercise.parts[0]) == "lm-ex12-long-name:a"
+
+
+def test_needs_of_an_exercise_are_those_of_its_parts_in_a_fixed_order() -> None:
+    parts = (_part(needs=("torch", "2 gpus")), _part(letter="b", file="b_t.py", needs=("nvcc", "gpu")))
+    assert replace(BASICS, parts=parts).needs == ("gpu", "2 gpus", "nvcc", "torch")
+
+
+def test_the_catalogue_is_light_to_import() -> None:
+    heavy = ("pandas", "numpy", "torch", "rich")
+    code = f"import sys, labcode.exercises.catalogue; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_graders_resolve() -> None:
+    from labcode.exercises import grade
+
+    for exercise in catalogue.EXERCISES:
+        for part in exercise.parts:
+            assert grade.resolve(part.grader) is not None

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from labcode.exercises.execution import Call, Execution, run_calls
+
+
+def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Execution:
+    file = tmp_path / "a_answer.py"
+    file.write_text(source, encoding="utf-8")
+    return run_calls(file, calls or (Call("f", (3,)),), load_limit_s=load_limit_s)
+
+
+def test_values_come_back_in_order(tmp_path: Path) -> None:
+    table = pd.DataFrame({"start_ns": [1, 2]})
+    ran = run(
+        tmp_path,
+        "def f(x):\n    return x + 1\n\ndef g(table):\n    return {0: int(table['start_ns'].sum())}\n",
+        Call("f", (3,)),
+        Call("g", (table,)),
+    )
+    assert ran.load_error == ()
+    assert [(o.kind, o.value) for o in ran.outcomes] == [("value", 4), ("value", {0: 3})]
+
+
+def test_an_error_shows_the_learners_lines_only(tmp_path: Path) -> None:
+    source = (
+        "import pandas as pd\n\ndef f(x):\n    return g(x)\n\n"
+        "def g(x):\n    return pd.DataFrame({'a': [x]})['b']\n"
+    )
+    (outcome,) = run(tmp_path, source).outcomes
+    assert outcome.kind == "error"
+    assert outcome.lines == (
+        "a_answer.py, line 4, in f:  return g(x)",
+        "a_answer.py, line 7, in g:  return pd.DataFrame({'a': [x]})['b']",
+        "KeyError: 'b'",
+    )
+
+
+def test_calls_go_on_after_an_error(tmp_path: Path) -> None:
+    ran = run(tmp_path, "def f(x):\n    return 1 / x\n", Call("f", (0,)), Call("f", (2,)))
+    assert [o.kind for o in ran.outcomes] == ["error", "value"]
+
+
+def test_deep_recursion_is_shown_shortly(tmp_path: Path) -> None:
+    (outcome,) = run(tmp_path, "def f(x):\n    return f(x)\n").outcomes
+    assert outcome.lines[-1].startswith("RecursionError")
+    assert len(outcome.lines) < 8
+    assert any("more calls" in line for line in outcome.lines)
+
+
+def test_an_endless_loop_is_stopped(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    ran = run(
+        tmp_path,
+        "def f(x):\n    while x > 2:\n        pass\n    return x\n",
+        Call("f", (1,)),
+        Call("f", (3,), 0.5),
+        Call("f", (1,)),
+    )
+    assert [o.kind for o in ran.outcomes] == ["value", "timeout"]
+    assert ran.outcomes[1].lines == ("took longer than 0.5 s",)
+    assert time.monotonic() - begin < 20
+
+
+def test_an_endless_loop_at_the_top_of_the_file(tmp_path: Path) -> None:
+    ran = run(tmp_path, "while True:\n    pass\n", load_limit_s=2.0)
+    assert ran.load_error == ("took longer than 2 s before any function was called",)
+    assert ran.outcomes == ()
+
+
+def test_a_syntax_error_names_the_line(tmp_path: Path) -> None:
+    ran = run(tmp_path, "def f(x)\n    return x\n")
+    assert ran.load_error == ("a_answer.py, line 1: SyntaxError: expected ':'", "    def f(x)")
+
+
+def test_a_missing_package_says_what_to_do(tmp_path: Path) -> None:
+    ran = run(tmp_path, "import no_such_package.sub\n")
+    assert ran.load_error[-1] == (
+        "the file imports 'no_such_package', which is not installed here: install it "
+        "(`python -m pip install no_such_package`) or do without it"
+    )
+
+
+def test_a_missing_function(tmp_path: Path) -> None:
+    (outcome,) = run(tmp_path, "def g(x):\n    return x\n").outcomes
+    assert outcome.lines == ("the file has no function 'f': keep the starter's names",)
+
+
+def test_not_written_yet(tmp_path: Path) -> None:
+    (outcome,) = run(tmp_path, "def f(x):\n    raise NotImplementedError('add one')\n").outcomes
+    assert outcome.lines[-1] == "not written yet: add one"
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "words"),
+    [
+        ("sys.exit(3)", "error", "SystemExit: 3"),
+        ("os._exit(3)", "died", "the file ended the whole program (exit code 3) instead of returning"),
+        ("os.kill(os.getpid(), 11)", "died", "killed by SIGSEGV"),
+        ("input()", "error", "EOFError"),
+    ],
+)
+def test_ways_to_end_early(tmp_path: Path, statement: str, kind: str, words: str) -> None:
+    (outcome,) = run(tmp_path, f"import os, sys\n\ndef f(x):\n    {statement}\n").outcomes
+    assert outcome.kind == kind
+    assert words in outcome.lines[-1]
+
+
+def test_ending_while_loading(tmp_path: Path) -> None:
+    ran = run(tmp_path, "import os\nprint('so far')\nos._exit(4)\n")
+    assert ran.load_error == (
+        "the file ended the whole program (exit code 4) instead of returning",
+        "so far",
+    )
+
+
+def test_what_is_printed_is_kept_and_bounded(tmp_path: Path) -> None:
+    ran = run(tmp_path, "def f(x):\n    print('x' * 100_000)\n    print('the end')\n    return x\n")
+    assert ran.outcomes[0].value == 3
+    assert ran.printed.endswith("the end\n")
+    assert len(ran.printed) < 10_000
+
+
+def test_nothing_is_left_lying_around(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("ONE = 1\n")
+    source = "import helper\n\ndef f(x):\n    open('result.txt', 'w').write('x')\n    return x + helper.ONE\n"
+    assert run(tmp_path, source).outcomes[0].value == 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a_answer.py", "helper.py"]
+
+
+def test_the_main_part_rests(tmp_path: Path) -> None:
+    ran = run(tmp_path, "def f(x):\n    return x\n\nif __name__ == '__main__':\n    raise SystemExit\n")
+    assert ran.outcomes[0].value == 3
+
+
+def test_inputs_are_fresh_for_every_call(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": [1, 2, 3]})
+    source = "def f(table):\n    table.drop(table.index[0], inplace=True)\n    return len(table)\n"
+    ran = run(tmp_path, source, Call("f", (table,)), Call("f", (table,)))
+    assert [o.value for o in ran.outcomes] == [2, 2]
+    assert len(table) == 3
+
+
+def test_dataclasses_work_in_a_learners_file(tmp_path: Path) -> None:
+    source = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+        "@dataclass\nclass Gap:\n    start: int\n\ndef f(x):\n    return Gap(x)\n"
+    )
+    value = run(tmp_path, source).outcomes[0].value
+    assert value.type_name == "Gap"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    source = (
+        "import subprocess, sys\n\ndef f(x):\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"    open({str(pid_file)!r}, 'w').write(str(child.pid))\n    return x\n"
+    )
+    assert run(tmp_path, source).outcomes[0].value == 3
+    pid = int(pid_file.read_text())
+    for _ in range(100):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the child still runs")
