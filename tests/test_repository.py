@@ -205,3 +205,20 @@ def test_a_wing_that_reaches_over_is_caught(tmp_path):
     assert run.returncode == 1
     assert "labcode.analysis.cheat -> labcode.workloads.loop" in run.stdout
     assert "labcode.analysis.cheat -> torch" in run.stdout
+
+
+def test_every_exercise_is_on_the_page_of_its_chapter():
+    from labcode.exercises.catalogue import EXERCISES
+
+    for exercise in EXERCISES:
+        page = ROOT / "book" / f"{exercise.chapter}.md"
+        assert page.is_file(), f"{exercise.id}: there is no page {exercise.chapter}"
+        assert f"{{exercise-card}} {exercise.id}\n" in page.read_text(encoding="utf-8"), exercise.id
+
+
+def test_pages_say_where_their_numbers_come_from():
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        used = set(re.findall(r"book\.(?:capture|record)\(\s*[\"'](\w+)[\"']", text))
+        stamped = set(" ".join(re.findall(r"\{captures-used\} ([\w ]+)", text)).split())
+        assert used <= stamped, f"{name_of(path)}: add {sorted(used - stamped)} to its {{captures-used}}"

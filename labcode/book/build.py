@@ -51,7 +51,7 @@ def build(
         return _pdf(root, strict=strict)
     code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict)
     if code == 0 and what == "notebooks":
-        print(f"{len(_notebooks(root))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
+        print(f"{len(_notebooks(root, set_name))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
     elif code == 0 and what == "html":
         print(f"the book is in {root / BUILD_FOLDER / 'html' / 'index.html'}")
     return code
@@ -101,13 +101,13 @@ def _pdf(root: Path, *, strict: bool) -> int:
     return 0
 
 
-def _notebooks(root: Path) -> list[Path]:
-    """Copy the executed notebook of every page of the book into ``_build/notebooks``."""
-    from labcode.book import notebooks
+def _notebooks(root: Path, set_name: str) -> list[Path]:
+    """Write the executed notebook of every page into ``_build/notebooks``."""
+    from labcode.book import digests, notebooks
 
-    return notebooks.export(
-        root / BUILD_FOLDER / "jupyter_execute", root / _PAGE_FOLDER, root / BUILD_FOLDER / "notebooks"
-    )
+    out = root / BUILD_FOLDER
+    cache = out / ".jupyter_cache" / digests.reading_digest(root, store.sets_root() / set_name)
+    return notebooks.export(root / _PAGE_FOLDER, cache, out / "notebooks")
 
 
 def _clean(folder: Path) -> None:
