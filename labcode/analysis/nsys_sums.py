@@ -72,7 +72,7 @@ def cuda_api_gpu_sum(source: Source) -> Table:
 def cuda_gpu_kern_gb_sum(source: Source) -> Table:
     """Kernels by name, grid and block: as cuda_gpu_kern_sum, with GridXYZ, BlockXYZ before Name."""
     grid, block = ("gridX", "gridY", "gridZ"), ("blockX", "blockY", "blockZ")
-    raw = source.ints(schema.KERNEL, ("start", "end", "demangledName", *grid, *block))
+    raw = source.ints(schema.KERNEL, ("duration", "demangledName", *grid, *block))
     names, texts = source.strings(raw["demangledName"])
     grids, grid_texts = grid_text(*(raw[c].values for c in grid))
     blocks, block_texts = grid_text(*(raw[c].values for c in block))
@@ -84,17 +84,16 @@ def cuda_gpu_kern_gb_sum(source: Source) -> Table:
     ]
     columns = ["Name", "GridXYZ", "BlockXYZ"]
     count = np.bincount(codes, minlength=len(keys)).tolist()
-    time = raw["end"].values - raw["start"].values
-    table = statistics(codes, keys, time, columns, ties=list(zip(count, keys, strict=True)))
+    table = statistics(codes, keys, raw["duration"].values, columns, ties=list(zip(count, keys, strict=True)))
     order = [*(c for c in table if c not in columns), "GridXYZ", "BlockXYZ", "Name"]
     return {name: table[name] for name in order}
 
 
 def osrt_sum(source: Source) -> Table:
     """OS runtime calls by name: Time (%), Total Time (ns), Num Calls, Avg … StdDev (ns), Name."""
-    raw = source.ints(schema.OSRT, ("start", "end", "nameId"), f"eventClass = {_OS_RUNTIME}")
+    raw = source.ints(schema.OSRT, ("duration", "nameId"), f"eventClass = {_OS_RUNTIME}")
     codes, names = source.strings(raw["nameId"])
-    table = Named(codes, tuple(names), raw["end"].values - raw["start"].values)
+    table = Named(codes, tuple(names), raw["duration"].values)
     return _by_name(table, "Name", "Num Calls", ties=range(len(table.names)))
 
 

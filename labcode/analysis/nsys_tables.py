@@ -70,32 +70,27 @@ def bare_name(raw: str) -> str:
 
 def kernel_durations(source: Source) -> Named:
     """Durations of kernels by demangled name."""
-    raw = source.ints(schema.KERNEL, ("start", "end", "demangledName"))
+    raw = source.ints(schema.KERNEL, ("duration", "demangledName"))
     codes, names = source.strings(raw["demangledName"])
-    return Named(codes, tuple(names), raw["end"].values - raw["start"].values)
+    return Named(codes, tuple(names), raw["duration"].values)
 
 
 def api_durations(source: Source) -> Named:
     """Durations of CUDA API calls by name as recorded: two versions of a function are two names."""
-    raw = source.ints(schema.RUNTIME, ("start", "end", "nameId"))
+    raw = source.ints(schema.RUNTIME, ("duration", "nameId"))
     codes, names = source.strings(raw["nameId"])
-    return Named(codes, tuple(bare_name(name) for name in names), raw["end"].values - raw["start"].values)
+    return Named(codes, tuple(bare_name(name) for name in names), raw["duration"].values)
 
 
 def memory_operations(source: Source) -> tuple[Named, Named]:
     """Copies and memsets by operation: durations in ns, sizes in bytes; unknown kinds are left out."""
-    copies = source.ints(schema.MEMCPY, ("start", "end", "bytes", "copyKind"))
-    sets = source.ints(schema.MEMSET, ("start", "end", "bytes"))
+    copies = source.ints(schema.MEMCPY, ("duration", "bytes", "copyKind"))
+    sets = source.ints(schema.MEMSET, ("duration", "bytes"))
     kind = copies["copyKind"].values
     known = np.isin(kind, list(COPY_LABELS))
     names = (*COPY_LABELS.values(), MEMSET_LABEL)
-    codes = np.concatenate((kind[known], np.full(len(sets["start"].values), len(COPY_LABELS))))
-    time = np.concatenate(
-        [
-            copies["end"].values[known] - copies["start"].values[known],
-            sets["end"].values - sets["start"].values,
-        ]
-    )
+    codes = np.concatenate((kind[known], np.full(len(sets["bytes"].values), len(COPY_LABELS))))
+    time = np.concatenate([copies["duration"].values[known], sets["duration"].values])
     size = np.concatenate([copies["bytes"].values[known], sets["bytes"].values])
     return Named(codes, names, time), Named(codes, names, size)
 

@@ -44,23 +44,24 @@ class Column:
 
 
 def read_ints(
-    connection: sqlite3.Connection, table: str, columns: Mapping[str, bool], where: str = ""
+    connection: sqlite3.Connection, table: str, columns: Mapping[str, tuple[str, bool]], where: str = ""
 ) -> dict[str, Column]:
     """Columns of integers, in the order of the rows in the file.
 
-    ``columns`` are names, each with whether it may hold NULL; ``where`` is a condition in SQL on columns of
-    the table. Raises `InputError` when a column holds something else than integers, and `sqlite3.Error` when
-    the file cannot be read.
+    ``columns`` gives for each name its expression in SQL and whether that may be NULL; ``where`` is a
+    condition in SQL. Raises `InputError` when a column holds something else than integers, and
+    `sqlite3.Error` when the file cannot be read.
     """
     parts: dict[str, list[Ints]] = {column: [] for column in columns}
     nulls = dict.fromkeys(columns, 0)
     fields = ", ".join(
-        f'count("{column}"), group_concat(ifnull("{column}", {_NULL}))'
+        f"count({value}), group_concat(ifnull({value}, {_NULL}))"
         if nullable
-        else f'NULL, group_concat("{column}")'
-        for column, nullable in columns.items()
+        else f"NULL, group_concat({value})"
+        for value, nullable in columns.values()
     )
-    low, high = connection.execute(f'SELECT min(rowid), max(rowid) FROM "{table}"').fetchone()
+    ends = f'SELECT (SELECT min(rowid) FROM "{table}"), (SELECT max(rowid) FROM "{table}")'
+    low, high = connection.execute(ends).fetchone()
     condition = f" AND ({where})" if where else ""
     query = f'SELECT count(*), {fields} FROM "{table}" WHERE rowid BETWEEN ? AND ?{condition}'
     for rowids in [] if low is None else _chunks(connection, table, low, high):

@@ -10,6 +10,8 @@ import hashlib
 import shutil
 import sqlite3
 import tempfile
+import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +24,6 @@ _XZ_MAGIC = b"\xfd7zXZ\x00"
 _REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 _CHECK_WHOLE_BELOW = 32 << 20  # bytes; larger files are checked table by table, when one is first read
 _EXPORT_TIMEOUT_S = 1800.0
-_TABLES_OF_NSYS = (schema.METADATA, schema.STRINGS)
 _Tables = dict[str, dict[str, bool]]
 
 
@@ -32,6 +33,7 @@ class Opened:
 
     connection: sqlite3.Connection
     path: Path  # the file that was named
+    sqlite: Path  # the file that is read: the same, or one made of it
     checked_whole: bool
     version: schema.SchemaVersion
     product: str
@@ -48,7 +50,7 @@ def open_export(path: Path) -> Opened:
     sqlite = _as_sqlite(path)
     _check_header(sqlite, path)
     try:
-        connection = sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        connection = _connect(sqlite)
     except sqlite3.Error as error:
         raise _damaged(path, error) from None
     try:
@@ -61,14 +63,36 @@ def open_export(path: Path) -> Opened:
         raise
 
 
-def check_table(connection: sqlite3.Connection, path: Path, table: str) -> None:
-    """SQLite's quick check of one table; `InputError` when it is damaged."""
-    try:
-        found = [str(row[0]) for row in connection.execute(f'PRAGMA quick_check("{table}")')]
-    except sqlite3.Error as error:
-        raise _damaged(path, error) from None
-    if found != ["ok"]:
-        raise InputError(f"{path}: damaged ({found[0] if found else 'no answer'}); export or copy it again")
+class TableCheck:
+    """SQLite's quick check of one table, on a thread and a connection of its own, while the table is read."""
+
+    def __init__(self, opened: Opened, table: str) -> None:
+        self._opened = opened
+        self._table = table
+        self._found: list[str] = []
+        self._thread = threading.Thread(target=self._run, name=f"check {table}")
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Wait for the check; `InputError` when the table is damaged."""
+        self._thread.join()
+        if self._found != ["ok"]:
+            what = self._found[0] if self._found else "no answer"
+            raise InputError(f"{self._opened.path}: damaged ({what}); export or copy it again")
+
+    def _run(self) -> None:
+        try:
+            with closing(_connect(self._opened.sqlite)) as connection:
+                rows = connection.execute(f'PRAGMA quick_check("{self._table}")').fetchall()
+                self._found = [str(row[0]) for row in rows]
+        except sqlite3.Error as error:
+            self._found = [str(error)]
+
+
+def _connect(sqlite: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _as_sqlite(path: Path) -> Path:
@@ -154,15 +178,10 @@ def _check_header(sqlite: Path, path: Path) -> None:
 
 
 def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened:
-    connection.execute("PRAGMA trusted_schema = OFF")
     whole = sqlite.stat().st_size <= _CHECK_WHOLE_BELOW
     tables = _tables(connection, path)
     if whole:
         _check_whole(connection, path)
-    else:
-        for table in _TABLES_OF_NSYS:
-            if table in tables:
-                check_table(connection, path, table)
     metadata = _metadata(connection, tables, path)
     stated = metadata.get("EXPORT_SCHEMA_VERSION") or ".".join(
         metadata.get(f"EXPORT_SCHEMA_VERSION_{part}", "") for part in ("MAJOR", "MINOR", "MICRO")
@@ -176,7 +195,7 @@ def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened
     product = metadata.get("EXPORT_PRODUCT_VERSION", "")
     warnings = schema.check_version(version, product, str(path))
     _check_columns(tables, path)
-    return Opened(connection, path, whole, version, product, tables, tuple(warnings))
+    return Opened(connection, path, sqlite, whole, version, product, tables, tuple(warnings))
 
 
 def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:

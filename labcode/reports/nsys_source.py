@@ -7,7 +7,8 @@ missing, checks a large file's tables for damage when each is first read.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from labcode.errors import InputError
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, read_ints, read_strings, read_texts
-from labcode.reports.nsys_open import Opened, check_table
+from labcode.reports.nsys_open import Opened, TableCheck
 
 
 class Source:
@@ -46,24 +47,21 @@ class Source:
     def ints(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Column]:
         """Columns of integers as the export names them, empty when the table is absent.
 
-        A column that this export lacks reads as missing, and a warning names it. ``where`` is a condition in
-        SQL.
+        ``rowid`` is the row's number, ``duration`` the end less the start. A column that this export lacks
+        reads as missing, and a warning names it. ``where`` is a condition in SQL. Raises `InputError` when
+        the file is damaged.
         """
-        if not self._ready(table):
+        if table not in self._opened.tables:
             return {column: Column(np.empty(0, np.int64)) for column in columns}
         have = self._opened.tables[table]
-        try:
-            found = read_ints(
-                self._connection,
-                table,
-                {c: have.get(c, False) for c in columns if c in have or c == "rowid"},
-                where,
-            )
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
-        count = len(next(iter(found.values())).values) if found else self._count(table, where)
+        wanted = {c: (f'"{c}"', have[c]) for c in columns if c in have}
+        if "rowid" in columns:
+            wanted["rowid"] = ("rowid", False)
+        if "duration" in columns:
+            wanted["duration"] = ('"end" - "start"', have["start"] or have["end"])
+        with self._reading(table):
+            found = read_ints(self._connection, table, wanted, where)
+            count = len(next(iter(found.values())).values) if found else self._count(table, where)
         for column in columns:
             if column not in found:
                 self._missing(table, column)
@@ -72,28 +70,24 @@ class Source:
 
     def texts(self, table: str, column: str, where: str = "") -> tuple[Ints, list[str]]:
         """A column of texts as codes into distinct texts; -1: missing."""
-        if not self._ready(table):
+        if table not in self._opened.tables:
             return np.empty(0, np.int64), []
-        if column not in self._opened.tables[table]:
+        with self._reading(table):
+            if column in self._opened.tables[table]:
+                return read_texts(self._connection, table, column, where)
             self._missing(table, column)
             return np.full(self._count(table, where), -1, np.int64), []
-        try:
-            return read_texts(self._connection, table, column, where)
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
 
     def strings(self, ids: Column) -> tuple[Ints, list[str]]:
         """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
-        if not self._ready(schema.STRINGS):
+        if schema.STRINGS not in self._opened.tables:
             return np.zeros(len(ids.values), np.int64), [""]
-        try:
+        with self._reading(schema.STRINGS):
             return read_strings(self._connection, ids.filled(-1))
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
 
     def has_rows(self, table: str) -> bool:
         """Whether the export has the table with at least one row."""
-        if not self._ready(table):
+        if table not in self._opened.tables:
             return False
         try:
             return self._connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() is not None
@@ -104,14 +98,21 @@ class Source:
         """Whether the export has the table with all of these columns."""
         return set(columns) <= set(self._opened.tables.get(table, ()))
 
-    def _ready(self, table: str) -> bool:
-        """Whether the table is there; checked for damage when it is first read."""
-        if table not in self._opened.tables:
-            return False
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[None]:
+        """Reads a table, and meanwhile checks it for damage where it has not been."""
+        checks = []
         if not self._opened.checked_whole and table not in self._checked:
-            check_table(self._connection, self.path, table)
+            checks.append(TableCheck(self._opened, table))
             self._checked.add(table)
-        return True
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._damaged(error) from None
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from None
+        for check in checks:
+            check.finish()
 
     def _count(self, table: str, where: str) -> int:
         condition = f" WHERE {where}" if where else ""
