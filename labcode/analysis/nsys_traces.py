@@ -59,8 +59,10 @@ def cuda_gpu_trace(source: Source) -> Table:
     columns["SrcMemKd"] = _memory_kind(stacked(None, copies["srcKind"], sets["memKind"]))
     columns["DstMemKd"] = _memory_kind(stacked(None, copies["dstKind"], None))
     columns["Device"] = _device_names(source, stacked(*(part["deviceId"] for part in parts)).values)
-    for raw, printed in (("contextId", "Ctx"), ("greenContextId", "GreenCtx"), ("streamId", "Strm")):
-        columns[printed] = stacked(*(part[raw] for part in parts))
+    columns["Ctx"] = stacked(*(part["contextId"] for part in parts))
+    green = stacked(*(part["greenContextId"] for part in parts)).values
+    columns["GreenCtx"] = Column(green, green != 0)  # 0: not a green context
+    columns["Strm"] = stacked(*(part["streamId"] for part in parts))
     columns["Name"] = Texts(code[order], labels)
     return columns
 

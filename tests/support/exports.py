@@ -427,7 +427,7 @@ def _frame(
         "end": end,
         "deviceId": device,
         "contextId": context,
-        "greenContextId": None,
+        "greenContextId": 0,
         "streamId": stream,
         "correlationId": correlation,
         "globalPid": global_pid(pid),
