@@ -24,12 +24,12 @@ class Spread:
 
 
 def quantile(values: Sequence[float], p: float) -> float:
-    """The ``p``-quantile (0 … 1), interpolated linearly between neighbors; ``ValueError`` without values."""
-    if not values:
+    """The ``p``-quantile (0 … 1) of a list or array, interpolated linearly; ``ValueError`` without values."""
+    if len(values) == 0:
         raise ValueError("no values to take a quantile of")
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"a quantile lies between 0 and 1, not at {p}")
-    ordered = sorted(values)
+    ordered = sorted(float(value) for value in values)
     place = p * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)

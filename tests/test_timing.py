@@ -58,3 +58,10 @@ def test_flush_covers_the_cache() -> None:
     scratch.fill_(1)
     flush_l2(scratch)
     assert int(scratch.sum()) == 0
+
+
+def test_arrays_are_welcome() -> None:
+    values = np.array([3.0, 1.0, 2.0])
+    assert spread(values).median == 2.0  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no values"):
+        quantile(np.array([]), 0.5)  # type: ignore[arg-type]
