@@ -386,11 +386,11 @@ class NsysReport:
         return table[process, number]
 
     def _nvtx_texts(self, ids: Column, where: str) -> Objects:
-        """The texts of NVTX events: their own, or the registered one; '' where they have none."""
+        """The texts of NVTX events: the registered one, or their own; '' where they have none."""
         codes, texts = self.source.texts(schema.NVTX, "text", where)
         own = objects(codes, texts)
         registered = objects(*self.source.strings(ids))
-        return np.where(codes < 0, registered, own)
+        return np.where(registered == "", own, registered)
 
 
 def _absent(count: int) -> Column:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from labcode import store
@@ -92,6 +93,7 @@ class TableCheck:
 def _connect(sqlite: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
