@@ -177,6 +177,19 @@ def load_set(name: str | None = None) -> CaptureSet:
     return parse_manifest(_load_json(manifest), folder)
 
 
+def holder(name: str, experiment: str) -> CaptureSet:
+    """The set to take an experiment from: the named one, or the shipped one for what it lacks.
+
+    A machine with one GPU cannot measure what needs two; the book built around its set shows those pages with
+    the numbers that ship.
+    """
+    captures = load_set(name)
+    if experiment in captures.experiments or name == SHIPPED_SET or SHIPPED_SET not in list_sets():
+        return captures
+    shipped = load_set(SHIPPED_SET)
+    return shipped if experiment in shipped.experiments else captures
+
+
 def parse_manifest(data: object, folder: Path) -> CaptureSet:
     """Turn a manifest's JSON into records; `InputError` for a newer schema or a missing field."""
     where = folder / "manifest.json"

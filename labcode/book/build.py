@@ -94,7 +94,7 @@ def _pdf(root: Path, *, strict: bool) -> int:
         return 1
     folder = root / BUILD_FOLDER / "latex"
     command = ["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "profiling-lab.tex"]
-    finished = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=False)
+    finished = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     if finished.returncode:
         raise ToolError(f"book: latexmk failed; {folder / 'profiling-lab.log'} says why")
     print(f"the book is in {folder / 'profiling-lab.pdf'}")

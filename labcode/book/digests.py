@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from labcode.store import SHIPPED_SET
+
 READING_WING = ("analysis", "book", "exercises", "figures", "reports")
 _SOURCE_SUFFIXES = frozenset({".py", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"})
 _DIGEST_LENGTH = 16
@@ -29,13 +31,14 @@ def tree_digest(paths: Iterable[Path], root: Path) -> str:
 def reading_digest(root: Path, set_folder: Path) -> str:
     """The digest an executed page is cached under.
 
-    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the set's manifest
-    is read: it holds the SHA-256 of every file of the set.
+    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the manifests of this
+    set and of the shipped one, which fills its holes, are read: they hold the SHA-256 of every file.
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
     paths += [file for file in package.glob("*.py") if file.name not in ("cli.py", "__main__.py")]
-    return tree_digest([*paths, root / "cuda", set_folder / "manifest.json"], root) + f"-{set_folder.name}"
+    manifests = {set_folder / "manifest.json", set_folder.parent / SHIPPED_SET / "manifest.json"}
+    return tree_digest([*paths, root / "cuda", *manifests], root) + f"-{set_folder.name}"
 
 
 def build_digest(root: Path, sets_root: Path, current: str) -> str:

@@ -67,11 +67,12 @@ class CapturesUsed(SphinxDirective):
         """The stamp; in strict builds a warning for each stale capture."""
         box = nodes.container(classes=["lab-stamp"])
         try:
-            captures = store.load_set(self.config.labcode_set)
-            found = [provenance.stamp(captures, name) for name in self.arguments[0].split()]
+            current = self.config.labcode_set
+            holders = [(store.holder(current, name), name) for name in self.arguments[0].split()]
+            found = [provenance.stamp(captures, name, current) for captures, name in holders]
         except LabError as error:
             raise self.error(str(error)) from None
-        for stamp in found:
+        for (captures, _), stamp in zip(holders, found, strict=True):
             if not stamp.fresh and self.config.labcode_strict:
                 LOGGER.warning(
                     "captures of %s in set %r are stale: their sources changed since; capture them again",

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def capture(experiment: str, run: str) -> NsysReport:
     """The Nsight Systems report of one run, opened from the set the book is built around.
 
-    Raises `labcode.errors.InputError` when the set has no such run or the file was changed since it was
-    captured.
+    An experiment that the set lacks comes from the shipped set; the page's stamp says so. Raises
+    `labcode.errors.InputError` when there is no such run or the file was changed since it was captured.
     """
     from labcode.reports.nsys import open_report
 
-    return open_report(_set(store.current_set()).path_of(experiment, run, ".sqlite"))
+    return open_report(_holder(experiment).path_of(experiment, run, ".sqlite"))
 
 
 def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
@@ -29,9 +29,9 @@ def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
 
     ``clean=True`` is the run without a profiler, whose times are the ones to quote as speed.
     """
-    return _set(store.current_set()).record(experiment, run, clean=clean)
+    return _holder(experiment).record(experiment, run, clean=clean)
 
 
 @cache
-def _set(name: str) -> store.CaptureSet:
-    return store.load_set(name)
+def _holder(experiment: str) -> store.CaptureSet:
+    return store.holder(store.current_set(), experiment)

@@ -42,15 +42,18 @@ class Stamp:
     files: tuple[CapturedFile, ...]
 
 
-def stamp(captures: CaptureSet, experiment: str) -> Stamp:
-    """The stamp of an experiment; `labcode.errors.InputError` when the set does not have it."""
+def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> Stamp:
+    """The stamp of an experiment; `labcode.errors.InputError` when the set does not have it.
+
+    ``wanted`` is the set the book is built around; the stamp says so when the experiment is from another one.
+    """
     record = captures.experiment(experiment)
     machine = captures.machines[record.machine]
     return Stamp(
         experiment=record.id,
         title=record.title,
         machine=machine_facts(machine),
-        how=(*_tool(record, machine), _when(record)),
+        how=(*_borrowed(captures, wanted), *_tool(record, machine), _when(record)),
         fresh=freshness.is_fresh(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
         files=tuple(
@@ -89,6 +92,12 @@ def _tool(record: ExperimentRecord, machine: Mapping[str, Any]) -> tuple[str, ..
     names = {"nsys": "Nsight Systems", "ncu": "Nsight Compute", "torch": "torch"}
     version = machine.get(record.tool)
     return (f"{names[record.tool]} {version}",) if record.tool in names and version else ()
+
+
+def _borrowed(captures: CaptureSet, wanted: str | None) -> tuple[str, ...]:
+    return (
+        () if wanted in (None, captures.name) else (f"not in set {wanted}: shown from set {captures.name}",)
+    )
 
 
 def _when(record: ExperimentRecord) -> str:

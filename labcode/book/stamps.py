@@ -18,7 +18,9 @@ from labcode.store import CaptureSet
 
 def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
     """What the box of one page holds; downloads are relative to ``srcdir``, the folder of the pages."""
-    return [*_lines(stamps), *_details(stamps, srcdir)]
+    for_web = addnodes.only(expr="html")  # nobody downloads from paper
+    for_web.extend(_details(stamps, srcdir))
+    return [*_lines(stamps), for_web]
 
 
 def set_nodes(captures: CaptureSet, stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:

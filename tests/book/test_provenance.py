@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
 from labcode import store
 from labcode.book import provenance
+from labcode.errors import InputError
 from tests.book.sets import write_set
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -40,3 +43,17 @@ def test_sizes_are_for_people():
         f"1.0{THIN}kB",
         f"1.2{THIN}MB",
     ]
+
+
+def test_what_a_set_lacks_is_shown_from_the_shipped_one_and_says_so(captures):
+    write_set(captures, "h200", 10.0)
+    folder = write_set(captures, "mine", 20.0)
+    assert store.holder("mine", "measuring").name == "mine"
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest["experiments"] = {}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    held = store.holder("mine", "measuring")
+    assert held.name == "h200"
+    assert provenance.stamp(held, "measuring", "mine").how[0] == "not in set mine: shown from set h200"
+    with pytest.raises(InputError, match=r"mine: no experiment 'absent' in this set"):
+        store.holder("mine", "absent").experiment("absent")

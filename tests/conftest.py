@@ -1,0 +1,33 @@
+"""Tests marked ``gpu`` run where the driver shows a GPU, and say «not run» elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from functools import cache
+
+import pytest
+
+
+@cache
+def gpus() -> int:
+    """How many GPUs the driver of this machine lists."""
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed.returncode == 0 else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and gpus() == 0:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that did not run for want of a GPU."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if "needs an NVIDIA GPU" in str(r.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"not run: {len(skipped)} tests that need an NVIDIA GPU")
