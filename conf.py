@@ -106,4 +106,7 @@ linkcheck_timeout = 20
 linkcheck_anchors = False
 
 latex_engine = "xelatex"
-latex_documents = [(root_doc, "profiling-lab.tex", project, author, "manual")]
+latex_documents = [(root_doc, "profiling-lab.tex", project, author, "manual", True)]
+latex_use_xindy = False
+latex_domain_indices = False
+latex_show_urls = "footnote"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from labcode.book.build import build
+from labcode.book.running import run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
 
@@ -218,3 +219,15 @@ def test_without_sphinx_the_command_says_what_to_install(house, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ToolError, match="Sphinx is not installed; use `nox -s book`"):
         build(None, "html")
+
+
+def test_on_paper_folded_code_and_downloads_are_left_out(house):
+    folded = PAGE.replace("```{code-cell} python\n", "```{code-cell} python\n:tags: [hide-input]\n")
+    write_page(house, "page", folded + "\n```{code-cell} python\nshown_code = time\n```\n")
+    out = house / "_build"
+    assert run_sphinx(house, "latex", house / "book", out / "latex", out / "doctrees", strict=False) == 0
+    text = (out / "latex" / "profiling-lab.tex").read_text(encoding="utf-8")
+    assert "is fast: " in text
+    assert "shown\\PYGZus{}code" in text
+    assert text.count(r"\begin{sphinxVerbatim}") == 1  # the cell that is not folded
+    assert "measuring/record.json" not in text
