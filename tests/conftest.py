@@ -15,7 +15,7 @@ def gpus() -> int:
     if shutil.which("nvidia-smi") is None:
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
-    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines()) if listed.returncode == 0 else 0
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the tests that did not run for want of a GPU."""
-    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if "needs an NVIDIA GPU" in str(r.longrepr)]
-    if skipped:
-        terminalreporter.write_line(f"not run: {len(skipped)} tests that need an NVIDIA GPU")
+    skipped = terminalreporter.stats.get("skipped", ())
+    count = sum("needs an NVIDIA GPU" in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")

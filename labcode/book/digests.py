@@ -31,8 +31,8 @@ def tree_digest(paths: Iterable[Path], root: Path) -> str:
 def reading_digest(root: Path, set_folder: Path) -> str:
     """The digest an executed page is cached under.
 
-    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the manifests of this
-    set and of the shipped one, which fills its holes, are read: they hold the SHA-256 of every file.
+    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the manifests of
+    this set and of the shipped one, which fills its holes, are read: they hold the SHA-256 of every file.
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
