@@ -92,7 +92,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> int:
     exercise, part = pair
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
     verdict = _grade(home, pair, console)
-    console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False)
+    console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
         console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
     if verdict.status == "failed":
@@ -100,6 +100,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> int:
             f"    [dim]edit {_shown_path(home, pair)}; `labcode exercises "
             f"{exercise.short}{part.letter} --hint` helps[/]",
             highlight=False,
+            soft_wrap=True,
         )
     return int(verdict.status == "failed")
 
@@ -125,7 +126,9 @@ def _list(home: Path, console: Console) -> int:
                 pair = (exercise, part)
                 status.update(f"grading {exercise.short}{part.letter} …")
                 if _untouched(home, pair):
-                    result, mark, state = "to do", " ", "to do"
+                    missing = needs.missing(part.needs)
+                    result = f"to do, not here: needs {needs.in_words(missing)}" if missing else "to do"
+                    mark, state = " ", "to do"
                 else:
                     verdict = _grade(home, pair, console)
                     result, mark, state = escape(verdict.headline), _MARKS[verdict.status], verdict.status
@@ -199,9 +202,8 @@ def _hint(home: Path, chosen: Sequence[Chosen], console: Console) -> int:
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {part.title}", highlight=False)
     for number, text in enumerate(part.hints[:shown], start=1):
         style = "" if number == shown else "dim"
-        console.print(
-            f"  hint {number} of {len(part.hints)}: {text}", markup=False, highlight=False, style=style
-        )
+        line = f"  hint {number} of {len(part.hints)}: {text}"
+        console.print(line, markup=False, highlight=False, style=style, soft_wrap=True)
     if shown == len(part.hints) and entry.hints >= shown:
         console.print(
             f"  that was the last hint; the answer is in {_shown_path(home, pair, 'solutions')}",
@@ -235,14 +237,18 @@ def watch_parts(
                     console.print("every part that can run here has passed")
                     return 0
                 chosen = [following]
+            news = False
             for pair in chosen:
                 state = _state(_file(home, pair))
                 if states.get(pair) == state:
                     continue
-                states[pair] = state
+                news, states[pair] = True, state
                 codes[pair] = _grade_one(home, pair, console)
-                if roam and codes[pair] == 0 and not _passed(progress.load(home)[0], pair):
+            if roam and news and codes[chosen[0]] == 0:
+                if not _passed(progress.load(home)[0], chosen[0]):
                     return 0  # it could not be graded whole here; say so once instead of going round
+                continue
+            if news:
                 console.print(
                     "  [dim]watching; save the file to grade again, Ctrl-C to stop[/]", highlight=False
                 )

@@ -235,7 +235,7 @@ def _thread_cases(
 
 
 def _both(spent: dict[str, int]) -> list[dict[str, int]]:
-    """A stretch in which waiting calls count as calls as well, without and with taking them out of the rest."""
+    """A stretch in which waits count as calls as well, without and with taking them out of the rest."""
     calling, waiting = spent["calling"] + spent["waiting"], spent["waiting"]
     return [{"calling": calling}, {"calling": calling, "computing": spent["computing"] - waiting}]
 

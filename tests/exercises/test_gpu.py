@@ -1,0 +1,156 @@
+"""On a GPU machine: solutions pass, starters fail for their speed, wrong answers for what they do.
+
+    python -m pytest -m gpu tests/exercises/test_gpu.py -s
+
+Parts whose needs are not met (a second GPU, nvcc, torch) are skipped by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labcode.exercises import generate, grade, needs
+from labcode.exercises.cases import Verdict
+from tests.exercises.support import ROOT, WITH_GPU, part, solution
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
+
+
+def verdict_on(short: str, tmp_path: Path, source: str) -> Verdict:
+    exercise, found = part(short)
+    missing = needs.missing(found.needs)
+    if missing:
+        pytest.skip(f"{short} needs {needs.in_words(missing)}")
+    file = tmp_path / "exercises" / exercise.path(found)
+    file.parent.mkdir(parents=True)
+    (tmp_path / "cuda").symlink_to(ROOT / "cuda")  # what the CUDA files include by relative path
+    file.write_text(source, encoding="utf-8")
+    verdict = grade.grade(exercise, found, file)
+    print("", short, verdict.headline, *verdict.details, sep="\n  ")
+    return verdict
+
+
+@pytest.mark.parametrize("short", WITH_GPU)
+def test_solutions_pass(short: str, tmp_path: Path) -> None:
+    assert verdict_on(short, tmp_path, solution(short)).status == "passed"
+
+
+@pytest.mark.parametrize("short", WITH_GPU)
+def test_starters_are_right_but_not_fast_enough(short: str, tmp_path: Path) -> None:
+    name = part(short)[1].file
+    verdict = verdict_on(short, tmp_path, generate.starter(solution(short), name))
+    assert (verdict.status, verdict.headline) == ("failed", "right, but not fast enough")
+
+
+WRONG = [
+    ("nsys-ex01c", "        optimizer.step()\n", "", "the trained parameters do not"),
+    (
+        "nsys-ex02c",
+        "LAB_CUDA(cudaStreamWaitEvent(stream, plan.begun, 0));",
+        ";",
+        "",
+    ),
+    ("nsys-ex02c", "slice < plan.job.slices;", "slice + 1 < plan.job.slices;", "results are missing"),
+    (
+        "nsys-ex03c",
+        "begin < job.count; begin += size",
+        "begin + size < job.count; begin += size",
+        "was not written",
+    ),
+    (
+        "nsys-ex03c",
+        "LAB_CUDA(cudaStreamSynchronize(stream));\n    // [starter]",
+        ";\n    // [starter]",
+        "was not written",
+    ),
+    (
+        "nsys-ex03c",
+        "launch_follow(in, out, count, job.steps, stream);",
+        "launch_follow(in, out, count, job.steps, plan->streams[(number + 1) % plan->streams.size()]);",
+        "",
+    ),
+    ("nsys-ex04c", "            flat /= self.ranks\n", "", "it is the sum over the ranks"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=lambda n: f"{WRONG[n][0]}-{n}")
+def test_wrong_answers_are_told_so(number: int, tmp_path: Path) -> None:
+    short, old, new, words = WRONG[number]
+    source = solution(short)
+    assert old in source, "the solution has changed: change this test with it"
+    verdict = verdict_on(short, tmp_path, source.replace(old, new, 1))
+    assert verdict.status == "failed"
+    assert verdict.headline != "right, but not fast enough"
+    assert words in "\n".join((verdict.headline, *verdict.details))
+
+
+FORK_AND_JOIN = """
+inline void run(Plan* plan, cudaStream_t main) {
+    %s
+    for (int slice = 0; slice < plan->job.slices; ++slice) {
+        launch_slice(plan->job, slice, plan->streams[static_cast<size_t>(slice) %% plan->streams.size()]);
+    }
+    %s
+}
+"""
+FORK = (
+    "LAB_CUDA(cudaEventRecord(plan->begun, main)); "
+    "for (const cudaStream_t stream : plan->streams) LAB_CUDA(cudaStreamWaitEvent(stream, plan->begun, 0));"
+)
+JOIN = (
+    "for (size_t i = 0; i < plan->streams.size(); ++i) { "
+    "LAB_CUDA(cudaEventRecord(plan->done[i], plan->streams[i])); "
+    "LAB_CUDA(cudaStreamWaitEvent(main, plan->done[i], 0)); }"
+)
+
+
+@pytest.mark.parametrize(
+    ("fork", "join", "words"),
+    [
+        (FORK, JOIN, "right"),
+        ("", JOIN, "the streams must wait for `main` (fork)"),
+        (FORK, "", "`main` must wait for every stream (join)"),
+    ],
+    ids=["streams", "no fork", "no join"],
+)
+def test_streams_need_a_fork_and_a_join(tmp_path: Path, fork: str, join: str, words: str) -> None:
+    source = solution("nsys-ex02c")
+    begin = source.index("inline void run(Plan* plan, cudaStream_t main)")
+    end = source.index("inline void release(")
+    changed = source[:begin] + FORK_AND_JOIN % (fork, join) + "\n" + source[end:]
+    verdict = verdict_on("nsys-ex02c", tmp_path, changed)
+    assert words in "\n".join((verdict.headline, *verdict.details))
+
+
+def test_a_crash_on_the_gpu_is_told(tmp_path: Path) -> None:
+    source = solution("nsys-ex03c").replace(
+        "float* const in = job.device_in + begin;", "float* const in = nullptr;"
+    )
+    verdict = verdict_on("nsys-ex03c", tmp_path, source)
+    assert verdict.status == "failed"
+    assert "cudaError" in "\n".join(verdict.details)
+
+
+def test_the_command_grades_gpu_parts(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    if needs.missing(("gpu", "nvcc")):
+        pytest.skip("needs a GPU and nvcc")
+    for top in ("solutions", "exercises", "cuda"):
+        shutil.copytree(ROOT / top, tmp_path / top)
+    exercise, found = part("nsys-ex02c")
+    shutil.copy(ROOT / "solutions" / exercise.path(found), tmp_path / "exercises" / exercise.path(found))
+    done = subprocess.run(
+        [sys.executable, "-m", "labcode", "exercises", "ex02c"],
+        cwd=ROOT,
+        env={**__import__("os").environ, "LABCODE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed: right, and fast enough" in done.stdout

@@ -1,0 +1,126 @@
+"""Verdicts of the parts for a GPU, from records a GPU machine might give; their CUDA files compile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labcode.exercises import gpu, grade
+from labcode.exercises.cases import Verdict
+from tests.exercises.support import ROOT, part, solution
+
+COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"
+
+
+def graded(monkeypatch: pytest.MonkeyPatch, short: str, record: dict[str, Any]) -> Verdict:
+    for measure in ("measure_python", "measure_cuda"):
+        monkeypatch.setattr(gpu, measure, lambda *_, **__: record)
+    verdict = grade.resolve(part(short)[1].grader)(Path("answer"))
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+def test_idle_share() -> None:
+    assert gpu.idle_share([]) is None
+    operations = [["a", 0, 40, 0], ["b", 20, 50, 0], ["c", 80, 100, 0]]
+    assert gpu.idle_share(operations) == pytest.approx(0.3)
+
+
+def test_hidden_share() -> None:
+    assert gpu.hidden_share([[COMPUTE, 0, 10, 0]]) is None
+    operations = [[TALK, 0, 100, 0], [COMPUTE, 50, 70, 0], ["NCCL_old", 90, 110, 0], [COMPUTE, 60, 75, 0]]
+    assert gpu.hidden_share(operations) == pytest.approx(25 / 110)
+
+
+def training(time: float, idle: int) -> dict[str, Any]:
+    busy, gap = [["k", 0, 50, 0], ["k", 100, 150, 0]], [["k", 0, 50, 0], ["k", 50 + idle, 100 + idle, 0]]
+    return {"baseline_ms": 10.0, "learner_ms": time, "baseline_operations": busy, "learner_operations": gap}
+
+
+def test_a_fast_training_loop_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = graded(monkeypatch, "ex01c", training(5.0, 2))
+    assert verdict.status == "passed"
+    assert verdict.details[0] == "✔ time: 0.5 × that of the plain loop (at most 0.67 is asked for)"
+    assert verdict.details[1].startswith("✔ GPU idle share: 0.020, 0.333 in the plain loop")
+
+
+@pytest.mark.parametrize(("time", "idle", "failing"), [(10.0, 50, 2), (9.0, 2, 1), (5.0, 40, 1)])
+def test_a_slow_or_idle_training_loop_fails(
+    monkeypatch: pytest.MonkeyPatch, time: float, idle: int, failing: int
+) -> None:
+    verdict = graded(monkeypatch, "ex01c", training(time, idle))
+    assert (verdict.status, verdict.headline) == ("failed", "right, but not fast enough")
+    assert sum(line.startswith("✘") for line in verdict.details) == failing
+
+
+def test_what_the_profiler_did_not_see_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert graded(monkeypatch, "ex01c", {**training(5.0, 2), "learner_operations": []}).status == "not run"
+    silent = {"baseline_ms": 1.0, "learner_ms": 1.0, "baseline_operations": [], "learner_operations": []}
+    verdict = graded(monkeypatch, "ex04c", silent)
+    assert verdict.status == "not run" and "the communication could not be measured" in verdict.headline
+
+
+@pytest.mark.parametrize(("us", "status"), [(400.0, "passed"), (500.0, "passed"), (510.0, "failed")])
+def test_overlap(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> None:
+    assert graded(monkeypatch, "ex02c", {"baseline_us": 1000.0, "learner_us": us}).status == status
+
+
+@pytest.mark.parametrize(("us", "status"), [(1200.0, "passed"), (1300.0, "failed"), (2700.0, "failed")])
+def test_pipeline(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> None:
+    record = {"h2d_us": 900.0, "kernel_us": 1000.0, "d2h_us": 800.0, "baseline_us": 2700.0, "learner_us": us}
+    verdict = graded(monkeypatch, "ex03c", record)
+    assert verdict.status == status
+    assert "that of the slowest stage alone (kernel)" in verdict.details[0]
+    assert verdict.details[0].endswith("one after another takes 2.70 ×")
+
+
+@pytest.mark.parametrize(
+    ("compute", "ms", "status"), [(60, 10.0, "passed"), (40, 10.0, "failed"), (60, 10.5, "failed")]
+)
+def test_reduction(monkeypatch: pytest.MonkeyPatch, compute: int, ms: float, status: str) -> None:
+    operations = [[TALK, 0, 100, 0], [COMPUTE, 0, compute, 0]]
+    record = {"baseline_ms": 10.0, "learner_ms": ms, "learner_operations": operations}
+    assert graded(monkeypatch, "ex04c", {**record, "baseline_operations": operations}).status == status
+
+
+def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Verdict("failed", "a wrong answer", ("slice 3: …",))
+
+    def stop(*_: object, **__: object) -> None:
+        raise gpu.StoppedError(stopped)
+
+    for measure in ("measure_python", "measure_cuda"):
+        monkeypatch.setattr(gpu, measure, stop)
+    for short in ("ex01c", "ex02c", "ex03c", "ex04c"):
+        assert grade.resolve(part(short)[1].grader)(Path("answer")) == stopped
+
+
+CUDA = [("overlap", "ex02c"), ("pipeline", "ex03c")]
+SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize(("program", "short"), CUDA)
+@pytest.mark.parametrize("top", ["solutions", "exercises"])
+def test_cuda_parts_compile(tmp_path: Path, program: str, short: str, top: str) -> None:
+    exercise, found = part(short)
+    gpu.compile_cuda(program, ROOT / top / exercise.path(found), tmp_path / program, SM_90)
+    assert (tmp_path / program).is_file()
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize(("program", "short"), CUDA)
+def test_a_cuda_file_that_does_not_compile(tmp_path: Path, program: str, short: str) -> None:
+    folder = tmp_path / "exercises" / "nsys" / "ex"
+    folder.mkdir(parents=True)
+    (tmp_path / "cuda").symlink_to(ROOT / "cuda")
+    file = folder / "c_answer.cu"
+    file.write_text(solution(short).replace("delete plan;", "delete plam;"), encoding="utf-8")
+    with pytest.raises(gpu.StoppedError) as stopped:
+        gpu.compile_cuda(program, file, tmp_path / program, SM_90)
+    verdict = stopped.value.verdict
+    assert (verdict.status, verdict.headline) == ("failed", "the file does not compile")
+    assert any(line.startswith("c_answer.cu(") and "plam" in line for line in verdict.details)

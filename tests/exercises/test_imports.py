@@ -1,0 +1,30 @@
+"""Grading on a machine without a GPU loads nothing that drives one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+FORBIDDEN = (
+    "torch",
+    "cupy",
+    "pynvml",
+    "nvtx",
+    "labcode.kernels",
+    "labcode.workloads",
+    "labcode.capture",
+    "labcode.hardware",
+)
+
+
+def test_the_grader_imports_nothing_of_the_making_wing() -> None:
+    code = f"""
+import sys
+from labcode.exercises import catalogue, grade, gpu, run, worker, execution, generate, progress
+for exercise in catalogue.EXERCISES:
+    for part in exercise.parts:
+        grade.resolve(part.grader)
+print([name for name in sys.modules for top in {FORBIDDEN} if name == top or name.startswith(top + ".")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

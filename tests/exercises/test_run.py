@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from labcode.errors import LabError
+from labcode.exercises import catalogue, generate, grade, needs, progress, run
+from labcode.exercises.cases import Verdict
+from labcode.exercises.records import Exercise, Part
+from tests.exercises.support import ROOT, part
+
+IDLE = "exercises/nsys/ex01_timeline_basics/a_idle.py"
+
+
+class Desk:
+    """A learner's checkout and console."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.out = home, io.StringIO()
+        self.console = Console(file=self.out, width=200, force_terminal=False)
+
+    def __call__(self, *ids: str, reset: str | None = None, **flags: bool) -> int:
+        self.out.truncate(0)
+        self.out.seek(0)
+        switches = {name: flags.get(name, False) for name in ("hint", "watch", "solutions")}
+        return run.main(list(ids), **switches, reset=reset, console=self.console, root=self.home)
+
+    @property
+    def text(self) -> str:
+        return self.out.getvalue()
+
+    def solve(self, short: str) -> Path:
+        exercise, found = part(short)
+        target = self.home / "exercises" / exercise.path(found)
+        shutil.copy(ROOT / "solutions" / exercise.path(found), target)
+        return target
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    shutil.copytree(ROOT / "solutions", tmp_path / "solutions", ignore=shutil.ignore_patterns("__pycache__"))
+    generate.generate(tmp_path, check=False)
+    monkeypatch.setattr(needs, "has", lambda need: False)
+    return Desk(tmp_path)
+
+
+@pytest.fixture
+def graded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replaces grading: a file passes when it says PASS; what was graded is listed."""
+    seen: list[str] = []
+
+    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+        seen.append(f"{exercise.short}{found.letter}")
+        if found.needs:
+            return grade.not_run("needs a GPU")
+        text = file.read_text(encoding="utf-8")
+        return (
+            Verdict("passed", "passed: all") if "PASS" in text else Verdict("failed", "wrong", ("because",))
+        )
+
+    monkeypatch.setattr(grade, "grade", fake)
+    return seen
+
+
+def test_bad_use(desk: Desk) -> None:
+    with pytest.raises(LabError, match="--hint, --watch, --reset and --solutions exclude one another"):
+        desk("ex01", hint=True, watch=True)
+    with pytest.raises(LabError, match="--solutions takes no exercise, and --reset takes one"):
+        desk("ex01", solutions=True)
+    with pytest.raises(LabError, match="--reset takes one"):
+        desk("ex01", reset="ex01")
+    with pytest.raises(LabError, match=r"no exercise 'ex9x'"):
+        desk("ex9x")
+
+
+def test_away_from_a_checkout(tmp_path: Path) -> None:
+    with pytest.raises(
+        LabError, match="no exercises here; run this in a clone of the book, or set LABCODE_HOME"
+    ):
+        Desk(tmp_path)()
+
+
+def test_a_fresh_checkout_lists_everything_and_grades_nothing(desk: Desk, graded: list[str]) -> None:
+    assert desk() == 1, "nothing is solved yet"
+    assert graded == []
+    for exercise in catalogue.EXERCISES:
+        assert exercise.title in desk.text
+        assert "★" * exercise.stars + "☆" * (5 - exercise.stars) in desk.text
+        for found in exercise.parts:
+            assert found.title in desk.text
+    assert "0 of 12 parts passed; 12 to do" in desk.text
+    assert f"next: edit {IDLE}, then `labcode exercises nsys-ex01a`" in desk.text
+    assert "a GPU and nvcc" in desk.text
+
+
+def test_the_list_grades_what_was_begun(desk: Desk, graded: list[str]) -> None:
+    (desk.home / IDLE).write_text("PASS")
+    cause = desk.home / "exercises/nsys/ex01_timeline_basics/b_cause.py"
+    cause.write_text("not yet")
+    assert desk() == 1
+    assert graded == ["nsys-ex01a", "nsys-ex01b"]
+    assert "1 of 12 parts passed; 1 failed, 10 to do" in desk.text
+    assert "next: edit exercises/nsys/ex01_timeline_basics/b_cause.py" in desk.text
+    done, _ = progress.load(desk.home)
+    assert done["nsys-ex01-timeline-basics:a"].passed
+    assert done["nsys-ex01-timeline-basics:b"] == progress.PartProgress(False, 1, 0, "")
+    (desk.home / IDLE).write_text("broken again")
+    assert desk() == 1
+    assert "(an earlier version passed)" in desk.text
+
+
+def test_all_that_ran_passed(desk: Desk, graded: list[str]) -> None:
+    for exercise in catalogue.EXERCISES:
+        for found in exercise.parts:
+            (desk.home / "exercises" / exercise.path(found)).write_text("PASS")
+    assert desk() == 0, "what could not be run is not failed"
+    assert "8 of 12 parts passed; 4 not run" in desk.text
+
+
+def test_grading_one_part(desk: Desk, graded: list[str]) -> None:
+    assert desk("ex01a") == 1
+    assert graded == ["nsys-ex01a"], "a named part is graded even when it was not touched"
+    assert "nsys-ex01a  Timeline basics: idle share and longest gaps" in desk.text
+    assert "wrong" in desk.text and "because" in desk.text
+    assert f"edit {IDLE}; `labcode exercises nsys-ex01a --hint` helps" in desk.text
+    (desk.home / IDLE).write_text("PASS")
+    assert desk("ex01a") == 0
+    assert desk("ex01", "ex01a") == 1, "an exercise is all of its parts, each graded once"
+    assert graded[-3:] == ["nsys-ex01a", "nsys-ex01b", "nsys-ex01c"]
+
+
+def test_a_part_that_cannot_run_does_not_fail(desk: Desk, graded: list[str]) -> None:
+    assert desk("ex01c") == 0
+    assert "not run: needs a GPU" in desk.text
+    assert progress.load(desk.home)[0] == {}
+
+
+def test_grading_for_real(desk: Desk) -> None:
+    assert desk("ex04b") == 1
+    assert "buckets: not written yet: add to the open bucket" in desk.text
+    desk.solve("ex04b")
+    assert desk("ex04b") == 0
+    assert "passed: 22 hidden cases" in desk.text
+    assert sorted(p.name for p in desk.home.iterdir()) == [progress.FILE_NAME, "exercises", "solutions"]
+
+
+def test_text_of_a_learner_is_not_markup(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake(*_: Any) -> Verdict:
+        return Verdict("failed", "got [bold]x[/bold]", ("[red]y[/]", "rows[0]"))
+
+    monkeypatch.setattr(grade, "grade", fake)
+    assert desk("ex01a") == 1
+    assert "got [bold]x[/bold]" in desk.text and "[red]y[/]" in desk.text and "rows[0]" in desk.text
+
+
+def test_hints_come_one_at_a_time(desk: Desk) -> None:
+    hints = part("ex01a")[1].hints
+    for shown in range(1, len(hints) + 1):
+        assert desk("ex01a", hint=True) == 0
+        assert f"hint {shown} of {len(hints)}: {hints[shown - 1]}" in desk.text
+        assert f"hint {shown + 1} of" not in desk.text
+        assert "the answer is in" not in desk.text
+    assert desk("ex01a", hint=True) == 0
+    assert (
+        "that was the last hint; the answer is in solutions/nsys/ex01_timeline_basics/a_idle.py" in desk.text
+    )
+
+
+def test_hints_are_for_the_next_part_that_can_run(desk: Desk) -> None:
+    done = progress.graded({}, "nsys-ex01-timeline-basics:a", True, "")
+    progress.save(desk.home, done)
+    assert desk("ex01", hint=True) == 0
+    assert "nsys-ex01b" in desk.text
+    progress.save(desk.home, progress.graded(done, "nsys-ex01-timeline-basics:b", True, ""))
+    assert desk(hint=True) == 0
+    assert "nsys-ex02a" in desk.text, "part c needs a GPU"
+
+
+def test_no_hint_left(desk: Desk) -> None:
+    done: dict[str, progress.PartProgress] = {}
+    for exercise in catalogue.EXERCISES:
+        for found in exercise.parts:
+            done = progress.graded(done, exercise.part_id(found), True, "")
+    progress.save(desk.home, done)
+    assert desk(hint=True) == 0
+    assert "every part that can run here has passed: no hint left to give" in desk.text
+
+
+def test_reset_keeps_what_was_written(desk: Desk) -> None:
+    file = desk.home / IDLE
+    fresh = file.read_text()
+    file.write_text("first try")
+    assert desk(reset="ex01a") == 0
+    assert "the starter is back, your file is kept as a_idle.py.bak" in desk.text
+    assert file.read_text() == fresh
+    assert (file.parent / "a_idle.py.bak").read_text() == "first try"
+    file.write_text("second try")
+    assert desk(reset="nsys-ex01:a") == 0
+    assert (file.parent / "a_idle.py.bak").read_text() == "first try"
+    assert (file.parent / "a_idle.py.bak2").read_text() == "second try"
+    assert desk(reset="ex01a") == 0
+    assert f"{IDLE} is the starter already" in desk.text
+
+
+def test_reset_brings_back_a_deleted_file_and_all_parts_of_an_exercise(desk: Desk) -> None:
+    file = desk.home / IDLE
+    fresh = file.read_text()
+    file.unlink()
+    (file.parent / "b_cause.py").write_text("x")
+    assert desk(reset="timeline-basics") == 0
+    assert file.read_text() == fresh
+    assert (file.parent / "b_cause.py.bak").read_text() == "x"
+    assert "c_training_loop.py is the starter already" in desk.text
+
+
+def test_reset_of_nothing_known(desk: Desk) -> None:
+    with pytest.raises(LabError, match="no exercise 'x'"):
+        desk(reset="x")
+
+
+def test_damaged_progress_is_one_line(desk: Desk, graded: list[str]) -> None:
+    (desk.home / progress.FILE_NAME).write_text("{")
+    assert desk("ex01a") == 1
+    assert (
+        desk.text.count(".exercises-progress.json was damaged: it is now .exercises-progress.json.bak") == 1
+    )
+    assert progress.load(desk.home)[0]["nsys-ex01-timeline-basics:a"].tries == 1
+
+
+def test_watching_grades_on_every_save(desk: Desk, graded: list[str]) -> None:
+    file = desk.home / IDLE
+    steps = iter(["", "still wrong", "", "PASS!"])
+
+    def wait(_: float) -> None:
+        text = next(steps, None)
+        if text is None:
+            raise KeyboardInterrupt
+        if text:
+            file.write_text(text)
+
+    assert run.watch_parts(desk.home, [part("ex01a")], desk.console, wait=wait) == 0
+    assert graded == ["nsys-ex01a"] * 3, "once at first, then once a save"
+    assert "stopped watching" in desk.text
+
+
+def test_watching_a_failing_file_ends_with_1(desk: Desk, graded: list[str]) -> None:
+    def wait(_: float) -> None:
+        raise KeyboardInterrupt
+
+    assert run.watch_parts(desk.home, [part("ex01a")], desk.console, wait=wait) == 1
+
+
+def test_watching_without_a_choice_goes_on_to_the_next(desk: Desk, graded: list[str]) -> None:
+    def solver(names: list[str]) -> Callable[[float], None]:
+        def wait(_: float) -> None:
+            if not names:
+                raise KeyboardInterrupt
+            exercise, found = part(names.pop(0))
+            (desk.home / "exercises" / exercise.path(found)).write_text("PASS")
+
+        return wait
+
+    names = [f"{e.short}{p.letter}" for e in catalogue.EXERCISES for p in e.parts if not p.needs]
+    assert run.watch_parts(desk.home, [], desk.console, wait=solver(list(names))) == 0
+    assert [name for k, name in enumerate(graded) if graded.index(name) == k] == names
+    assert "every part that can run here has passed" in desk.text
+
+
+def test_a_watched_file_that_disappears(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+        seen.append(str(file.is_file()))
+        return Verdict("failed", "x")
+
+    monkeypatch.setattr(grade, "grade", fake)
+    steps = iter([True, False])
+
+    def wait(_: float) -> None:
+        if not next(steps):
+            raise KeyboardInterrupt
+        (desk.home / IDLE).unlink()
+
+    assert run.watch_parts(desk.home, [part("ex01a")], desk.console, wait=wait) == 1
+    assert seen == ["True", "False"]
+
+
+def solutions_check(monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], str]) -> None:
+    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+        status: Any = passing(file)
+        return Verdict(status, f"{status} it", ("why",))
+
+    monkeypatch.setattr(grade, "grade", fake)
+
+
+def test_solutions_are_fine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    assert desk(solutions=True) == 0
+    assert "starters are cut from their solutions, fail as they should, and solutions pass" in desk.text
+
+
+def test_a_solution_that_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    solutions_check(monkeypatch, lambda _: "failed")
+    assert desk(solutions=True) == 1
+    assert "nsys-ex01a solution: failed it" in desk.text and "why" in desk.text
+    assert "12 things are wrong with the exercises" in desk.text
+
+
+def test_a_starter_that_passes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    solutions_check(monkeypatch, lambda _: "passed")
+    assert desk(solutions=True) == 1
+    assert "nsys-ex01a starter: passed it" in desk.text
+
+
+def test_a_starter_that_does_everything_but_the_capture_passes_too(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "not run")
+    assert desk(solutions=True) == 1
+
+
+def test_parts_that_cannot_run_are_counted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    solutions_check(monkeypatch, lambda _: "not run")
+    assert desk(solutions=True) == 0
+    assert "(12 parts could not be run whole here)" in desk.text
+
+
+def test_an_edited_starter_and_a_stray_file_fail_the_check(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    (desk.home / IDLE).write_text("mine")
+    (desk.home / "exercises" / "notes.py").write_text("")
+    assert desk(solutions=True) == 1
+    assert f"{IDLE}: differs from what its solution gives" in desk.text
+    assert "exercises/notes.py: belongs to no exercise of the catalogue" in desk.text
+    assert "2 things are wrong with the exercises" in desk.text
