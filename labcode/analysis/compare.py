@@ -1,0 +1,155 @@
+"""`labcode compare`: two captures and a limit in; the comparison as text and an exit code out.
+
+    comparison = compare(open_report("before.sqlite"), open_report("after.sqlite"))
+    comparison.kernels[["name", "ratio", "ratio_low", "ratio_high", "verdict"]]
+
+nsys' own ``diff`` recipe leaves out kernels that are new in the second capture and gives no measure of
+scatter. Here every kernel of either capture has its row, and a change is told from noise by an interval.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
+
+from labcode.analysis.compare_tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
+from labcode.analysis.nsys_format import FORMATS, write
+from labcode.errors import LabError
+from labcode.reports.nsys import open_report
+
+__all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "run"]
+
+_TITLES = {
+    "total": "Totals",
+    "kernel": "Kernels",
+    "range": "NVTX ranges on the CPU",
+    "range on the GPU": "NVTX ranges on the GPU",
+    "copy": "Copies (ratio: time per byte)",
+}
+_LONGEST_NAME = 72  # in tables for people
+
+
+def run(before: Path, after: Path, *, fail_above: float | None, fmt: str = "table", output: TextIO) -> int:
+    """Compare two captures, write what was found to ``output``, and return the exit code.
+
+    ``fmt`` is 'table', 'csv' (a row for each item, kind first), 'json' (an object) or 'md'. ``fail_above`` is
+    in percent: 1 is returned when something became slower by more than that, the whole interval above it;
+    otherwise 0. Raises `LabError` for a bad format or limit, `InputError` for a file that cannot be read.
+    """
+    if fmt not in FORMATS:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
+        raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
+    with open_report(before) as one, open_report(after) as other:
+        for report in (one, other):
+            _check_events(report.window(), report.path)
+        comparison = compare(one, other)
+    failed = comparison.regressions(fail_above) if fail_above is not None else None
+    if fmt == "csv":
+        _everything(comparison).to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+    elif fmt == "json":
+        _write_json(comparison, failed, output)
+    else:
+        _write_text(comparison, failed, fail_above, fmt, output)
+    return 1 if failed is not None and len(failed) else 0
+
+
+def _check_events(window: tuple[int, int], path: Path) -> None:
+    if window[0] >= window[1]:
+        raise LabError(f"{path}: no events to compare; record some with nsys profile --trace=cuda,nvtx")
+
+
+def _everything(comparison: Comparison) -> pd.DataFrame:
+    parts = [table.assign(kind=kind) for kind, table in comparison.tables.items()]
+    whole: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return whole[["kind", *COLUMNS]]
+
+
+def _write_json(comparison: Comparison, failed: pd.DataFrame | None, output: TextIO) -> None:
+    def records(table: pd.DataFrame) -> object:
+        return json.loads(table.to_json(orient="records", double_precision=6))
+
+    document = {
+        "before": comparison.before,
+        "after": comparison.after,
+        "threshold": comparison.threshold,
+        "summary": list(comparison.summary),
+        "warnings": list(comparison.warnings),
+        "rows": records(_everything(comparison)),
+        "regressions": None if failed is None else records(failed),
+    }
+    json.dump(document, output, indent=2, ensure_ascii=False)
+    output.write("\n")
+
+
+def _write_text(
+    comparison: Comparison, failed: pd.DataFrame | None, limit: float | None, fmt: str, output: TextIO
+) -> None:
+    """The verdict first, then a table for each kind."""
+    bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
+    lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summary]
+    lines += [f"note: {warning}" for warning in comparison.warnings]
+    if failed is not None and limit is not None:
+        what = f"{len(failed)} slower by more than {limit:g} %, with the whole interval above it"
+        lines.append(what + (":" if len(failed) else ""))
+        lines += [
+            f"  {kind} {_short(name)}: {_ratio(ratio, low, high)}"
+            for kind, name, ratio, low, high in zip(
+                *(failed[c] for c in ("kind", "name", "ratio", "ratio_low", "ratio_high")), strict=True
+            )
+        ]
+    output.write("".join(f"{bullet}{line}\n" for line in lines))
+    for kind, table in comparison.tables.items():
+        if len(table):
+            output.write(f"\n{heading}{_TITLES[kind]}\n" + "\n" * (fmt == "md"))
+            write(_readable(kind, table), fmt, output)
+
+
+def _readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The table for people: ratios with their intervals, times in µs."""
+    names = table["name"].map(_short).to_list()
+    renamed = [
+        f"{name} (was {_short(old)}?)" if old else name
+        for name, old in zip(names, table["name_before"], strict=True)
+    ]
+    columns = {
+        "Verdict": table["verdict"],
+        "Ratio": [_ratio(*r) for r in table[["ratio", "ratio_low", "ratio_high"]].to_numpy()],
+        "Count": _both(table, "count_{}", 1),
+        "Total (µs)": _both(table, "total_{}_ns", 1000),
+    }
+    if kind != "total":
+        columns["Median (µs)"] = _both(table, "median_{}_ns", 1000)
+    if kind == "copy":
+        columns["MB"] = _both(table, "bytes_{}", 1_000_000)
+    return pd.DataFrame({**columns, "Name": renamed})
+
+
+def _both(table: pd.DataFrame, column: str, unit: int) -> list[str]:
+    """«before → after» for each row; one number where they are the same."""
+    texts = []
+    for one, other in zip(table[column.format("before")], table[column.format("after")], strict=True):
+        before, after = (_number(value, unit) for value in (one, other))
+        texts.append(before if before == after else f"{before} → {after}")
+    return texts
+
+
+def _number(value: float, unit: int) -> str:
+    if pd.isna(value):
+        return "–"
+    return f"{value:,.0f}" if unit == 1 else f"{value / unit:,.3f}"
+
+
+def _ratio(ratio: float, low: float, high: float) -> str:
+    if math.isnan(ratio):
+        return "–"
+    return f"{ratio:.3g}" if math.isnan(low) else f"{ratio:.3g} ({low:.3g} to {high:.3g})"
+
+
+def _short(name: str) -> str:
+    name = " ".join(name.split())
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

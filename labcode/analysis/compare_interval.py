@@ -1,0 +1,109 @@
+"""How sure a ratio is: durations before and after in, the ratio of their medians (or totals) with an interval
+out.
+
+The interval is SciPy's percentile bootstrap, seeded, so that the same files give the same answer. BCa is not
+used: its jackknife degenerates on medians of tied values, and the timer of a GPU ticks coarsely enough for
+durations to tie. The interval covers the scatter of the instances within the two captures. What differs from
+run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+# Of fewer than six values not even the whole range holds the true median with 95 %: 1 - 2 · 0.5⁵ is 94 %.
+FEWEST = 6
+RESAMPLES = 1999
+MOST = (
+    1000  # values of a sample that are resampled; fewer than there are make the interval wider, not narrower
+)
+_SEED = 20250101
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio, after ÷ before, and its interval; nan where it cannot be had."""
+
+    ratio: float
+    low: float = float("nan")
+    high: float = float("nan")
+
+
+def median_ratio(before: Floats, after: Floats) -> Interval:
+    """The ratio of medians; without an interval when either side has fewer than `FEWEST` values."""
+    if not len(before) or not len(after):
+        return Interval(float("nan"))
+    ratio = _divided(np.asarray(np.median(after)), np.asarray(np.median(before)))
+    if min(len(before), len(after)) < FEWEST or not np.isfinite(ratio):
+        return Interval(float(ratio))
+
+    def statistic(one: Floats, other: Floats, axis: int = -1) -> Floats:
+        return _divided(np.median(other, axis=axis), np.median(one, axis=axis))
+
+    return _bootstrapped(float(ratio), (_thinned(before), _thinned(after)), statistic)
+
+
+def total_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:
+    """The ratio of sums over several groups, each resampled for itself.
+
+    Without an interval when most of either side's time lies in groups of fewer than `FEWEST` values.
+    """
+    sums = [sum(float(values.sum()) for values in side) for side in (before, after)]
+    ratio = float(_divided(np.asarray(sums[1]), np.asarray(sums[0])))
+    judged = [
+        sum(float(values.sum()) for values in side if len(values) >= FEWEST) for side in (before, after)
+    ]
+    if not np.isfinite(ratio) or any(2 * a <= b for a, b in zip(judged, sums, strict=True)):
+        return Interval(ratio)
+    groups = [(1, values) for values in after if len(values)] + [(0, v) for v in before if len(v)]
+    sides = np.array([side for side, _ in groups])
+    counts = np.array([len(values) for _, values in groups])
+
+    def statistic(*samples: Floats, axis: int = -1) -> Floats:
+        means = [np.mean(sample, axis=axis) * count for sample, count in zip(samples, counts, strict=True)]
+        top = sum(mean for mean, side in zip(means, sides, strict=True) if side == 1)
+        bottom = sum(mean for mean, side in zip(means, sides, strict=True) if side == 0)
+        return _divided(np.asarray(top), np.asarray(bottom))
+
+    # SciPy wants two values at least: one that stands alone is taken as certain.
+    samples = [_thinned(v) if len(v) > 1 else np.repeat(v, 2) for _, v in groups]
+    return _bootstrapped(ratio, samples, statistic)
+
+
+def _bootstrapped(ratio: float, samples: Sequence[Floats], statistic: Any) -> Interval:
+    if all(values.min() == values.max() for values in samples):  # nothing scatters: nothing to resample
+        return Interval(ratio, ratio, ratio)
+    found = stats.bootstrap(
+        samples,
+        statistic,
+        vectorized=True,
+        n_resamples=RESAMPLES,
+        batch=max(1, 1_000_000 // max(len(values) for values in samples)),
+        confidence_level=CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(_SEED),
+    ).confidence_interval
+    # Of thinned samples the ratio may lie outside of the interval of what was kept.
+    return Interval(ratio, min(float(found.low), ratio), max(float(found.high), ratio))
+
+
+def _thinned(values: Floats) -> Floats:
+    """At most `MOST` of the values: evenly over their order, so that no quantile shifts."""
+    if len(values) <= MOST:
+        return values
+    place = (np.arange(MOST) + 0.5) * len(values) / MOST
+    return np.asarray(np.sort(values)[place.astype(np.int64)], np.float64)
+
+
+def _divided(top: Floats, bottom: Floats) -> Floats:
+    ratio = np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0)
+    return np.asarray(ratio, np.float64)
