@@ -10,6 +10,7 @@ from labcode.errors import LabError
 from labcode.exercises import catalogue
 from labcode.exercises.catalogue import EXERCISES, find, get
 from labcode.exercises.records import Exercise, Part
+from tests.exercises.support import ROOT
 
 BASICS = EXERCISES[0]
 
@@ -96,6 +97,12 @@ def test_ids_files_and_graders_are_unique() -> None:
 
 def test_every_exercise_has_a_part_that_needs_nothing() -> None:
     assert all(e.needs_nothing for e in EXERCISES)
+
+
+def test_every_exercise_has_its_card_on_its_chapter() -> None:
+    for exercise in EXERCISES:
+        page = (ROOT / "book" / f"{exercise.chapter}.md").read_text(encoding="utf-8")
+        assert f"{{exercise-card}} {exercise.id}\n" in page
 
 
 def test_hints_are_steps() -> None:

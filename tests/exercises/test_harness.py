@@ -1,4 +1,4 @@
-"""The programs that measure the Python GPU parts, on the CPU: right and wrong answers, crashes, time limits."""
+"""The programs that measure Python GPU parts, on the CPU: right and wrong answers, crashes, time limits."""
 
 from __future__ import annotations
 

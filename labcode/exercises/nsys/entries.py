@@ -204,7 +204,7 @@ _MULTI_GPU_TIMELINE = Exercise(
     title="Multi-GPU timeline",
     summary="Compute the communication that computing does not hide, find the GPU all others wait for, "
     "choose a bucket size, then overlap the reduction.",
-    chapter="nsys/multi-gpu-timeline",
+    chapter="nsys/multi-gpu",
     stars=4,
     minutes=90,
     parts=(

@@ -11,6 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from labcode.analysis import intervals
+from labcode.analysis.overlap import copy_compute_overlap
+from labcode.analysis.transfers import transfer_summary
+from labcode.analysis.utilization import device_busy, idle_gaps
 
 Times = npt.NDArray[np.int64]
 Window = tuple[int, int]
@@ -37,20 +40,15 @@ def busy_intervals(ops: pd.DataFrame, window: Window) -> list[Window]:
 
 def idle_share(ops: pd.DataFrame, window: Window) -> dict[int, float]:
     """ex01: the idle share of each device."""
-    busy = {device: busy_intervals(mine, window) for device, mine in per_device(ops)}
-    return {
-        d: 1 - sum(end - start for start, end in spans_) / (window[1] - window[0])
-        for d, spans_ in busy.items()
-    }
+    busy = device_busy(ops, window)
+    return dict(zip(busy["device"].tolist(), busy["idle_share"].tolist(), strict=True))
 
 
 def gaps(ops: pd.DataFrame, window: Window) -> list[tuple[int, int, int]]:
     """ex01: all gaps, longest first; then earlier first, then lower device first."""
-    found = []
-    for device, mine in per_device(ops):
-        starts, ends = intervals.complement(*spans(mine), window)
-        found += [(device, start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return sorted(found, key=lambda gap: (gap[1] - gap[2], gap[1], gap[0]))
+    found = idle_gaps(ops, window)
+    rows = zip(*(found[name].tolist() for name in ("device", "start_ns", "end_ns")), strict=True)
+    return sorted(rows, key=lambda gap: (gap[1] - gap[2], gap[1], gap[0]))
 
 
 @dataclass(frozen=True)
@@ -276,25 +274,16 @@ def overlap_diagnosis(kernels: pd.DataFrame, api: pd.DataFrame, slack_ns: int) -
 
 def achieved_gb_per_s(memcpys: pd.DataFrame) -> dict[tuple[str, str], float]:
     """ex03: the rate of the copies by direction and kind of host memory."""
-    copies = memcpys[memcpys["copy_kind"].isin(["H2D", "D2H"])]
-    host = copies["src_kind"].where(copies["copy_kind"] == "H2D", copies["dst_kind"])
-    rates = {}
-    for key, rows in copies.groupby([copies["copy_kind"], host]):
-        direction, memory = key
-        rates[str(direction), str(memory)] = float(
-            rows["bytes"].sum() / (rows["end_ns"] - rows["start_ns"]).sum()
-        )
-    return rates
+    summary = transfer_summary(memcpys[memcpys["copy_kind"].isin(["H2D", "D2H"])])
+    keys = zip(summary["copy_kind"], summary["host_memory"], strict=True)
+    return dict(zip(keys, summary["gb_per_s"].tolist(), strict=True))
 
 
 def hidden_copy_share(ops: pd.DataFrame) -> dict[int, float]:
     """ex03: per device that copies, the share of its copying time with a kernel beside it."""
-    shares = {}
-    for device, mine in per_device(ops):
-        copies, kernels = spans(mine[mine["kind"] == "memcpy"]), spans(mine[mine["kind"] == "kernel"])
-        if copying := intervals.total(*copies):
-            shares[device] = intervals.total(*intervals.intersect(*copies, *kernels)) / copying
-    return shares
+    overlap = copy_compute_overlap(ops[ops["kind"] != "graph"])
+    copying = overlap[overlap["copy_ns"] > 0]
+    return dict(zip(copying["device"].tolist(), copying["hidden_share"].tolist(), strict=True))
 
 
 def finish_times(stage_ns: list[list[float]]) -> list[list[float]]:

@@ -1,0 +1,98 @@
+"""The graders' answers on the captures of the book against what the book's own analysis prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labcode import store
+from labcode.analysis.communication import communication_overlap
+from labcode.analysis.utilization import explain_gaps, idle_gaps
+from labcode.exercises.nsys import ex01_cause, expected
+from labcode.reports.nsys import NsysReport, open_report
+from tests.exercises.support import ROOT, WITHOUT_GPU, part
+
+pytestmark = pytest.mark.skipif(
+    store.SHIPPED_SET not in store.list_sets(), reason="the shipped captures are not here"
+)
+
+
+def report(experiment: str, run: str) -> NsysReport:
+    captures = store.load_set(store.SHIPPED_SET)
+    if experiment not in captures.experiments:
+        pytest.skip(f"the shipped set has no {experiment}")
+    return open_report(captures.path_of(experiment, run))
+
+
+@pytest.mark.parametrize("run", ["baseline", "improved", "exam_improved"])
+def test_communication(run: str) -> None:
+    kernels = report("multi_gpu", run).kernels()
+    rows = communication_overlap(kernels).itertuples()
+    assert expected.communication(kernels) == {row.device: (row.comm_ns, row.exposed_ns) for row in rows}
+
+
+@pytest.mark.parametrize("run", ["baseline", "exam_baseline"])
+def test_what_the_cpu_did_in_long_gaps(run: str) -> None:
+    """The range in a gap's middle is nearly always the one that fills most of it."""
+    opened = report("timeline_basics", run)
+    ops, api, nvtx, window = opened.gpu_ops(), opened.api(), opened.nvtx(), opened.window()
+    scene = expected.scene(ops, api, nvtx)
+    gaps = explain_gaps(idle_gaps(ops, window, min_gap_ns=100_000), api, nvtx, ops)
+    assert len(gaps) > 5
+    by_middle = []
+    for gap in gaps.itertuples():
+        thread = expected.launcher(scene, gap.device, gap.end_ns)
+        assert thread is None or thread == (gap.pid, gap.tid)
+        if thread is not None:
+            by_middle.append(expected.range_at(scene, thread, (gap.start_ns + gap.end_ns) // 2) == gap.range)
+    assert sum(by_middle) >= 0.8 * len(by_middle)
+
+
+def test_the_diagnosis_of_the_exam_is_clear() -> None:
+    """The largest entry leads by far, so that no sensible way of counting gives another answer."""
+    tables, window = ex01_cause._exam_tables(store.load_set(store.SHIPPED_SET))
+    idle = sorted(expected.idle_by_range(expected.scene(*tables), window).values())
+    assert idle[-1] > 2 * idle[-2]
+
+
+def test_the_exam_of_the_overlap_differs_from_the_page() -> None:
+    counts = {}
+    for run in ("streams", "exam_streams"):
+        opened = report("kernel_overlap", run)
+        counts[run] = expected.overlap_diagnosis(opened.kernels(), opened.api(), 20_000)
+    assert counts == {"streams": "launch", "exam_streams": "stream"}
+
+
+def test_the_model_predicts_the_pipelined_capture() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    for pinned, pipelined in (("pinned", "pipelined"), ("exam_pinned", "exam_pipelined")):
+        ops = report("memory_timeline", pinned).gpu_ops()
+        whole = expected.stage_ns(
+            ops, captures.record("memory_timeline", pinned)["parameters"]["repetitions"]
+        )
+        record = captures.record("memory_timeline", pipelined, clean=True)
+        model = expected.pipelined_ns(whole, record["parameters"]["chunks"], 0.0)
+        assert 0.98 < 1e3 * record["results"]["total_us"] / model < 1.15
+
+
+@pytest.mark.parametrize("short", WITHOUT_GPU)
+def test_trying_a_file_by_hand_works(short: str, tmp_path: Path) -> None:
+    """The main part of each file, as its text says to run it, with the functions of the solution."""
+    exercise, found = part(short)
+    if exercise.short == "nsys-ex04" and "multi_gpu" not in store.load_set(store.SHIPPED_SET).experiments:
+        pytest.skip("the shipped set has no multi_gpu")
+    done = subprocess.run(
+        [sys.executable, "-B", str(ROOT / "solutions" / exercise.path(found))],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= 2
