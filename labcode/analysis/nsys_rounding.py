@@ -13,19 +13,23 @@ _LARGEST = 1e11  # above this, ties cannot be told in binary to the precision ne
 
 
 def round_half_up(values: NDArray[np.generic] | list[float], digits: int) -> Floats:
-    """Values rounded at the ``digits``-th decimal place, halves away from zero, as written in decimal.
+    """Values rounded at the ``digits``-th decimal place, halves away from zero; nan stays nan.
 
-    12.35 becomes 12.4 although its binary value lies below 12.35: what counts is the shortest decimal text of
-    a value, as in nsys' reports. nan stays nan.
+    What counts is the exact binary value, as in the reports of nsys 2025: 12.25 becomes 12.3, but 12.35, which is
+    stored as 12.3499…, becomes 12.3. (nsys 2024 went by the decimal text and printed 12.4.)
     """
     exact = np.asarray(values, np.float64)
     unit = 10.0**digits
     scaled = np.abs(exact) * unit
-    whole = np.floor(scaled)
     result: Floats = np.sign(exact) * np.floor(scaled + 0.5) / unit
     with np.errstate(invalid="ignore"):
-        close = (np.abs(scaled - whole - 0.5) < 1e-4) | (scaled >= _LARGEST)
+        close = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-4) | (scaled >= _LARGEST)
     for index in np.flatnonzero(close & np.isfinite(exact)):
-        text = repr(float(exact[index]))
-        result[index] = float(Decimal(text).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
+        rounded = _as_decimal(float(exact[index])).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+        result[index] = float(rounded)
     return result
+
+
+def _as_decimal(value: float) -> Decimal:
+    """The number whose digits are rounded."""
+    return Decimal(value)
