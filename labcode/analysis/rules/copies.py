@@ -1,0 +1,188 @@
+"""Rules about copies: the tables of a capture in, findings out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis import intervals
+from labcode.analysis.joins import duration_ns, launch_rows
+from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
+from labcode.analysis.transfers import host_memory
+
+PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
+SMALL_BYTES = 1 << 16
+SMALL_COPIES = 20
+SMALL_SHARE = 0.02
+REPEATED = 3
+REPEATED_SHARE = 0.10
+REPEATED_BYTES = 1 << 20  # a number for each step is no copy to think about
+ASYNC = r"Async"
+
+
+@rule(
+    "pageable-copies",
+    title="Asynchronous copies of pageable memory",
+    book="nsys/memory-timeline",
+    advice="Pin the host memory once (cudaMallocHost, cudaHostRegister; pin_memory=True in PyTorch's "
+    "DataLoader) and copy with non_blocking=True.",
+)
+def pageable_copies(tables: Tables) -> Finding:
+    """Copies that were asked for as asynchronous and cannot be, since the memory of the host is pageable.
+
+    Each copy is joined with its call within its process. Numerator: the time in which such a copy runs or the
+    call that made it has not returned. Bound: the same; pinned copies take less time and, hidden behind other
+    work, cost none.
+    """
+    copies = _copies(tables)
+    if len(copies):
+        tables.need_api()
+    lost = int((copies["row"] < 0).sum())
+    asynchronous = matching(copies["call"], ASYNC)
+    slow = copies[asynchronous & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
+    spent = intervals.total(*_copies_and_calls(tables, slow))
+    share = spent / tables.width
+    message = (
+        f"{len(slow):,} of {len(copies):,} copies are asynchronous in name only; they and their calls take "
+    )
+    message += f"{percent(share)} of the window"
+    if lost:
+        message += f" ({lost:,} copies have no call in the capture and were not judged)"
+    return Finding(
+        share >= PAGEABLE_SHARE,
+        message,
+        spent,
+        "ns in pageable asynchronous copies and their calls",
+        tables.width,
+        "ns of the window",
+        share,
+        _shown(slow),
+    )
+
+
+@rule(
+    "small-copies",
+    title="Many small copies",
+    book="nsys/memory-timeline",
+    advice="Pack small arrays into one buffer and copy that; keep scalars on the GPU.",
+)
+def small_copies(tables: Tables) -> Finding:
+    """Copies between host and GPU (or GPUs) of less than 64 KiB, whose cost is the call and not the bytes.
+
+    Numerator: the time in which such a copy runs or the call that made it has not returned. Bound: the same,
+    for one copy of all the bytes takes at least some time.
+    """
+    copies = _copies(tables)
+    between = ~copies["copy_kind"].isin(["D2D", "H2H"])
+    small = copies[between & (copies["bytes"] < SMALL_BYTES)]
+    spent = intervals.total(*_copies_and_calls(tables, small))
+    share = spent / tables.width
+    return Finding(
+        len(small) >= SMALL_COPIES and share >= SMALL_SHARE,
+        f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; "
+        f"they and their "
+        f"calls take {percent(share)} of the window",
+        spent,
+        "ns in small copies and their calls",
+        tables.width,
+        "ns of the window",
+        share,
+        _shown(small),
+    )
+
+
+@rule(
+    "repeated-copies",
+    title="The same amount of data is copied to the GPU again and again",
+    book="nsys/memory-timeline",
+    advice="Where it is the same data, keep it on the GPU; where it is new data, hide the copy behind "
+    "kernels (pinned memory, a stream of its own).",
+)
+def repeated_copies(tables: Tables) -> Finding:
+    """Copies from host to GPU of one size, at least three of 1 MiB or more, while no kernel runs on that GPU.
+
+    A capture knows sizes and not contents, so this is a suspicion. Copies that hide behind kernels cost
+    nothing and do not count. Numerator: the time of such copies, but for the first of each size, with
+    no kernel or graph beside them, on the GPU with most of it. Bound: the same over all GPUs.
+    """
+    copies = _copies(tables)
+    inward = copies[(copies["copy_kind"] == "H2D") & (copies["bytes"] >= REPEATED_BYTES)]
+    inward = inward.sort_values("start_ns", kind="stable")
+    by = inward.groupby(["pid", "device", "bytes"])
+    again = inward[(by.cumcount() > 0) & (by["bytes"].transform("size") >= REPEATED)]
+    rows, exposed = [], []
+    compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
+    for device, mine in again.groupby("device", sort=True):
+        beside = spans(compute[compute["device"] == device])
+        alone = intervals.subtract(*spans(mine), *beside)
+        exposed.append(alone)
+        for (pid, size), some in mine.groupby(["pid", "bytes"], sort=True):
+            uncovered = intervals.total(*intervals.subtract(*spans(some), *beside))
+            rows.append(
+                (
+                    device,
+                    pid,
+                    size,
+                    len(some),
+                    int(some["bytes"].sum()),
+                    int(duration_ns(some).sum()),
+                    uncovered,
+                )
+            )
+    columns = ["device", "pid", "bytes", "repetitions", "total_bytes", "copy_ns", "exposed_ns"]
+    table = pd.DataFrame(rows, columns=columns).astype("int64")
+    worst = max((intervals.total(*alone) for alone in exposed), default=0)
+    share = worst / tables.width
+    everywhere = _joined(exposed)
+    return Finding(
+        share >= REPEATED_SHARE,
+        f"{len(again):,} copies to the GPU repeat the size of an earlier one; alone on the GPU they take "
+        f"{percent(share)} of the window" + (f" ({time_text(worst)})" if worst else ""),
+        worst,
+        "ns of repeated copies with no kernel beside them on the worst GPU",
+        tables.width,
+        "ns of the window",
+        intervals.total(*everywhere) / tables.width,
+        top(table, "exposed_ns"),
+    )
+
+
+def _copies(tables: Tables) -> pd.DataFrame:
+    """The copies with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
+    tables.need_ops()
+    copies = tables.memcpys
+    row = launch_rows(copies, tables.api)
+    names = np.append(tables.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
+    call = pd.Series(names, dtype="str", index=copies.index)
+    return copies.assign(host_memory=host_memory(copies), row=row, call=call)
+
+
+def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:
+    """The times in which one of the copies runs or its call has not returned, within the window."""
+    calls = tables.api.iloc[np.unique(copies.loc[copies["row"] >= 0, "row"].to_numpy(np.int64))]
+    return intervals.clip(*_joined([spans(copies), spans(calls)]), tables.window)
+
+
+def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    nothing = np.empty(0, np.int64)
+    return np.concatenate([s for s, _ in parts] or [nothing]), np.concatenate(
+        [e for _, e in parts] or [nothing]
+    )
+
+
+def _shown(copies: pd.DataFrame) -> pd.DataFrame:
+    """The columns of copies that are evidence, the longest first."""
+    table = copies.assign(duration_ns=duration_ns(copies), call=copies["call"].map(one_line).astype("str"))
+    columns = [
+        "device",
+        "start_ns",
+        "duration_ns",
+        "bytes",
+        "copy_kind",
+        "src_kind",
+        "dst_kind",
+        "call",
+        "pid",
+    ]
+    return top(table[columns], "duration_ns")

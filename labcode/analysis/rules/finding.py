@@ -1,0 +1,135 @@
+"""What a rule is and what it says: a function in, a `Rule` out; its finding in, a `Verdict` out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import pandas as pd
+
+from labcode.errors import LabError
+
+if TYPE_CHECKING:
+    from labcode.analysis.rules.tables import Tables
+
+Status = Literal["found", "not found", "could not judge", "failed"]
+Severity = Literal["", "info", "low", "medium", "high"]
+HIGH, MEDIUM = 0.25, 0.10  # of the window, by the upper bound of the gain
+
+
+class CannotJudgeError(LabError):
+    """The capture lacks what a rule needs; the message names the missing data and how to record them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What a rule measured.
+
+    ``found`` says whether the problem is there; ``message`` is one sentence with the measured value, in both
+    cases. ``numerator`` and ``denominator`` are what was compared, each with its name (and unit in the name:
+    ns, calls, …). ``gain`` is an upper bound, as a share of the window, on what mending it can save: None
+    where there is nothing to save, because the profile is at fault and not the program. ``evidence`` holds
+    the rows, the weightiest first. ``severity`` follows from the gain unless it is given.
+    """
+
+    found: bool
+    message: str
+    numerator: float
+    numerator_name: str
+    denominator: float
+    denominator_name: str
+    gain: float | None = None
+    evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
+    severity: Severity = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A named rule: where the book explains it (``book``, a docname), what to try, and the function."""
+
+    id: str
+    title: str
+    book: str
+    advice: str
+    judge: Callable[[Tables], Finding]
+
+    def __call__(self, tables: Tables) -> Finding:
+        """Apply the rule to the tables of a capture."""
+        return self.judge(tables)
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What a rule says about a capture.
+
+    ``status`` is 'found', 'not found' (``message`` and the numbers hold what was measured), 'could not judge'
+    (``message`` names the missing data) or 'failed' (a rule broke; ``message`` says how). ``gain`` is
+    an upper bound on what mending it would save, as a share of the window, argued in the rule's
+    docstring. Bounds of different rules overlap, for one nanosecond may have several causes: they may
+    not be added.
+    """
+
+    rule: str
+    title: str
+    status: Status
+    message: str
+    severity: Severity = ""
+    numerator: float | None = None
+    numerator_name: str = ""
+    denominator: float | None = None
+    denominator_name: str = ""
+    gain: float | None = None
+    evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
+    book: str = ""
+    advice: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Numerator by denominator; None where there is nothing to divide by."""
+        if self.numerator is None or not self.denominator:
+            return None
+        return self.numerator / self.denominator
+
+
+def rule(
+    id: str, *, title: str, book: str = "", advice: str = ""
+) -> Callable[[Callable[[Tables], Finding]], Rule]:
+    """Make a rule of a function that takes the `Tables` of a capture and returns a `Finding`.
+
+    The function raises `CannotJudgeError` where data are missing (``tables.need_busy()`` and its
+    siblings do).
+    """
+
+    def decorate(judge: Callable[[Tables], Finding]) -> Rule:
+        made = Rule(id, title, book, advice, judge)
+        object.__setattr__(made, "__doc__", judge.__doc__)
+        return made
+
+    return decorate
+
+
+def verdict_of(which: Rule, found: Finding) -> Verdict:
+    """A rule's finding as a verdict."""
+    gain = None if found.gain is None else min(max(float(found.gain), 0.0), 1.0)
+    return Verdict(
+        rule=which.id,
+        title=which.title,
+        status="found" if found.found else "not found",
+        message=found.message,
+        severity=(found.severity or _severity(gain)) if found.found else "",
+        numerator=float(found.numerator),
+        numerator_name=found.numerator_name,
+        denominator=float(found.denominator),
+        denominator_name=found.denominator_name,
+        gain=gain,
+        evidence=found.evidence,
+        book=which.book,
+        advice=which.advice,
+    )
+
+
+def _severity(gain: float | None) -> Severity:
+    if gain is None:
+        return "info"
+    return "high" if gain >= HIGH else "medium" if gain >= MEDIUM else "low"

@@ -1,0 +1,349 @@
+"""Rules about a GPU that waits for the CPU: the tables of a capture in, findings out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis import intervals
+from labcode.analysis.joins import duration_ns
+from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.tables import (
+    GRAPH_LAUNCHES,
+    Ints,
+    Tables,
+    matching,
+    one_line,
+    percent,
+    spans,
+    time_text,
+    top,
+)
+from labcode.analysis.utilization import device_busy, explain_gaps
+
+IDLE_SHARE = 0.10
+LAUNCH_BOUND_SHARE = 0.10
+SYNC_SHARE = 0.10
+SYNC_CALLS = 3
+CHUNKS = 30
+LOW = 0.5
+LOW_SHARE = 0.10
+
+
+@rule(
+    "idle-gaps",
+    title="The GPU is idle while the CPU does something else",
+    book="nsys/timeline-basics",
+    advice="Prepare the next batch on other threads or processes; move what the named range does off the "
+    "launching thread; then look at what is left.",
+)
+def idle_gaps(tables: Tables) -> Finding:
+    """Long stretches in which a GPU ran nothing, of any process, and what its launching thread did meanwhile.
+
+    Long is more than five launch calls of this capture (see `Tables.patience_ns`): what is shorter is
+    the pace of the launches. Time in which the profiler held the launching process up is not counted.
+    Numerator: the idle time of the GPU with most of it. Bound: if these gaps vanish and everything else
+    stays, at most the time in which some GPU is in such a gap is saved, and never more than the busiest
+    GPU's idle time (`Tables.idle_bound`).
+    """
+    tables.need_busy()
+    gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
+    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.ops)
+    gaps = gaps.assign(profiler_ns=_profiler_ns(tables, gaps))
+    gaps["own_ns"] = gaps["duration_ns"] - gaps["profiler_ns"]
+    idle = gaps.groupby("device")["own_ns"].sum()
+    worst, device = _most(idle)
+    gain = tables.idle_bound(*_without_profiler(tables, gaps))
+    share = worst / tables.width
+    found = share >= IDLE_SHARE
+    message = (
+        f"GPU {device} is idle for {percent(share)} of the window in gaps of "
+        f"{time_text(tables.patience_ns)} or more "
+        f"({int((gaps['device'] == device).sum()):,} of them)"
+    )
+    if found:
+        message += "; " + _causes(gaps[gaps["device"] == device])
+        nodes = tables.ops["graph_node"].notna().any()
+        if nodes and matching(gaps.loc[gaps["call_share"] >= 0.5, "call"], GRAPH_LAUNCHES).any():
+            message += (
+                " (tracing graphs node by node lengthens their launches: compare with the default trace)"
+            )
+    columns = ["device", "start_ns", "end_ns", "duration_ns", "range", "range_share", "call", "call_share"]
+    more = ["api_share", "sync_share", "none_share", "profiler_ns", "pid", "tid"]
+    return Finding(
+        found,
+        message,
+        worst,
+        "ns idle in long gaps on the worst GPU",
+        tables.width,
+        "ns of the window",
+        gain,
+        top(gaps[[*columns, *more]], "duration_ns"),
+    )
+
+
+@rule(
+    "launch-bound",
+    title="Launches set the pace: the GPU waits for the next one",
+    book="nsys/patterns",
+    advice="Launch less often: larger batches, fused kernels (torch.compile), CUDA graphs; or launch faster: "
+    "less Python between launches.",
+)
+def launch_bound(tables: Tables) -> Finding:
+    """Short gaps of a GPU that end with an operation which began as soon as its launch call allowed.
+
+    Short is at most five launch calls (`Tables.patience_ns`); as soon: no longer than that after the call
+    returned. Nodes of a graph, which share one call, are left out: no launch precedes them. Numerator: such
+    idle time on the GPU with most of it. Evidence: stretches of consecutive operations each of which
+    waited so. Bound: as of idle gaps (`Tables.idle_bound`); a graph leaves about a microsecond between
+    its kernels, so the real gain is smaller.
+    """
+    tables.need_busy()
+    tables.need_api()
+    gaps = tables.gaps
+    waited = (gaps["call"] >= 0) & gaps["alone"] & (gaps["queue_ns"] <= tables.patience_ns)
+    gaps = gaps[waited & (gaps["duration_ns"] < tables.patience_ns)]
+    idle = gaps.groupby("device")["duration_ns"].sum()
+    worst, device = _most(idle)
+    share = worst / tables.width
+    stretches = _stretches(tables, gaps)
+    return Finding(
+        share >= LAUNCH_BOUND_SHARE,
+        f"GPU {device} waits for the next launch for {percent(share)} of the window, in {len(gaps):,} gaps "
+        f"shorter "
+        f"than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
+        worst,
+        "ns idle waiting for a launch on the worst GPU",
+        tables.width,
+        "ns of the window",
+        tables.idle_bound(*spans(gaps)),
+        stretches,
+    )
+
+
+@rule(
+    "sync-in-loop",
+    title="The CPU waits for the GPU inside the loop",
+    book="nsys/patterns",
+    advice="Look for .item(), .cpu(), print(tensor), synchronize() left from timing, cudaMemcpy and "
+    "cudaFree; read results every hundredth step; wait on an event instead of the device.",
+)
+def sync_in_loop(tables: Tables) -> Finding:
+    """Synchronizing calls of the launching thread during which the GPU ran dry, so that it then had to wait.
+
+    A call counts when a gap began while it ran and ended with an operation launched after it; the wait
+    at the end of the program does no harm. Numerator: the CPU's time in such calls. Bound: without them
+    the CPU is ahead by the time it waited, which may shorten any later gap that ended as soon as its
+    operation was launched; no more is saved than that waiting in all, nor than those gaps in all, nor
+    than the bound of idle gaps.
+    """
+    tables.need_busy()
+    tables.need_api()
+    waits, gaps = tables.waits, tables.gaps[tables.gaps["call"] >= 0]
+    hits = _begun_inside(tables, gaps, waits)
+    launched = tables.api["start_ns"].to_numpy()[gaps["call"].to_numpy()]
+    ended = np.append(waits["end_ns"].to_numpy(), 0)[hits]
+    some = (hits >= 0) & (launched >= ended)
+    after = gaps[some]
+    calls = waits.iloc[hits[some]]
+    evidence = pd.DataFrame(
+        {
+            "call": calls["name"].map(one_line).astype("str").array,
+            "call_start_ns": calls["start_ns"].to_numpy(),
+            "call_ns": duration_ns(calls),
+            "device": after["device"].to_numpy(),
+            "gap_start_ns": after["start_ns"].to_numpy(),
+            "gap_ns": after["duration_ns"].to_numpy(),
+        }
+    )
+    used = np.unique(hits[some])
+    waiting = intervals.total(*spans(waits.iloc[used]))
+    late = gaps[gaps["queue_ns"] <= tables.patience_ns]
+    gain = min(waiting / tables.width, tables.idle_bound(*spans(late)))
+    names = ", ".join(evidence["call"].value_counts().index[:3])
+    message = f"{len(used):,} synchronizing calls let the GPU run dry"
+    if names:
+        message += f" ({names}); the CPU waits in them for {percent(waiting / tables.width)} of the window"
+        message += f", and the gaps they can shorten are {percent(tables.idle_bound(*spans(late)))} of it"
+    return Finding(
+        len(used) >= SYNC_CALLS and gain >= SYNC_SHARE,
+        message,
+        waiting,
+        "ns of the CPU in synchronizing calls that let the GPU run dry",
+        tables.width,
+        "ns of the window",
+        gain,
+        top(evidence, "gap_ns"),
+    )
+
+
+@rule(
+    "low-utilization",
+    title="Stretches in which the GPU is mostly idle",
+    book="nsys/timeline-basics",
+    advice="See where in the program these stretches lie (the ranges in idle-gaps name them) and begin with "
+    "the longest.",
+)
+def low_utilization(tables: Tables) -> Finding:
+    """Thirtieths of the window in which a GPU is busy for less than half of the time; neighbors become one.
+
+    Busy is the union of the operations of all processes, whole graphs included, so no part exceeds 100 %.
+    Numerator: the length of such stretches on the GPU with most of it. Bound: the idle time in them
+    (`Tables.idle_bound`).
+    """
+    tables.need_busy()
+    edges = tables.window[0] + (np.arange(CHUNKS + 1) * tables.width) // CHUNKS
+    rows: list[tuple[int, int, int, int, int, float]] = []
+    idle: list[tuple[Ints, Ints]] = []
+    for number in tables.busy["device"].tolist():
+        mine = tables.ops[tables.ops["device"] == number]
+        busy = intervals.covered_within(*spans(mine), edges[:-1], edges[1:])
+        length = np.diff(edges)
+        quiet = (busy < LOW * length) & (length > 0)
+        first = np.flatnonzero(quiet & ~np.append(False, quiet[:-1]))
+        last = np.flatnonzero(quiet & ~np.append(quiet[1:], False)) + 1
+        for a, b in zip(first.tolist(), last.tolist(), strict=True):
+            begin, end = int(edges[a]), int(edges[b])
+            spent = int(busy[a:b].sum())
+            rows.append((number, begin, end, end - begin, spent, spent / (end - begin)))
+            idle.append(intervals.complement(*spans(mine), (begin, end)))
+    whole = ["device", "start_ns", "end_ns", "duration_ns", "busy_ns"]
+    found = pd.DataFrame(rows, columns=[*whole, "busy_share"])
+    found = found.astype({**dict.fromkeys(whole, "int64"), "busy_share": "float64"})
+    per_gpu = found.groupby("device")["duration_ns"].sum()
+    worst, device = _most(per_gpu)
+    nothing = np.empty(0, np.int64)
+    gain = tables.idle_bound(
+        np.concatenate([s for s, _ in idle] or [nothing]), np.concatenate([e for _, e in idle] or [nothing])
+    )
+    lowest = device_busy(tables.ops, tables.window)["busy_share"].min()
+    return Finding(
+        worst / tables.width >= LOW_SHARE,
+        f"GPU {device} is less than half busy in {percent(worst / tables.width)} of the window"
+        if worst
+        else f"no thirtieth of the window is less than half busy; the least busy GPU is busy for "
+        f"{percent(lowest)}",
+        worst,
+        "ns in stretches less than half busy on the worst GPU",
+        tables.width,
+        "ns of the window",
+        gain,
+        top(found, "duration_ns"),
+    )
+
+
+def _causes(gaps: pd.DataFrame) -> str:
+    """What the CPU did in most of the idle time, in words."""
+    where = pd.DataFrame(
+        {
+            "range": gaps["range"].map(one_line),
+            "call": gaps["call"].where(gaps["call_share"] >= 0.5, "").map(one_line),
+            "own_ns": gaps["own_ns"],
+        }
+    )
+    by = top(where.groupby(["range", "call"]).sum().reset_index(), "own_ns").iloc[:2]
+    whole = max(int(gaps["own_ns"].sum()), 1)
+    parts = [
+        f"{percent(ns / whole)} of that {f'in «{name}»' if name else 'outside of ranges'}, "
+        f"{f'mostly in {call}' if call else 'in its own code'}"
+        for name, call, ns in zip(by["range"], by["call"], by["own_ns"], strict=True)
+    ]
+    return "the launching thread spends " + ", ".join(parts)
+
+
+def _most(per_gpu: pd.Series) -> tuple[int, int]:
+    """The largest value of a series over GPUs, and the GPU; zeros when it is empty."""
+    if len(per_gpu) == 0:
+        return 0, 0
+    place = int(per_gpu.to_numpy().argmax())
+    return int(per_gpu.to_numpy()[place]), int(per_gpu.index.to_numpy()[place])
+
+
+def _profiler(tables: Tables) -> pd.DataFrame:
+    """Profiler overhead with the process; empty in most captures."""
+    return tables.report.profiler_overhead()
+
+
+def _profiler_ns(tables: Tables, gaps: pd.DataFrame) -> Ints:
+    """How much of each gap the profiler held the launching process up."""
+    spent = np.zeros(len(gaps), np.int64)
+    overhead = _profiler(tables)
+    pids = gaps["pid"].fillna(-1).to_numpy(np.int64)
+    for pid, mine in overhead.groupby("pid"):
+        here = np.flatnonzero(pids == pid)
+        part = gaps.iloc[here]
+        spent[here] = intervals.covered_within(*spans(mine), part["start_ns"], part["end_ns"])
+    return spent
+
+
+def _without_profiler(tables: Tables, gaps: pd.DataFrame) -> tuple[Ints, Ints]:
+    """The gaps without the time in which the profiler held their process up."""
+    overhead = _profiler(tables)
+    if len(overhead) == 0:
+        return spans(gaps)
+    parts = []
+    pids = gaps["pid"].fillna(-1).to_numpy(np.int64)
+    for pid in np.unique(pids):
+        mine = overhead[overhead["pid"] == pid]
+        parts.append(intervals.subtract(*spans(gaps[pids == pid]), *spans(mine)))
+    nothing = np.empty(0, np.int64)
+    return np.concatenate([s for s, _ in parts] or [nothing]), np.concatenate(
+        [e for _, e in parts] or [nothing]
+    )
+
+
+def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
+    """Runs of gaps with nothing but short work between them: where launches set the pace, the longest first.
+
+    device; start_ns, end_ns; duration_ns; gaps; idle_ns; busy_ns.
+    """
+    parts = []
+    for device, mine in gaps.groupby("device", sort=True):
+        start, end = spans(mine)
+        reach = start[1:] - end[:-1]  # the work between two gaps
+        first = np.flatnonzero(np.append(True, reach > tables.patience_ns))
+        last = np.append(first[1:], len(mine))
+        idle = np.add.reduceat(end - start, first)
+        length = end[last - 1] - start[first]
+        parts.append(
+            pd.DataFrame(
+                {
+                    "device": device,
+                    "start_ns": start[first],
+                    "end_ns": end[last - 1],
+                    "duration_ns": length,
+                    "gaps": last - first,
+                    "idle_ns": idle,
+                    "busy_ns": length - idle,
+                }
+            )
+        )
+    if not parts:
+        columns = ("device", "start_ns", "end_ns", "duration_ns", "gaps", "idle_ns", "busy_ns")
+        return pd.DataFrame({c: np.empty(0, np.int64) for c in columns})
+    return top(pd.concat(parts, ignore_index=True), "idle_ns")
+
+
+def _begun_inside(tables: Tables, gaps: pd.DataFrame, waits: pd.DataFrame) -> Ints:
+    """For each gap the position in ``waits`` of the call, of the thread that ended the gap, in which it
+    began.
+
+    -1 where there is none. Of nested calls it is the outer one.
+    """
+    hit = np.full(len(gaps), -1, np.int64)
+    pid = tables.api["pid"].to_numpy()[gaps["call"].to_numpy()]
+    tid = tables.api["tid"].to_numpy()[gaps["call"].to_numpy()]
+    began = gaps["start_ns"].to_numpy()
+    for rows in waits.groupby(["pid", "tid"]).indices.values():
+        start, end = spans(waits.iloc[rows])
+        here = np.flatnonzero(
+            (pid == waits["pid"].to_numpy()[rows[0]]) & (tid == waits["tid"].to_numpy()[rows[0]])
+        )
+        order = np.lexsort((-end, start))
+        outer_start, _ = intervals.union(start, end)
+        outer = order[np.searchsorted(start[order], outer_start, "left")]
+        place = np.searchsorted(outer_start, began[here], "right") - 1
+        some = place >= 0
+        inside = end[outer[place[some]]] >= began[here[some]]
+        hit[here[some][inside]] = rows[outer[place[some][inside]]]
+    return hit

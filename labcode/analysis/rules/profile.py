@@ -1,0 +1,197 @@
+"""Rules about the profile itself, whether it can be believed: the tables of a capture in, findings out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis import intervals
+from labcode.analysis.joins import duration_ns, in_window
+from labcode.analysis.nvtx import unattributed
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.tables import (
+    GRAPH_LAUNCHES,
+    Tables,
+    matching,
+    one_line,
+    percent,
+    spans,
+    time_text,
+    top,
+)
+
+START_UP_SHARE = 0.2
+LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"
+OVERHEAD_SHARE = 0.02
+LOST = (
+    r"(?i)\b(?:dropp?ed|lost|missing|discard|overflow|truncat|incomplete|not (?:be )?(?:collected|recorded))"
+)
+
+
+@rule(
+    "untraced-graphs",
+    title="CUDA graphs whose kernels were not traced",
+    book="nsys/kernel-overlap",
+    advice="Record with --cuda-graph-trace=node to see the kernels; that makes the launches of graphs "
+    "slower, so take times from the default trace.",
+)
+def untraced_graphs(tables: Tables) -> Finding:
+    """Graph launches that stand in the capture as one block, or not at all.
+
+    With nsys' default the kernels inside a graph are no rows of the kernel table. Numerator: launches
+    without kernels. There is nothing to gain for the program: the profile is at fault.
+    """
+    tables.need_api()
+    launches = tables.calls[matching(tables.calls["name"], GRAPH_LAUNCHES)]
+    count = int((intervals.parents(*spans(launches)) < 0).sum()) if len(launches) else 0
+    whole = tables.ops[tables.ops["kind"] == "graph"]
+    lost = len(tables.lost_graph_launches)
+    message = f"{len(whole):,} graph launches were traced as one block "
+    message += f"({time_text(int(duration_ns(whole).sum()))} of GPU "
+    message += f"time) and {lost:,} not at all, of {max(count, len(whole)):,}"
+    return Finding(
+        bool(len(whole) or lost),
+        message
+        if len(whole) or lost
+        else f"{count:,} graph launches, all traced kernel by kernel"
+        if count
+        else "no graph launches",
+        len(whole) + lost,
+        "graph launches without their kernels",
+        max(count, len(whole)),
+        "graph launches",
+        None,
+        whole[["device", "start_ns", "end_ns", "name", "pid", "stream"]].reset_index(drop=True)
+        if len(whole)
+        else tables.lost_graph_launches[["start_ns", "end_ns", "name", "pid", "tid"]].reset_index(drop=True),
+    )
+
+
+@rule(
+    "start-up",
+    title="Much of the profile is start-up",
+    book="nsys/quick-commands",
+    advice="Profile the steady state: wrap it in an NVTX range and record with --capture-range, or --delay; "
+    "run more steps.",
+)
+def start_up(tables: Tables) -> Finding:
+    """Time before the first kernel, and later loading of modules, against the whole capture.
+
+    The capture begins with its first event, calls of the operating system's libraries included.
+    Numerator: the time from there to the first kernel or graph, and the time in loading calls after it.
+    Bound: the same, for this run; a longer run has the same start-up and a smaller share of it.
+    """
+    tables.need_ops()
+    work = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
+    if len(work) == 0:
+        tables.need_kernels()
+    begin, end = tables.window
+    if not tables.marked:
+        system = tables.report.osrt()["start_ns"]
+        begin = min(begin, int(system.min())) if len(system) else begin
+    first = int(work["start_ns"].min())
+    loading = in_window(tables.api[matching(tables.api["name"], LOADING)], (begin, end))
+    starts, ends = spans(loading)
+    spent = intervals.total(np.append(starts, begin), np.append(ends, first))
+    width = max(end - begin, 1)
+    table = pd.DataFrame(
+        {
+            "what": pd.Series(["before the first kernel", *loading["name"]], dtype="str"),
+            "start_ns": np.append(begin, starts),
+            "duration_ns": np.append(first - begin, ends - starts),
+        }
+    )
+    note = ", of what the program marked as measured" if tables.marked else ""
+    return Finding(
+        spent / width >= START_UP_SHARE,
+        f"the first kernel comes after {time_text(first - begin)}; with loading of modules, start-up takes "
+        f"{percent(spent / width)} of the capture{note}",
+        spent,
+        "ns before the first kernel and in loading calls",
+        width,
+        "ns of the capture",
+        spent / width,
+        top(table, "duration_ns"),
+    )
+
+
+@rule(
+    "profiler-overhead",
+    title="The profiler held the program up",
+    book="foundations/measuring",
+    advice="Trace less (--trace=cuda,nvtx), sample less, record a shorter stretch; take speeds from a run "
+    "without profiler.",
+)
+def profiler_overhead(tables: Tables) -> Finding:
+    """The times that the profiler reports as its own, in the thread with most of them.
+
+    It reports flushes of buffers and the like, and not what each traced event costs: compare with a run
+    without profiler for that. Numerator: that time. There is nothing to gain for the program: without
+    the profiler the time is not spent.
+    """
+    overhead = in_window(tables.report.profiler_overhead(), tables.window)
+    per_thread = {key: intervals.total(*spans(mine)) for key, mine in overhead.groupby(["pid", "tid"])}
+    worst = max(per_thread.values(), default=0)
+    events = len(tables.calls) + len(tables.ops)
+    if events == 0 and len(overhead) == 0:
+        raise CannotJudgeError("there are no CUDA events in the capture (record with --trace=cuda)")
+    table = overhead.assign(duration_ns=duration_ns(overhead))
+    return Finding(
+        worst / tables.width >= OVERHEAD_SHARE,
+        f"the profiler reports {percent(worst / tables.width)} of the window as its own, in the thread "
+        f"with most of "
+        f"it; besides, it recorded {events:,} CUDA events, whose cost only a run without profiler shows",
+        worst,
+        "ns of the profiler's own in the worst thread",
+        tables.width,
+        "ns of the window",
+        None,
+        top(table[["name", "start_ns", "duration_ns", "pid", "tid"]], "duration_ns"),
+    )
+
+
+@rule(
+    "dropped-events",
+    title="The profiler could not record everything",
+    book="nsys/quick-commands",
+    advice="Read the messages; trace less or a shorter stretch, and flush more often "
+    "(--cuda-flush-interval).",
+)
+def dropped_events(tables: Tables) -> Finding:
+    """Warnings and errors of the profiler, and messages of any kind that speak of lost events.
+
+    Numerator: such messages. There is nothing to gain for the program; what was lost may be the cause of
+    anything in the other verdicts.
+    """
+    messages = tables.report.diagnostics()
+    if len(messages) == 0:
+        old = tables.report.schema.minor < 11
+        raise CannotJudgeError(
+            f"exports of schema {tables.report.schema} hold no messages of the profiler (export the "
+            f".nsys-rep with nsys "
+            "2024.2 or newer)"
+            if old
+            else "the capture holds no messages of the profiler"
+        )
+    losing = matching(messages["text"], LOST)
+    bad = losing | messages["severity"].isin(["warning", "error"]).to_numpy(np.bool_)
+    table = messages[bad].assign(loses_events=losing[bad])
+    table = table.sort_values(["loses_events", "time_ns"], ascending=[False, True], ignore_index=True)
+    calls = unattributed(tables.ops, tables.api) if len(tables.ops) else None
+    lost = int(calls["unattributed_count"].iloc[-1]) if calls is not None else 0
+    message = f"{len(table):,} warnings or errors among {len(messages):,} messages of the profiler"
+    if len(table):
+        message += f": «{one_line(str(table['text'].iloc[0]), 160)}»"
+    if lost:
+        message += f"; {lost:,} of {len(tables.ops):,} GPU operations have no launch call in the capture"
+    return Finding(
+        len(table) > 0,
+        message,
+        len(table),
+        "warnings, errors and messages of lost events",
+        len(messages),
+        "messages of the profiler",
+        None,
+        table,
+        "high" if bool(losing.any()) else "low",
+    )

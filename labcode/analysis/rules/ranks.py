@@ -1,0 +1,155 @@
+"""Rules about GPUs that work together: the tables of a capture in, findings out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis import intervals
+from labcode.analysis.communication import communication_overlap, is_communication
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
+
+EXPOSED_SHARE = 0.05
+WAIT_SHARE = 0.05
+OVERLAPPING = 0.9
+
+
+@rule(
+    "exposed-communication",
+    title="GPUs communicate while they compute nothing",
+    book="nsys/multi-gpu",
+    advice="Reduce gradients in buckets while the backward pass still runs; send fewer bytes; accumulate "
+    "over several batches.",
+)
+def exposed_communication(tables: Tables) -> Finding:
+    """Time in which NCCL's kernels run on a GPU and no other kernel does, on the GPU with the least of it.
+
+    The least, because an NCCL kernel also waits for GPUs that come late: what the others have beyond that is
+    judged as stragglers. Numerator: that time. Bound: the same: if all of it is hidden and the rest of that
+    GPU's timeline stays, no more is saved. What is hidden makes the kernels beside it slower, so the
+    real gain is smaller.
+    """
+    table = _communicating(tables)
+    least = int(table["exposed_ns"].min()) if len(table) else 0
+    share = least / tables.width
+    if len(table):
+        hidden = table["hidden_ns"].sum() / max(int(table["comm_ns"].sum()), 1)
+        message = f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPUs; even the GPU "
+        message += "with the least has "
+        message += f"{percent(share)} of the window of communication with no computing beside it "
+        message += (
+            f"(the most: {percent(table['exposed_ns'].max() / tables.width)}; {percent(hidden)} is hidden)"
+        )
+    else:
+        message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
+    return Finding(
+        share >= EXPOSED_SHARE,
+        message,
+        least,
+        "ns of exposed communication on the GPU with the least",
+        tables.width,
+        "ns of the window",
+        share,
+        top(table, "exposed_ns"),
+    )
+
+
+@rule(
+    "stragglers",
+    title="GPUs wait for one that comes late",
+    book="nsys/multi-gpu",
+    advice="Find what the late GPU does before the collective: more data, a slower CPU thread, lower clocks, "
+    "work that only rank 0 does (logging, checkpoints).",
+)
+def stragglers(tables: Tables) -> Finding:
+    """How long GPUs wait inside collectives for the one that starts last, with nothing to compute meanwhile.
+
+    The k-th NCCL kernel of a name belongs together on all GPUs; this is believed only where at least
+    nine of ten such sets overlap in time. A GPU waits from its own start to the start of the last.
+    Numerator: the waiting with no other kernel beside it, on the GPU that waits most. Bound: the time
+    in which some GPU so waits.
+    """
+    if len(_communicating(tables)) < 2:
+        return Finding(
+            False,
+            "fewer than two GPUs communicate",
+            0,
+            "ns of waiting for the last GPU on the GPU that waits most",
+            tables.width,
+            "ns of the window",
+            0.0,
+        )
+    sets = _collectives(tables)
+    last = sets.groupby("collective")["start_ns"].transform("max")
+    first_end = sets.groupby("collective")["end_ns"].transform("min")
+    together = float((last < first_end).mean())
+    if together < OVERLAPPING:
+        raise CannotJudgeError(
+            f"only {percent(together)} of the collectives overlap on all GPUs: they cannot be matched "
+            f"(several "
+            "communicators, or reports of several machines with clocks apart)"
+        )
+    sets = sets.assign(
+        wait_end_ns=last, late_ns=sets["start_ns"] - sets.groupby("collective")["start_ns"].transform("min")
+    )
+    compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"]) & ~is_communication(tables.ops)]
+    rows, waits = [], []
+    for device, mine in sets.groupby("device", sort=True):
+        beside = spans(compute[compute["device"] == device])
+        waiting = mine["start_ns"].to_numpy(np.int64), mine["wait_end_ns"].to_numpy(np.int64)
+        alone = intervals.subtract(*waiting, *beside)
+        waits.append(alone)
+        is_last = (mine["start_ns"] == mine["wait_end_ns"]) & (mine["late_ns"] > 0)
+        rows.append(
+            {
+                "device": device,
+                "collectives": len(mine),
+                "last_count": int(is_last.sum()),
+                "median_late_ns": int(mine["late_ns"].median()),
+                "wait_ns": intervals.total(*waiting),
+                "exposed_wait_ns": intervals.total(*alone),
+            }
+        )
+    table = pd.DataFrame(rows)
+    worst = int(table["exposed_wait_ns"].max())
+    late = top(table, "last_count").to_dict("records")[0]
+    bound = intervals.total(*(np.concatenate(part) for part in zip(*waits, strict=True))) / tables.width
+    return Finding(
+        worst / tables.width >= WAIT_SHARE,
+        f"a GPU waits for the last one for up to {percent(worst / tables.width)} of the window; GPU "
+        f"{late['device']} "
+        f"is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
+        f"{time_text(late['median_late_ns'])} in the median",
+        worst,
+        "ns of waiting for the last GPU on the GPU that waits most",
+        tables.width,
+        "ns of the window",
+        bound,
+        top(table, "last_count"),
+    )
+
+
+def _communicating(tables: Tables) -> pd.DataFrame:
+    """`communication_overlap` of the GPUs that communicate."""
+    tables.need_ops()
+    if len(tables.kernels) == 0:
+        tables.need_kernels()
+    table = communication_overlap(tables.ops, tables.window)
+    return table[table["comm_count"] > 0].reset_index(drop=True)
+
+
+def _collectives(tables: Tables) -> pd.DataFrame:
+    """NCCL kernels that all GPUs have, with the number of the set they belong to."""
+    talk = tables.kernels[is_communication(tables.kernels)].sort_values("start_ns", kind="stable")
+    talk = talk[["start_ns", "end_ns", "device", "short_name"]]
+    counts = talk.groupby(["short_name", "device"]).size().unstack(fill_value=0)
+    if not (counts.nunique(axis=1) == 1).all():
+        raise CannotJudgeError(
+            "the GPUs ran different numbers of NCCL kernels, so that they cannot be matched (a trimmed "
+            "capture, or "
+            "several communicators)"
+        )
+    place = talk.groupby(["short_name", "device"]).cumcount().to_numpy(np.int64)
+    codes = np.asarray(pd.factorize(talk["short_name"])[0], np.int64)
+    return talk.assign(collective=codes * (int(place.max(initial=0)) + 1) + place)

@@ -1,0 +1,264 @@
+"""The tables that rules share: a report in, tables cut to the window and joined once out."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis import intervals
+from labcode.analysis.communication import is_communication
+from labcode.analysis.joins import duration_ns, in_window, launch_rows
+from labcode.analysis.keys import process_keys
+from labcode.analysis.nvtx import labels
+from labcode.analysis.rules.finding import CannotJudgeError
+from labcode.analysis.utilization import SYNCHRONIZING, device_busy, idle_gaps
+from labcode.reports.nsys import MEASURED, NsysReport
+
+Ints = NDArray[np.int64]
+Spans = tuple[Ints, Ints]
+
+LAUNCHES = r"^cu(?:da)?Launch(?!HostFunc)"
+GRAPH_LAUNCHES = r"^cu(?:da)?GraphLaunch"
+_USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
+_WARM_UP = 0.1  # of the operations, in a capture that does not say what is measured
+
+
+class Tables:
+    """What rules look at; every table is read and computed when it is first asked for.
+
+    ``window`` is what is judged: the range ``lab:measured`` where the program has one (then ``marked`` is
+    true), else the whole capture. Tables hold what overlaps the window, cut off at its ends, if not said
+    otherwise.
+    """
+
+    def __init__(self, report: NsysReport) -> None:
+        self.report = report
+
+    # ---- time
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """(start, end) in ns."""
+        return self.report.window()
+
+    @cached_property
+    def width(self) -> int:
+        """The length of the window in ns, at least 1."""
+        return max(self.window[1] - self.window[0], 1)
+
+    @cached_property
+    def marked(self) -> bool:
+        """Whether the program says itself what is to be judged."""
+        ranges = self.nvtx
+        return bool(((labels(ranges) == MEASURED) & ranges["end_ns"].notna()).any())
+
+    @cached_property
+    def steady(self) -> tuple[int, int]:
+        """The window without warm-up: all of it when marked, else from the end of the first operations on."""
+        if self.marked or len(self.ops) == 0:
+            return self.window
+        starts = self.ops["start_ns"].to_numpy()
+        return int(starts[int(len(starts) * _WARM_UP)]), self.window[1]
+
+    # ---- the GPU
+
+    @cached_property
+    def every_op(self) -> pd.DataFrame:
+        """`NsysReport.gpu_ops`, all of it."""
+        return self.report.gpu_ops()
+
+    @cached_property
+    def ops(self) -> pd.DataFrame:
+        """The GPU operations within the window, by start time."""
+        ops = in_window(self.every_op, self.window)
+        return ops.sort_values("start_ns", kind="stable", ignore_index=True)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """The kernels among ``ops``."""
+        return self.ops[self.ops["kind"] == "kernel"]
+
+    @cached_property
+    def memcpys(self) -> pd.DataFrame:
+        """`NsysReport.memcpys` within the window."""
+        return in_window(self.report.memcpys(), self.window).reset_index(drop=True)
+
+    @cached_property
+    def busy(self) -> pd.DataFrame:
+        """`device_busy` in the window: a row for each GPU that did anything."""
+        return device_busy(self.ops, self.window)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """`idle_gaps` in the window, with what ends each.
+
+        Adds: op (position in ``ops`` of the operation that ends the gap), call (position in ``api``
+        of the call that launched it), both -1 where there is none; queue_ns (from the return of
+        that call to the start of the operation, 0 where it began earlier); alone (whether the call
+        launched only this operation).
+        """
+        gaps = idle_gaps(self.ops, self.window)
+        op = np.full(len(gaps), -1, np.int64)
+        starts, devices = self.ops["start_ns"].to_numpy(), self.ops["device"].to_numpy()
+        for device in self.busy["device"]:
+            here = np.flatnonzero(gaps["device"].to_numpy() == device)
+            mine = np.flatnonzero(devices == device)
+            place = np.searchsorted(starts[mine], gaps["end_ns"].to_numpy()[here], "left")
+            some = place < len(mine)
+            op[here[some]] = mine[place[some]]
+        call = np.where(op >= 0, self.launch_row[op], -1) if len(self.ops) else op
+        ends = self.api["end_ns"].to_numpy()
+        queue = np.zeros(len(gaps), np.int64)
+        alone = np.zeros(len(gaps), np.bool_)
+        known = np.flatnonzero(call >= 0)
+        queue[known] = np.maximum(gaps["end_ns"].to_numpy()[known] - ends[call[known]], 0)
+        alone[known] = self.ops_in_call[call[known]] == 1
+        return gaps.assign(op=op, call=call, queue_ns=queue, alone=alone)
+
+    # ---- the CPU
+
+    @cached_property
+    def api(self) -> pd.DataFrame:
+        """`NsysReport.api`, all of it: a call before the window may launch into it."""
+        return self.report.api()
+
+    @cached_property
+    def calls(self) -> pd.DataFrame:
+        """The calls within the window; their index is the position in ``api``."""
+        return in_window(self.api, self.window)
+
+    @cached_property
+    def nvtx(self) -> pd.DataFrame:
+        """`NsysReport.nvtx`, all of it."""
+        return self.report.nvtx()
+
+    @cached_property
+    def launch_row(self) -> Ints:
+        """For each of ``ops`` the position in ``api`` of its launch call, -1 for none; within its process."""
+        return launch_rows(self.ops, self.api)
+
+    @cached_property
+    def ops_in_call(self) -> Ints:
+        """For each row of ``api`` how many operations of the window it launched."""
+        return np.bincount(self.launch_row[self.launch_row >= 0], minlength=len(self.api)).astype(np.int64)
+
+    @cached_property
+    def launch_ns(self) -> float:
+        """What launching a kernel costs the CPU: the median duration of launch calls."""
+        launches = self.calls[matching(self.calls["name"], LAUNCHES)]
+        return float(np.median(duration_ns(launches))) if len(launches) else float(_USUAL_LAUNCH_NS)
+
+    @cached_property
+    def patience_ns(self) -> int:
+        """How long a gap may be and still be the launches' own pace: five launch calls, 10 to 50 µs.
+
+        It follows the capture, for a launch from Python under a profiler takes several times one from C++.
+        """
+        return int(min(max(5 * self.launch_ns, 10_000), 50_000))
+
+    @cached_property
+    def waits(self) -> pd.DataFrame:
+        """The synchronizing calls within the window."""
+        return self.calls[matching(self.calls["name"], SYNCHRONIZING)]
+
+    # ---- missing data
+
+    def need_ops(self) -> None:
+        """`CannotJudgeError` unless the window holds GPU operations."""
+        if len(self.ops) == 0:
+            raise CannotJudgeError("there are no GPU operations in the capture (record with --trace=cuda)")
+
+    def need_busy(self) -> None:
+        """`CannotJudgeError` unless it is known when the GPU was busy.
+
+        Graph launches of which the capture holds neither the kernels nor the whole are time of the GPU that
+        nobody recorded; to call it idle would be wrong.
+        """
+        self.need_ops()
+        lost = len(self.lost_graph_launches)
+        if lost:
+            raise CannotJudgeError(
+                f"{lost:,} graph launches left no trace on the GPU, so its busy time is unknown "
+                "(record with --cuda-graph-trace=node)"
+            )
+
+    def need_api(self) -> None:
+        """`CannotJudgeError` unless the window holds CUDA API calls."""
+        if len(self.calls) == 0:
+            raise CannotJudgeError("there are no CUDA API calls in the capture (record with --trace=cuda)")
+
+    def need_kernels(self) -> None:
+        """`CannotJudgeError` unless kernels were traced one by one."""
+        if len(self.kernels) == 0:
+            graphs = bool((self.ops["kind"] == "graph").any()) or len(self.lost_graph_launches) > 0
+            raise CannotJudgeError(
+                "the kernels ran inside graphs and were not traced (record with --cuda-graph-trace=node)"
+                if graphs
+                else "there are no kernels in the capture (record with --trace=cuda)"
+            )
+
+    @cached_property
+    def lost_graph_launches(self) -> pd.DataFrame:
+        """Calls that launched a graph and have no operation, neither the whole nor a node."""
+        launches = self.calls[matching(self.calls["name"], GRAPH_LAUNCHES)]
+        if len(launches) == 0:
+            return launches
+        mine, theirs = process_keys(
+            *(launches[c].to_numpy() for c in ("pid", "correlation")),
+            *(self.every_op[c].to_numpy() for c in ("pid", "correlation")),
+        )
+        return launches[~np.isin(mine, theirs)]
+
+    # ---- bounds
+
+    def idle_bound(self, starts: Ints, ends: Ints) -> float:
+        """At most what share of the window is saved when idle stretches vanish; they may be of several GPUs.
+
+        Two bounds, the smaller counts. Outside the stretches nothing changes, so no more is saved than the
+        time in which some GPU is in one. And each GPU still has its own work, so no more is saved
+        than the GPU with the most work is without it. Kernels of NCCL are no work here, for they
+        run while they wait.
+        """
+        own = self.ops[~is_communication(self.ops)]
+        work = device_busy(own, self.window)["busy_ns"].max() if len(own) else 0
+        return min(intervals.total(starts, ends), self.width - int(work)) / self.width
+
+
+def matching(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
+    """Which names match a regular expression; each distinct name is tried once."""
+    codes, distinct = pd.factorize(names)
+    hits = pd.Series(distinct, dtype="str").str.contains(pattern, regex=True).to_numpy(np.bool_)
+    return np.asarray(np.append(hits, False)[codes], np.bool_)
+
+
+def spans(table: pd.DataFrame) -> Spans:
+    """start_ns and end_ns of a table."""
+    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+
+
+def top(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """A table with the largest ``by`` first."""
+    return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+
+
+def time_text(ns: float) -> str:
+    """A time for people: '12.3 ms'."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def percent(share: float) -> str:
+    """A share for people: '12.3 %'."""
+    return f"{100 * share:.1f} %" if share < 0.995 or share >= 1 else f"{100 * share:.2f} %"
+
+
+def one_line(text: str, most: int = 80) -> str:
+    """A name from a capture, safe to print: no control characters, no line breaks, not endless."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    clean = " ".join(clean.split())
+    return clean if len(clean) <= most else clean[: most - 1] + "…"
