@@ -180,7 +180,17 @@ def test_the_two_wings_stay_apart():
 def test_a_wing_that_reaches_over_is_caught(tmp_path):
     """The contract itself works: a module of the reading wing that imports the making wing breaks it."""
     package = tmp_path / "labcode"
-    for name in ("analysis", "book", "figures", "reports", "capture", "kernels", "workloads", "hardware"):
+    for name in (
+        "analysis",
+        "book",
+        "exercises",
+        "figures",
+        "reports",
+        "capture",
+        "kernels",
+        "workloads",
+        "hardware",
+    ):
         (package / name).mkdir(parents=True)
         (package / name / "__init__.py").touch()
     for name in ("__init__", "errors", "freshness", "store", "hardware/probe"):
