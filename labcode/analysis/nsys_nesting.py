@@ -23,13 +23,14 @@ class Ranges:
     number: Ints  # the row in NVTX_EVENTS, which nsys calls RangeId
     style: Ints
     code: Ints
+    named: NDArray[np.bool_]  # whether the range has a text, be it an empty one
     names: list[str]
 
     def take(self, which: NDArray[np.bool_] | Ints) -> Ranges:
         """The same with only some rows."""
         parts = (self.start, self.end, self.thread, self.number, self.style, self.code)
         start, end, thread, number, style, code = (part[which] for part in parts)
-        return Ranges(start, end, thread, number, style, code, self.names)
+        return Ranges(start, end, thread, number, style, code, self.named[which], self.names)
 
 
 @dataclass(frozen=True)

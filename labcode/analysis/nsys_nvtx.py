@@ -23,18 +23,20 @@ def read_ranges(
     styles: tuple[int, ...] = (PUSH_POP, START_END),
     *,
     default_domain: str = DEFAULT_DOMAIN,
+    among_styles: bool = False,
 ) -> tuple[Ranges, NDArray[np.bool_]]:
     """Ranges of the given styles, and which of them were ended on another thread.
 
-    A range without an end ends with the last of all ranges; where none has an end, it is left out.
+    A range without an end ends with the last of all NVTX events (with ``among_styles``, of all ranges of the
+    given styles); where none has an end, it is left out.
     """
     where = f"eventType IN ({', '.join(map(str, styles))})"
     columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "rowid")
     raw = source.ints(schema.NVTX, columns, where)
-    code, names = _names(
+    code, named, names = _names(
         source, raw["domainId"], raw["globalTid"].values, raw["textId"], where, default_domain
     )
-    last = source.ints(schema.NVTX, ("end",))["end"]
+    last = raw["end"] if among_styles else source.ints(schema.NVTX, ("end",))["end"]
     ended = last.values if last.present is None else last.values[last.present]
     end = raw["end"].filled(int(ended.max()) if len(ended) else 0)
     elsewhere = raw["endGlobalTid"]
@@ -46,6 +48,7 @@ def read_ranges(
         raw["rowid"].values,
         raw["eventType"].values,
         code,
+        named,
         names,
     )
     if len(ended) == 0:
@@ -79,7 +82,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
     RangeStack, NameTree. Of two ranges with the same start and end the later row lies inside the earlier;
     nsys drops both.
     """
-    ranges, _ = read_ranges(source, (PUSH_POP,), default_domain=default_domain)
+    ranges, _ = read_ranges(source, (PUSH_POP,), default_domain=default_domain, among_styles=True)
     stack = nest(ranges)
     duration = ranges.end - ranges.start
     inner = stack.parent >= 0
@@ -103,7 +106,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
         "RangeStack": texts_of(paths(ranges, stack).tolist()),
-        "NameTree": Texts(tree, tree_names),
+        "NameTree": Texts(np.where(ranges.named, tree, -1), tree_names),
     }
     return take(table, order)
 
@@ -116,8 +119,8 @@ def _one_style(source: Source, style: int, default_domain: str) -> Table:
 
 def _names(
     source: Source, domain: Column, thread: Ints, text_id: Column, where: str, default_domain: str
-) -> tuple[Ints, list[str]]:
-    """Names with their domain as codes into distinct names; '' for a range without a text."""
+) -> tuple[Ints, NDArray[np.bool_], list[str]]:
+    """Names with their domain as codes into distinct names, '' for a range without a text; which have one."""
     registered, texts = source.strings(text_id)
     own, own_texts = source.texts(schema.NVTX, "text", where)
     known = np.array([text != "" for text in texts], np.bool_)[registered] if len(registered) else own > 0
@@ -144,4 +147,5 @@ def _names(
         t, process = divmod(rest, len(pids))
         prefix = prefixes.get((int(pids[process]), int(numbers[n])), default_domain)
         names.append(prefix + texts[t - 1] if t else "")
-    return merged(group, names)
+    codes, distinct = merged(group, names)
+    return codes, text >= 0, distinct

@@ -25,7 +25,8 @@ def nvtx_gpu_proj_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN)
     """Every range that covers GPU operations, in the order of the export.
 
     Name, Projected Start, Projected Duration, Orig Start, Orig Duration (ns), Style, PID, TID, NumGPUOps,
-    Lvl, NumChild, RangeId, ParentId, RangeStack. Levels and children count such ranges only.
+    Lvl, NumChild, RangeId, ParentId, RangeStack. Ranges without a text are left out. Levels and children
+    count such ranges only.
     """
     ranges, first, last, count = _projected(source, default_domain)
     stack = nest(ranges)
@@ -45,7 +46,8 @@ def nvtx_gpu_proj_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN)
         "ParentId": parent_ids(ranges, stack),
         "RangeStack": texts_of(paths(ranges, stack).tolist()),
     }
-    return take(table, np.argsort(ranges.number))
+    order = np.argsort(ranges.number)
+    return take(table, order[ranges.named[order]])
 
 
 def nvtx_gpu_proj_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
@@ -56,11 +58,12 @@ def nvtx_gpu_proj_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -
     """
     ranges, first, last, count = _projected(source, default_domain)
     stack = nest(ranges)
-    groups, group = unique(ranges.code * 2 + (ranges.style == START_END))
-    proj = group_stats(group, last - first, len(groups))
+    some = ranges.named
+    groups, group = unique((ranges.code * 2 + (ranges.style == START_END))[some])
+    proj = group_stats(group, (last - first)[some], len(groups))
 
     def sums(values: Ints) -> Ints:
-        return group_stats(group, values, len(groups)).total
+        return group_stats(group, values[some], len(groups)).total
 
     def mean(values: Ints) -> Floats:
         return round_half_up(sums(values) / np.maximum(proj.count, 1), 1)

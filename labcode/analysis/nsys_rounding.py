@@ -15,8 +15,8 @@ _LARGEST = 1e11  # above this, ties cannot be told in binary to the precision ne
 def round_half_up(values: NDArray[np.generic] | list[float], digits: int) -> Floats:
     """Values rounded at the ``digits``-th decimal place, halves away from zero; nan stays nan.
 
-    What counts is the exact binary value, as in the reports of nsys 2025: 12.25 becomes 12.3, but 12.35, which is
-    stored as 12.3499…, becomes 12.3. (nsys 2024 went by the decimal text and printed 12.4.)
+    What counts is the exact binary value, as in the reports of nsys 2025: 12.25 becomes 12.3, but 12.35,
+    which is stored as 12.3499…, becomes 12.3. (nsys 2024 went by the decimal text and printed 12.4.)
     """
     exact = np.asarray(values, np.float64)
     unit = 10.0**digits

@@ -142,6 +142,11 @@ def missing_data(source: Source, name: str) -> str:
     """What the capture lacks for a report and how to record it; '' when it has all."""
     for what, tables, option in _NEEDS[name]:
         if not any(source.has_rows(table) for table in tables):
+            if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
+                return (
+                    f"the capture holds no {what} but only whole-graph launches, so there is no {name}; "
+                    "record what runs inside them with nsys profile --cuda-graph-trace=node"
+                )
             return (
                 f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
             )

@@ -19,7 +19,7 @@ from labcode.analysis.nvtx import labels
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
 
-SYNCHRONIZING = r"Synchronize|^cu(?:da)?(?:Memcpy|Memset)(?!.*Async)|^cu(?:da)?(?:Free|MemFree)$"
+SYNCHRONIZING = r"Synchronize|^cu(?:da)?(?:Memcpy|Memset)(?!.*Async)|^cu(?:da)?(?:Free|MemFree)(?:_v\d+)?$"
 LAUNCHING = r"^cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)"
 
 

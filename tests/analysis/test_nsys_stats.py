@@ -1,0 +1,195 @@
+"""The stats command: names, formats, what is missing; and where our reports are right and nsys' are not."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from labcode.analysis import nsys_stats
+from labcode.analysis.nsys_format import write
+from labcode.errors import InputError, LabError
+from labcode.reports.nsys import open_report
+from tests.support import exports as e
+from tests.support.random_export import make_random_export
+
+
+def printed(path: Path, *names: str, fmt: str = "csv") -> str:
+    stream = io.StringIO()
+    nsys_stats.stats(path, list(names), fmt, stream)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    return e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[
+            e.kernel(100, 200, "scale<float>(float*, int)", correlation=1),
+            e.kernel(200, 250, "k", correlation=2),
+        ],
+        api=[e.call(10, 20, correlation=1), e.call(30, 41, correlation=2)],
+        nvtx=[e.push_pop(0, 50, "step")],
+    )
+
+
+def test_csv(export: Path) -> None:
+    assert printed(export, "cuda_gpu_kern_sum") == (
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+        '66.7,100,1,100.0,100.0,100,100,0.0,"scale<float>(float*, int)"\n'
+        "33.3,50,1,50.0,50.0,50,50,0.0,k\n"
+    )
+
+
+def test_json(export: Path) -> None:
+    rows = json.loads(printed(export, "cuda_api_sum", fmt="json"))
+    assert rows == [
+        {
+            "Time (%)": 100.0,
+            "Total Time (ns)": 21,
+            "Num Calls": 2,
+            "Avg (ns)": 10.5,
+            "Med (ns)": 10.5,
+            "Min (ns)": 10,
+            "Max (ns)": 11,
+            "StdDev (ns)": 0.7,
+            "Name": "cudaLaunchKernel",
+        }
+    ]
+
+
+def test_markdown_and_table(tmp_path: Path) -> None:
+    path = e.make_export(tmp_path / "b.sqlite", kernels=[e.kernel(0, 1_234_567, "a | b\nc")])
+    assert printed(path, "cuda_gpu_kern_sum", fmt="md").splitlines()[-1].endswith(r"| 0.0 | a \| b c |")
+    header, rule, row = printed(path, "cuda_gpu_kern_sum", fmt="table").splitlines()
+    assert len(set(map(len, (header.replace("Name", "a | b c"), rule, row)))) == 1
+    assert "1,234,567" in row
+    assert row.endswith("a | b c")
+
+
+def test_several_reports(export: Path) -> None:
+    text = printed(export, "cuda_gpu_kern_sum", "osrt_sum", "nvtx_sum")
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# cuda_gpu_kern_sum",
+        "# osrt_sum",
+        "# skipped: the capture holds no calls of the OS runtime, so there is no osrt_sum; "
+        "record them with nsys profile --trace=osrt",
+        "# nvtx_sum",
+    ]
+    both = json.loads(printed(export, "osrt_sum", "nvtx_sum", fmt="json"))
+    assert both["osrt_sum"] == []
+    assert [row["Range"] for row in both["nvtx_sum"]] == [":step"]
+
+
+def test_no_report_named_prints_the_usual_ones(export: Path) -> None:
+    text = printed(export, fmt="table")
+    assert [name for name in nsys_stats.DEFAULT_REPORTS if f"{name}\n" in text] == list(
+        nsys_stats.DEFAULT_REPORTS
+    )
+
+
+def test_unknown_report(export: Path) -> None:
+    with pytest.raises(
+        LabError, match=r"'cuda_gpu_kernel_sum' is not a report; did you mean cuda_gpu_kern_sum\?"
+    ):
+        printed(export, "cuda_gpu_kernel_sum")
+    with pytest.raises(LabError, match=r"'xyz' is not a report; There are: cuda_api_gpu_sum, .*osrt_sum"):
+        printed(export, "xyz")
+
+
+def test_unknown_format(export: Path) -> None:
+    with pytest.raises(LabError, match="'xml' is not a format; choose one of table, csv, json, md"):
+        printed(export, "nvtx_sum", fmt="xml")
+    with pytest.raises(LabError, match="'xml' is not a format"):
+        write(pd.DataFrame(), "xml", io.StringIO())
+
+
+@pytest.mark.parametrize("name", sorted(nsys_stats.REPORTS))
+def test_an_empty_capture_says_so(tmp_path: Path, name: str) -> None:
+    path = e.make_export(tmp_path / "empty.sqlite")
+    with pytest.raises(
+        InputError, match=f"empty.sqlite: the capture holds no .*, so there is no {name}; record"
+    ):
+        printed(path, name)
+    with open_report(path) as report:
+        frame = nsys_stats.REPORTS[name](report)
+    assert len(frame) == 0
+    assert len(frame.columns) > 6
+
+
+def test_only_whole_graphs(tmp_path: Path) -> None:
+    path = e.make_export(
+        tmp_path / "a.sqlite", graphs=[e.graph_launch(0, 9, correlation=1)], api=[e.call(0, 1)]
+    )
+    with pytest.raises(InputError, match=r"only whole-graph launches.*--cuda-graph-trace=node"):
+        printed(path, "cuda_gpu_kern_sum")
+
+
+@pytest.mark.parametrize("name", sorted(nsys_stats.REPORTS))
+def test_frames_and_text_agree(tmp_path: Path, name: str) -> None:
+    path = make_random_export(tmp_path / "r.sqlite", 5)
+    with open_report(path) as report:
+        frame = nsys_stats.REPORTS[name](report)
+    stream = io.StringIO()
+    write(frame, "csv", stream)
+    assert stream.getvalue() == printed(path, name)
+    assert nsys_stats.REPORTS[name].__doc__
+
+
+def test_names_with_everything_in_them_survive_csv(tmp_path: Path) -> None:
+    names = ['say "hi", twice', "line\nbreak", "ünï, ⚡", "", " plain "]
+    path = e.make_export(tmp_path / "a.sqlite", nvtx=[e.push_pop(0, 9 - i, n) for i, n in enumerate(names)])
+    rows = list(csv.DictReader(io.StringIO(printed(path, "nvtx_sum"))))
+    assert [row["Range"] for row in rows] == [f":{name}" for name in names]
+
+
+def test_many_rows_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_random_export(tmp_path / "r.sqlite", 8, calls=400)
+    for fmt in ("csv", "json", "md", "table"):
+        whole = printed(path, "cuda_gpu_trace", fmt=fmt)
+        with monkeypatch.context() as patch:
+            patch.setattr("labcode.analysis.nsys_format._ROWS", 7)
+            assert printed(path, "cuda_gpu_trace", fmt=fmt) == whole
+    assert len(json.loads(printed(path, "cuda_gpu_trace", fmt="json"))) > 300
+
+
+def test_ranges_that_begin_and_end_together_are_not_lost(tmp_path: Path) -> None:
+    ranges = [e.push_pop(0, 9, "outer"), e.push_pop(0, 9, "inner"), e.push_pop(3, 4, "leaf")]
+    rows = list(
+        csv.DictReader(
+            io.StringIO(printed(e.make_export(tmp_path / "a.sqlite", nvtx=ranges), "nvtx_pushpop_trace"))
+        )
+    )
+    assert [(row["Name"], row["Lvl"], row["RangeStack"]) for row in rows] == [
+        (":outer", "0", ":1"),
+        (":inner", "1", ":1:2"),
+        (":leaf", "2", ":1:2:3"),
+    ]
+
+
+def test_times_that_do_not_fit_64_bits_when_summed(tmp_path: Path) -> None:
+    high = (1 << 63) - 1
+    path = e.make_export(
+        tmp_path / "a.sqlite", kernels=[e.kernel(0, high, "k"), e.kernel(1, high, "k"), e.kernel(0, 9)]
+    )
+    row = next(csv.DictReader(io.StringIO(printed(path, "cuda_gpu_kern_sum"))))
+    assert int(row["Total Time (ns)"]) == 2 * high - 1
+
+
+def test_events_that_end_before_they_begin(tmp_path: Path) -> None:
+    path = e.make_export(tmp_path / "a.sqlite", kernels=[e.kernel(10, 4, "k"), e.kernel(0, 20, "j")])
+    rows = list(csv.DictReader(io.StringIO(printed(path, "cuda_gpu_kern_sum"))))
+    assert [(row["Name"], row["Total Time (ns)"]) for row in rows] == [("j", "20"), ("k", "-6")]
+
+
+def test_no_time_at_all_is_no_division_by_zero(tmp_path: Path) -> None:
+    path = e.make_export(tmp_path / "a.sqlite", kernels=[e.kernel(5, 5)], memcpys=[e.memcpy(5, 5, 100)])
+    assert printed(path, "cuda_gpu_kern_sum").splitlines()[1] == ",0,1,0.0,0.0,0,0,0.0,k(int)"
+    row = next(csv.DictReader(io.StringIO(printed(path, "cuda_gpu_mem_time_sum"))))
+    assert row["Time (%)"] == ""
+    trace = list(csv.DictReader(io.StringIO(printed(path, "cuda_gpu_trace"))))
+    assert trace[1]["Throughput (MB/s)"] == ""

@@ -1,0 +1,56 @@
+"""What nsys itself reported of a set's captures: a set's name in, its golden files out.
+
+They lie in ``tests/golden/SET.tar.xz`` or unpacked in ``tests/golden/SET/``, as make_golden.py writes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The golden files of a set by name (``EXPERIMENT/RUN.REPORT.csv``), and versions.json."""
+
+    files: dict[str, str]
+    versions: dict[str, Any]
+
+
+def load_golden(name: str, folder: Path = HERE) -> Golden | None:
+    """The golden files of a set; None when there are none."""
+    packed, unpacked = folder / f"{name}.tar.xz", folder / name
+    files = {}
+    if packed.is_file():
+        with tarfile.open(packed) as tar:
+            for member in tar:
+                handle = tar.extractfile(member)
+                if handle is not None:
+                    files[member.name] = handle.read().decode()
+    elif unpacked.is_dir():
+        files = {str(p.relative_to(unpacked)): p.read_text() for p in unpacked.rglob("*.*") if p.is_file()}
+    else:
+        return None
+    versions = json.loads(files.pop("versions.json", "{}"))
+    return Golden(files, versions)
+
+
+def as_nsys_writes(text: str) -> list[str]:
+    """Our CSV the way nsys writes it: a value with a comma in quotes, and quotes inside not doubled."""
+    rows = csv.reader(io.StringIO(text))
+    return "\n".join(",".join(f'"{v}"' if "," in v else v for v in row) for row in rows).split("\n")
+
+
+def first_difference(ours: list[str], theirs: list[str]) -> str:
+    """Where two reports differ, in words; '' when they do not."""
+    for number, (our, their) in enumerate(zip(ours, theirs, strict=False)):
+        if our != their:
+            return f"line {number}: ours {our!r}, nsys {their!r}"
+    return "" if len(ours) == len(theirs) else f"{len(ours)} lines here, {len(theirs)} of nsys"
