@@ -42,7 +42,7 @@ FLAGS = (
 VIEWS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 HEIGHT = 900
 TALLEST = 12_000  # of a picture
-SETTLE_S = 0.25
+SETTLE_S = 0.12
 LOAD_S = 20.0
 EXAMINE = (Path(__file__).parent / "examine.js").read_text(encoding="utf-8")
 
