@@ -204,7 +204,7 @@ def pair(tmp_path):
     return before, after
 
 
-@pytest.mark.parametrize(("limit", "code"), [(None, 0), (10, 1), (49, 0), (200, 0)])
+@pytest.mark.parametrize(("limit", "code"), [(None, 0), (10, 1), (50, 0), (200, 0)])
 def test_the_exit_code_follows_the_limit(pair, limit, code):
     assert run(*pair, fail_above=limit, fmt="table", output=io.StringIO()) == code
 

@@ -1,0 +1,298 @@
+// The page's own part: which boxes Bokeh draws for the visible span, search, keys, tooltips, light and dark.
+(async () => {
+  "use strict";
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const { span, lanes, labels, details } = data;
+  const LEAST_PX = 1, LABEL_PX = 34, CHAR_PX = 6.7, MOST_LABELS = 300, FAINT = 0.12;
+  const LANE_PX = 17, AXIS_PX = 30;
+
+  // ---- times as text
+  const UNITS = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
+  const unitOf = (ns) => UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
+  const grouped = (value, decimals) =>
+    value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const time = (ns) => {
+    const [unit, size] = unitOf(ns);
+    return `${(ns / size).toLocaleString("en-US", { maximumFractionDigits: size === 1 ? 0 : 3 })} ${unit}`;
+  };
+  window.labTime = (tick, ticks) => {
+    const step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : Math.abs(tick) || 1;
+    const [unit, size] = unitOf(Math.max(...ticks.map(Math.abs)));
+    const decimals = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
+    return `${grouped(tick / size, decimals)} ${unit}`;
+  };
+
+  // ---- Bokeh's models
+  let hovered = () => {};
+  window.labHover = (indices, geometry) => hovered(indices, geometry);
+  window.labZoomTo = (x, y) => zoomTo(x, y);
+  const view = await Bokeh.embed.embed_item(data.item);
+  const plotView = [...(view.roots ?? view)][0];
+  const plot = plotView.model;
+  const [store, boxes, texts, fills, inks] = plot.tags;
+  const { start, duration, role, label, detail } = store.data;
+  const range = plot.x_range;
+
+  // ---- search
+  let wanted = null;      // for each label and detail: whether it matches
+  let matches = [];       // events that match, by time
+  let current = -1;
+  const isWanted = (i) => wanted[0][label[i]] | wanted[1][detail[i]];
+  function search(text) {
+    const query = text.trim().toLowerCase();
+    const flags = (list) => Uint8Array.from(list, (entry) => (entry.toLowerCase().includes(query) ? 1 : 0));
+    wanted = query ? [flags(labels), flags(details)] : null;
+    matches = [];
+    current = -1;
+    if (wanted) for (let i = 0; i < start.length; i++) if (isWanted(i)) matches.push(i);
+    matches.sort((a, b) => start[a] - start[b]);
+    tellFound();
+    redraw();
+  }
+  function tellFound() {
+    const n = matches.length.toLocaleString("en-US");
+    $("found").textContent = !wanted ? "" : current < 0 ? `${n} found` : `${(current + 1).toLocaleString("en-US")} of ${n}`;
+  }
+  function step(by) {
+    if (!matches.length) return;
+    current = current < 0 ? (by > 0 ? 0 : matches.length - 1) : (current + by + matches.length) % matches.length;
+    const i = matches[current], width = Math.min(range.end - range.start, Math.max(duration[i] * 12, 2000));
+    show(start[i] + duration[i] / 2 - width / 2, start[i] + duration[i] / 2 + width / 2);
+    tellFound();
+    const line = lanes.find((l) => i >= l.first && i < l.last);
+    if (line.y < plot.y_range.end || line.y + 1 > plot.y_range.start) down(line.y - rows() / 2, true);
+  }
+
+  // ---- level of detail: the boxes of the visible span
+  // Events of a lane are sorted by start; `reach` is how far those up to each one extend.
+  const reach = new Float64Array(start.length);
+  for (const { first, last } of lanes) {
+    for (let i = first, far = -Infinity; i < last; i++) reach[i] = far = Math.max(far, start[i] + duration[i]);
+  }
+  function firstAfter(values, low, high, limit) {
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (values[middle] < limit) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+  const spent = new Float64Array(data.themes.light.fills.length);
+  function visible(low, high, pixel) {
+    const out = { left: [], right: [], top: [], bottom: [], role: [], alpha: [], index: [], count: [] };
+    const named = { x: [], y: [], text: [], role: [] };
+    const add = (y, x0, x1, kind, alpha, index, count) => {
+      out.left.push(x0); out.right.push(x1); out.top.push(y + 0.06); out.bottom.push(y + 0.94);
+      out.role.push(kind); out.alpha.push(alpha); out.index.push(index); out.count.push(count);
+    };
+    const narrow = LEAST_PX * pixel;
+    const above = plot.y_range.end, below = plot.y_range.start;
+    for (const { y, first, last } of lanes) {
+      if (y + 1 < above || y > below) continue;
+      let merged = -1;      // the last box of joined events
+      const stop = firstAfter(start, first, last, high);
+      let i = firstAfter(reach, first, last, low);
+      while (i < stop) {
+        if (duration[i] >= narrow) {
+          add(y, start[i], start[i] + duration[i], role[i], !wanted || isWanted(i) ? 1 : FAINT, i, 1);
+          const room = (Math.min(high, start[i] + duration[i]) - Math.max(low, start[i])) / pixel;
+          if (room >= LABEL_PX && (!wanted || isWanted(i)) && named.x.length < MOST_LABELS) {
+            const text = labels[label[i]], fits = Math.floor((room - 6) / CHAR_PX);
+            named.x.push(Math.max(low, start[i])); named.y.push(y + 0.52); named.role.push(role[i]);
+            named.text.push(text.length <= fits ? text : text.slice(0, Math.max(1, fits - 1)) + "…");
+          }
+          i++;
+          continue;
+        }
+        // Narrow ones that begin within one pixel, as one box.
+        const begin = start[i], from = i;
+        let covered = 0, found = !wanted, most = 0, kind = role[i], end = begin;
+        spent.fill(0);
+        while (i < stop && duration[i] < narrow && start[i] < begin + pixel) {
+          covered += duration[i];
+          end = Math.max(end, start[i] + duration[i]);
+          spent[role[i]] += duration[i] + 1e-3;
+          if (spent[role[i]] > most) { most = spent[role[i]]; kind = role[i]; }
+          if (wanted && !found) found = isWanted(i) > 0;
+          i++;
+        }
+        const width = Math.max(pixel, end - begin);
+        const share = Math.max(0.3, Math.min(1, Math.round((covered / width) * 6) / 6));
+        const alpha = found ? (wanted ? 1 : share) : FAINT;
+        if (merged >= 0 && merged === out.left.length - 1 && out.role[merged] === kind && out.alpha[merged] === alpha
+            && begin - out.right[merged] < 0.3 * pixel) {
+          out.right[merged] = begin + width;
+          out.count[merged] += i - from;
+        } else {
+          merged = out.left.length;
+          add(y, begin, begin + width, kind, alpha, from, i - from);
+        }
+      }
+    }
+    return [out, named];
+  }
+
+  const innerWidth = () => plotView.frame?.bbox?.width || plot.inner_width || 800;
+  const pixelOf = (y) => AXIS_PX + (y - plot.y_range.end) * LANE_PX;
+  let pending = false;
+  function redraw() {
+    if (pending) return;
+    pending = true;
+    requestAnimationFrame(() => {
+      pending = false;
+      const low = range.start, high = range.end;
+      const [out, named] = visible(low, high, (high - low) / innerWidth());
+      for (const name of ["left", "right", "top", "bottom", "role", "alpha"]) out[name] = Float64Array.from(out[name]);
+      boxes.data = out;
+      texts.data = named;
+      $("view").textContent = `${time(high - low)} from ${time(Math.max(0, low))}`;
+    });
+  }
+  range.change.connect(redraw);
+  plot.properties.inner_width.change.connect(redraw);
+
+  // ---- up and down: the plot is as high as the window allows, and shows some of the lanes
+  const rows = () => (plot.height - AXIS_PX - 6) / LANE_PX;
+  function resize() {
+    const room = innerHeight - $("plot").getBoundingClientRect().top - scrollY - $("legend").offsetHeight - 20;
+    plot.height = Math.round(Math.min(data.height * LANE_PX + AXIS_PX + 6, Math.max(room, 220)));
+    const scroll = $("scroll");
+    scroll.hidden = data.height <= rows() + 0.01;
+    scroll.style.height = `${plot.height - AXIS_PX}px`;
+    scroll.firstElementChild.style.height = `${data.height * LANE_PX}px`;
+    down(plot.y_range.end, true);
+  }
+  function down(lanesFromTop, absolute = false) {
+    const top = Math.max(0, Math.min(data.height - rows(), lanesFromTop + (absolute ? 0 : plot.y_range.end)));
+    const moved = Math.abs(top - plot.y_range.end) > 0.01;
+    plot.y_range.setv({ start: top + rows(), end: top });
+    if (Math.abs($("scroll").scrollTop - top * LANE_PX) > 1) $("scroll").scrollTop = top * LANE_PX;
+    place();
+    redraw();
+    return moved;
+  }
+  $("scroll").onscroll = () => down($("scroll").scrollTop / LANE_PX, true);
+  $("plot").addEventListener("wheel", (event) => {
+    if (event.ctrlKey || event.shiftKey || Math.abs(event.deltaY) <= Math.abs(event.deltaX)) return;
+    const lines = event.deltaY / (event.deltaMode === 1 ? 1 : LANE_PX);
+    if (down(lines)) event.preventDefault();
+  }, { passive: false });
+  addEventListener("resize", resize);
+
+  // ---- moving
+  function show(low, high) {
+    const width = Math.min(span * 1.04, Math.max(20, high - low));
+    const begin = Math.min(Math.max(low, -0.02 * span), Math.max(1.02 * span - width, -0.1 * span));
+    range.setv({ start: begin, end: begin + width });
+  }
+  const zoom = (factor, at = (range.start + range.end) / 2) =>
+    show(at - (at - range.start) * factor, at + (range.end - at) * factor);
+  const pan = (share) => show(...[range.start, range.end].map((x) => x + share * (range.end - range.start)));
+  const fit = () => show(0, span);
+  function zoomTo(x, y) {
+    const line = lanes.find((l) => y >= l.y && y < l.y + 1);
+    if (!line) return zoom(0.5, x);
+    const i = firstAfter(reach, line.first, line.last, x);
+    if (i < line.last && start[i] <= x) show(start[i] - duration[i] * 0.1, start[i] + duration[i] * 1.1);
+    else zoom(0.5, x);
+  }
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.id === "search") {
+      if (event.key === "Enter") { step(event.shiftKey ? -1 : 1); event.preventDefault(); }
+      if (event.key === "Escape") $("plot").focus();
+      return;
+    }
+    const keys = {
+      w: () => zoom(0.7), "+": () => zoom(0.7), "=": () => zoom(0.7), s: () => zoom(1 / 0.7), "-": () => zoom(1 / 0.7),
+      ArrowUp: () => down(-3), ArrowDown: () => down(3), PageUp: () => down(-rows() * 0.8), PageDown: () => down(rows() * 0.8),
+      a: () => pan(-0.2), ArrowLeft: () => pan(-0.2), d: () => pan(0.2), ArrowRight: () => pan(0.2),
+      0: fit, Home: fit, n: () => step(1), N: () => step(-1), "/": () => $("search").focus(),
+    };
+    const action = keys[event.key] ?? keys[event.key.length === 1 && event.key !== "N" ? event.key.toLowerCase() : ""];
+    if (action) { action(); event.preventDefault(); }
+  });
+  $("in").onclick = () => zoom(0.5);
+  $("out").onclick = () => zoom(2);
+  $("fit").onclick = fit;
+  $("next").onclick = () => step(1);
+  $("previous").onclick = () => step(-1);
+  $("search").oninput = (event) => search(event.target.value);
+
+  // ---- tooltips: texts only, never markup
+  const tip = $("tip");
+  let mouse = [0, 0];
+  $("plot").addEventListener("mousemove", (event) => { mouse = [event.clientX, event.clientY]; });
+  $("plot").addEventListener("mouseleave", () => { tip.style.display = "none"; });
+  hovered = (indices) => {
+    if (!indices.length) { tip.style.display = "none"; return; }
+    const at = indices[indices.length - 1];
+    const i = boxes.data.index[at], count = boxes.data.count[at];
+    const line = lanes.find((l) => i >= l.first && i < l.last);
+    const rows = [];
+    const row = (tag, name, text) => {
+      const element = document.createElement(tag);
+      element.className = name;
+      element.textContent = text;
+      rows.push(element);
+    };
+    if (count > 1) {
+      row("b", "", `${count.toLocaleString("en-US")} events, the first: ${labels[label[i]]}`);
+      row("div", "", `within ${time(boxes.data.right[at] - boxes.data.left[at])}, from ${time(start[i])}; zoom in to tell them apart`);
+    } else {
+      row("b", "", labels[label[i]]);
+      row("div", "", `${time(duration[i])}, from ${time(start[i])}`);
+      if (details[detail[i]]) row("div", "detail", details[detail[i]]);
+    }
+    row("div", "detail", line.track);
+    tip.replaceChildren(...rows);
+    tip.style.display = "block";
+    const box = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(mouse[0] + 14, document.documentElement.clientWidth - box.width - 8))}px`;
+    tip.style.top = `${mouse[1] + 18 + box.height > innerHeight ? mouse[1] - box.height - 12 : mouse[1] + 18}px`;
+  };
+
+  // ---- headings, legend, light and dark
+  function place() {
+    $("heads").replaceChildren(...data.heads.map(({ y, text }) => {
+      const head = document.createElement("div");
+      head.textContent = text;
+      head.style.top = `${pixelOf(y)}px`;
+      head.hidden = y + 0.3 < plot.y_range.end || y > plot.y_range.start;
+      return head;
+    }));
+  }
+  let theme = "light";
+  function paint(name) {
+    theme = name;
+    document.documentElement.dataset.theme = name;
+    const colors = data.themes[name];
+    fills.palette = colors.fills;
+    inks.palette = colors.inks;
+    plot.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: null });
+    for (const axis of [...plot.above, ...plot.below, ...plot.left]) {
+      const across = plot.above.includes(axis);
+      axis.setv({ axis_line_color: across ? colors.line : null, major_label_text_color: colors.text,
+        major_tick_line_color: across ? colors.line : null, minor_tick_line_color: null });
+    }
+    for (const grid of plot.center) if ("grid_line_color" in grid) grid.grid_line_color = colors.grid;
+    $("legend").replaceChildren(...data.legend.map(({ role: number, name: text }) => {
+      const item = document.createElement("li"), swatch = document.createElement("i");
+      swatch.style.background = colors.fills[number];
+      item.append(swatch, text);
+      return item;
+    }));
+  }
+  const media = matchMedia("(prefers-color-scheme: dark)");
+  const preferred = () => (media.matches ? "dark" : "light");
+  let root = null;        // of the page that this one is embedded in, if it may be read
+  try { if (parent !== window) root = parent.document.documentElement; } catch { root = null; }
+  const outer = () => (root && ["light", "dark"].includes(root.dataset.theme) ? root.dataset.theme : preferred());
+  media.addEventListener("change", () => paint(outer()));
+  if (root) new MutationObserver(() => paint(outer())).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
+  $("theme").onclick = () => paint(theme === "light" ? "dark" : "light");
+  paint(outer());
+  resize();
+  window.labTimeline = { range, show, search, step, visible, boxes, zoomTo, span };
+  document.documentElement.dataset.ready = "true";
+})();
