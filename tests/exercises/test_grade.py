@@ -11,7 +11,7 @@ from labcode.errors import LabError
 from labcode.exercises import grade, needs
 from labcode.exercises.cases import Case, Task, Verdict
 from labcode.exercises.grade import grade_cases
-from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part, solution
+from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part, solution, task
 
 
 def double_cases(rng: np.random.Generator) -> list[Case]:
@@ -196,9 +196,8 @@ def test_solutions_pass_whole(short: str, tmp_path: Path) -> None:
 def test_starters_fail(short: str, tmp_path: Path) -> None:
     from labcode.exercises.generate import starter
 
-    exercise, found = part(short)
-    file = tmp_path / found.file
-    file.write_text(starter(solution(short), found.file), encoding="utf-8")
-    result = grade.grade(exercise, found, file)
+    file = tmp_path / part(short)[1].file
+    file.write_text(starter(solution(short), file.name), encoding="utf-8")
+    result = grade_cases(task(short), file, 0)
     assert result.status == "failed"
     assert "not written yet" in result.headline

@@ -149,4 +149,4 @@ def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> Non
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
-    assert "took longer than 10 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=10)
+    assert "took longer than 6 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=6)
