@@ -99,8 +99,8 @@ class Slot:
 class Ahead:
     """Prepares batches on background threads in pinned buffers and copies them on a stream of its own.
 
-    The batch of step k lies in slot k mod S of a ring, so the threads may finish in any order; with no more
-    threads than slots, no two of them wait for the same slot. A thread waits
+    The batch of step k lies in slot k mod S of a ring. Threads take slots in the order of the steps, and may
+    finish in any order; more threads than slots would have nothing to fill. A thread waits
     (on the host) until the loop has launched step k − S; the copy waits (on the GPU) until that step has run.
     The loop never waits on the host for a copy: its stream does, for the slot's event.
     """
@@ -182,14 +182,15 @@ class Ahead:
             if self._cuda:
                 self._torch.cuda.set_device(0)
             while True:
-                with self._lock:
-                    step, self._next = self._next, self._next + 1
-                if step >= self._last:
-                    return
-                slot = self._slots[step % len(self._slots)]
-                slot.free.acquire()
-                if self._stop:
-                    return
+                with self._lock:  # waited for inside, so that slots are taken in the order of the steps
+                    step = self._next
+                    if self._stop or step >= self._last:
+                        return
+                    slot = self._slots[step % len(self._slots)]
+                    slot.free.acquire()
+                    if self._stop:
+                        return
+                    self._next += 1
                 self._fill(slot, step)
                 slot.ready.release()
         except BaseException as error:  # handed to the loop, which raises it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +87,27 @@ def test_working_ahead_gives_the_same_batches_in_order(pictures: Pictures, worke
         assert torch.equal(batch.targets, expected.targets), step
         ahead.used(batch)
     ahead.close()
+
+
+def test_batches_stay_in_order_however_the_threads_are_switched(
+    pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def numbered(_: Pictures, plan: BatchPlan, step: int, inputs: np.ndarray, targets: np.ndarray) -> None:
+        inputs[:], targets[:] = step, 0
+
+    monkeypatch.setattr(loaders, "prepare", numbered)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(40):
+            ahead = Ahead(torch, pictures, PLAN, CPU, 40, workers=4, slots=5)
+            for step in range(40):
+                batch = ahead.get(step)
+                assert batch.inputs[0, 0] == step
+                ahead.used(batch)
+            ahead.close()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_more_threads_than_slots_are_refused(pictures: Pictures) -> None:
