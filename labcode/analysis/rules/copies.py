@@ -111,27 +111,24 @@ def repeated_copies(tables: Tables) -> Finding:
     inward = inward.sort_values("start_ns", kind="stable")
     by = inward.groupby(["pid", "device", "bytes"])
     again = inward[(by.cumcount() > 0) & (by["bytes"].transform("size") >= REPEATED)]
-    rows, exposed = [], []
+    uncovered = np.zeros(len(again), np.int64)
+    exposed = []
     compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
-    for device, mine in again.groupby("device", sort=True):
-        beside = spans(compute[compute["device"] == device])
-        alone = intervals.subtract(*spans(mine), *beside)
-        exposed.append(alone)
-        for (pid, size), some in mine.groupby(["pid", "bytes"], sort=True):
-            uncovered = intervals.total(*intervals.subtract(*spans(some), *beside))
-            rows.append(
-                (
-                    device,
-                    pid,
-                    size,
-                    len(some),
-                    int(some["bytes"].sum()),
-                    int(duration_ns(some).sum()),
-                    uncovered,
-                )
-            )
-    columns = ["device", "pid", "bytes", "repetitions", "total_bytes", "copy_ns", "exposed_ns"]
-    table = pd.DataFrame(rows, columns=columns).astype("int64")
+    for device, rows in again.groupby("device", sort=True).indices.items():
+        mine, beside = again.iloc[rows], spans(compute[compute["device"] == device])
+        uncovered[rows] = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
+        exposed.append(intervals.subtract(*spans(mine), *beside))
+    table = (
+        again.assign(copy_ns=duration_ns(again), exposed_ns=uncovered, total_bytes=again["bytes"])
+        .groupby(["device", "pid", "bytes"], sort=True)
+        .agg(
+            repetitions=("copy_ns", "size"),
+            total_bytes=("total_bytes", "sum"),
+            copy_ns=("copy_ns", "sum"),
+            exposed_ns=("exposed_ns", "sum"),
+        )
+        .reset_index()
+    )
     worst = max((intervals.total(*alone) for alone in exposed), default=0)
     share = worst / tables.width
     everywhere = _joined(exposed)
