@@ -168,15 +168,17 @@ class NsysReport:
         where = [self._where(part) for part in raw]
         size = _stacked([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
         node = _stacked([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
-        ops = _frame(
-            kind=np.repeat(np.array(["kernel", "memcpy", "memset", "graph"], object), counts),
-            name=np.concatenate(names),
-            **{key: np.concatenate([part[key] for part in where]) for key in where[0]},
-            bytes=size,
-            short_name=np.concatenate([objects(*self.source.strings(raw[0]["shortName"])), *names[1:]]),
-            graph_node=node,
+        order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
+        kinds = np.repeat(np.array(["kernel", "memcpy", "memset", "graph"], object), counts)
+        short_names = [objects(*self.source.strings(raw[0]["shortName"])), *names[1:]]
+        return _frame(
+            kind=kinds[order],
+            name=np.concatenate(names)[order],
+            **{key: np.concatenate([part[key] for part in where])[order] for key in where[0]},
+            bytes=size.take(order),
+            short_name=np.concatenate(short_names)[order],
+            graph_node=node.take(order),
         )
-        return ops.sort_values("start_ns", kind="stable", ignore_index=True)
 
     def synchronizations(self) -> pd.DataFrame:
         """Waits for the GPU as CUPTI saw them (``CUPTI_ACTIVITY_KIND_SYNCHRONIZATION``).

@@ -53,24 +53,19 @@ def read_ints(
     `sqlite3.Error` when the file cannot be read.
     """
     parts: dict[str, list[Ints]] = {column: [] for column in columns}
-    nulls = dict.fromkeys(columns, 0)
-    fields = ", ".join(
-        f"count({value}), group_concat(ifnull({value}, {_NULL}))"
-        if nullable
-        else f"NULL, group_concat({value})"
-        for value, nullable in columns.values()
-    )
     ends = f'SELECT (SELECT min(rowid) FROM "{table}"), (SELECT max(rowid) FROM "{table}")'
     low, high = connection.execute(ends).fetchone()
+    fields = ", ".join(
+        f"group_concat(ifnull({value}, {_NULL}))" if nullable else f"group_concat({value})"
+        for value, nullable in columns.values()
+    )
     condition = f" AND ({where})" if where else ""
     query = f'SELECT count(*), {fields} FROM "{table}" WHERE rowid BETWEEN ? AND ?{condition}'
     for rowids in [] if low is None else _chunks(connection, table, low, high):
         count, *texts = connection.execute(query, rowids).fetchone()
-        for index, column in enumerate(columns):
-            there, text = texts[2 * index : 2 * index + 2]
+        for column, text in zip(columns, texts, strict=True):
             parts[column].append(_parse(text, count, table, column))
-            nulls[column] += 0 if there is None else count - there
-    return {column: _joined(parts[column], nulls[column]) for column in columns}
+    return {column: _joined(parts[column], nullable) for column, (_, nullable) in columns.items()}
 
 
 def read_texts(
@@ -162,11 +157,13 @@ def _parse(text: object, count: int, table: str, column: str) -> Ints:
     return values
 
 
-def _joined(parts: list[Ints], nulls: int) -> Column:
+def _joined(parts: list[Ints], nullable: bool) -> Column:
     values = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    if not nulls:
+    if not nullable:
         return Column(values)
     present = values != _NULL
+    if present.all():
+        return Column(values)
     values[~present] = 0
     return Column(values, present)
 
