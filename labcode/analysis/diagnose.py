@@ -20,7 +20,7 @@ from labcode.analysis.nsys_format import write
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules
 from labcode.analysis.rules.tables import Tables, one_line, percent, time_text
-from labcode.errors import LabError
+from labcode.errors import InputError, LabError
 from labcode.reports.nsys import NsysReport, open_report
 
 FORMATS = ("table", "json", "md")
@@ -39,7 +39,8 @@ def diagnose(report: NsysReport, rules: Sequence[Rule] | None = None) -> list[Ve
     """What each rule (by default every rule there is) says about a capture.
 
     Found ones first, the largest bound first; then failed ones, those not found, those that could not be
-    judged. A rule that raises becomes a verdict with the status 'failed'.
+    judged. A rule that raises becomes a verdict with the status 'failed'. Raises `InputError` when a table of
+    the capture is damaged.
     """
     broken: list[BrokenPlugin] = []
     if rules is None:
@@ -79,12 +80,23 @@ def select(ids: Sequence[str]) -> list[Rule]:
     return [known[name] for name in dict.fromkeys(ids)]
 
 
+def list_rules(output: TextIO) -> None:
+    """Write every rule there is: its id, its title, where the book explains it."""
+    rules = pd.DataFrame(
+        [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in all_rules()[0]],
+        columns=["rule", "title", "in the book"],
+    )
+    write(rules.astype("str"), "table", output)
+
+
 def _judged(which: Rule, tables: Tables) -> Verdict:
     try:
         return verdict_of(which, which(tables))
     except CannotJudgeError as missing:
         status, message = "could not judge", f"could not judge: {missing}"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, InputError) and str(error).startswith(str(tables.report.path)):
+            raise  # the capture is at fault, not the rule
         status, message = "failed", f"rule {which.id} failed: {type(error).__name__}: {error}"
     return Verdict(
         which.id,
@@ -119,7 +131,7 @@ def _table(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:
     for verdict in verdicts:
         if verdict.status != "found":
             continue
-        output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({verdict.rule})\n")
+        output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
         output.write(f"  {one_line(verdict.message, 600)}\n")
         output.write(f"  measured: {_measured(verdict)}\n  to gain: {_gain(verdict)}\n")
         output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
@@ -138,7 +150,7 @@ def _table(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:
         if rest:
             output.write(f"\n{status}:\n" if status != "could not judge" else "\nnot judged:\n")
         for verdict in rest:
-            output.write(f"  {verdict.rule}: {one_line(verdict.message, 600)}\n")
+            output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
 
 
 def _markdown(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from labcode.analysis import diagnose as module
-from labcode.analysis.diagnose import NOT_ADDITIVE, diagnose, run, select
+from labcode.analysis.diagnose import NOT_ADDITIVE, diagnose, list_rules, run, select
 from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
 from labcode.analysis.rules.registry import all_rules, own_rules
 from labcode.errors import InputError, LabError
@@ -88,6 +88,13 @@ def test_a_rule_that_raises_does_not_stop_the_others(tmp_path: Path) -> None:
     assert verdicts[2].message.startswith("could not judge: there is no power log")
 
 
+def test_a_rule_that_returns_nothing_or_leaves_has_failed(tmp_path: Path) -> None:
+    empty = Rule("empty", "Empty", "", "", lambda tables: None)  # type: ignore[arg-type, return-value]
+    leaver = Rule("leaver", "Leaver", "", "", lambda tables: sys.exit(3))
+    with open_report(small(tmp_path)) as report:
+        assert [v.status for v in diagnose(report, [empty, leaver])] == ["failed", "failed"]
+
+
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = ModuleType("a_plugin")
     plugin.many_kernels, plugin.number = many_kernels, 3  # type: ignore[attr-defined]
@@ -145,6 +152,24 @@ def test_a_rule_that_there_is_not() -> None:
 def test_a_format_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"^'csv' is not a format; choose one of table, json, md$"):
         run(small(tmp_path), fmt="csv", only=[], output=io.StringIO())
+
+
+def test_a_capture_at_fault_is_no_failed_rule(tmp_path: Path) -> None:
+    path = x.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[x.kernel(0, MS)],
+        drop_columns={"CUPTI_ACTIVITY_KIND_KERNEL": ["end"]},
+    )
+    with pytest.raises(InputError, match=r"a\.sqlite: .*CUPTI_ACTIVITY_KIND_KERNEL"):
+        run(path, fmt="table", only=[], output=io.StringIO())
+
+
+def test_the_list_of_rules() -> None:
+    stream = io.StringIO()
+    list_rules(stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].split() == ["rule", "title", "in", "the", "book"] and len(lines) == 2 + len(own_rules())
+    assert "idle-gaps" in stream.getvalue()
 
 
 def test_a_file_that_there_is_not(tmp_path: Path) -> None:

@@ -181,7 +181,9 @@ def test_allocation_in_the_steady_state(tmp_path: Path) -> None:
         for name in ("cudaMalloc_v3020", "cuMemAlloc_v2")
     ]
     verdict = judge(tmp_path, "allocation-churn", **{**tables, "api": tables["api"] + calls})
-    assert verdict.status == "found" and "27 calls" in verdict.message  # a driver call inside counts once
+    assert (
+        verdict.status == "found" and "27 calls allocate" in verdict.message
+    )  # a driver call inside counts once
     ordered = [{**c, "nameId": type(c["nameId"])("cudaMallocAsync_v11020")} for c in calls]
     assert judge(tmp_path, "allocation-churn", **{**tables, "api": tables["api"] + ordered}).numerator == 0
     before = [x.call(i * 20 * US, i * 20 * US + 15 * US, "cudaMalloc_v3020") for i in range(40)]
@@ -250,13 +252,46 @@ def test_graph_launches_without_a_trace_are_not_idle_time(
     assert verdict.status == "found" and (verdict.numerator, verdict.denominator) == (10, 10)
     for rule in ("idle-gaps", "low-utilization", "launch-bound", "sync-in-loop"):
         unknown = judge(tmp_path, rule, schema=schema, **tables)
-        assert unknown.status == "could not judge" and "10 graph launches left no trace" in unknown.message
+        assert (
+            unknown.status == "could not judge" and "10 of 10 graph launches left no trace" in unknown.message
+        )
 
 
 def test_graphs_traced_kernel_by_kernel_are_all_right(tmp_path: Path) -> None:
     kernels = [x.kernel(i * 10 * US, i * 10 * US + 9 * US, correlation=1, graph_node=i) for i in range(1, 9)]
     api = [x.call(0, 9 * US, "cudaGraphLaunch_v10000", correlation=1)]
     assert judge(tmp_path, "untraced-graphs", kernels=kernels, api=api).status == "not found"
+
+
+def test_a_driver_call_inside_a_launch_is_no_second_launch(tmp_path: Path) -> None:
+    graphs = [x.graph_launch(i * MS, i * MS + 900 * US, correlation=i) for i in range(1, 11)]
+    runtime = [
+        x.call(g["start"] - 9 * US, g["start"] - US, "cudaGraphLaunch_v10000", correlation=500 + i)
+        for i, g in enumerate(graphs)
+    ]
+    driver = [
+        x.call(g["start"] - 8 * US, g["start"] - 2 * US, "cuGraphLaunch", driver=True, correlation=i)
+        for i, g in enumerate(graphs, 1)
+    ]
+    verdict = judge(tmp_path, "untraced-graphs", graphs=graphs, api=runtime + driver)
+    assert (verdict.numerator, verdict.denominator) == (10, 10) and "0 not at all" in verdict.message
+
+
+def test_one_graph_lost_among_many_leaves_the_rest_to_be_judged(tmp_path: Path) -> None:
+    graphs = [x.graph_launch(i * MS, i * MS + 500 * US, correlation=i) for i in range(1, 31)]
+    api = [
+        x.call(i * MS - 9 * US, i * MS - US, "cudaGraphLaunch_v10000", correlation=i) for i in range(1, 32)
+    ]
+    assert judge(tmp_path, "untraced-graphs", graphs=graphs, api=api).numerator == 31
+    assert judge(tmp_path, "idle-gaps", graphs=graphs, api=api).status == "found"
+
+
+def test_communication_inside_graphs_cannot_be_judged(tmp_path: Path) -> None:
+    graphs = [x.graph_launch(0, 9 * MS, device=gpu, correlation=gpu + 1) for gpu in range(2)]
+    kernels = [x.kernel(9 * MS, 10 * MS, device=gpu, correlation=gpu + 9) for gpu in range(2)]
+    for rule in ("exposed-communication", "stragglers"):
+        verdict = judge(tmp_path, rule, graphs=graphs, kernels=kernels)
+        assert verdict.status == "could not judge" and "NCCL's may be among them" in verdict.message
 
 
 def test_start_up(tmp_path: Path) -> None:

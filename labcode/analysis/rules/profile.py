@@ -10,7 +10,6 @@ from labcode.analysis.joins import duration_ns, in_window
 from labcode.analysis.nvtx import unattributed
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import (
-    GRAPH_LAUNCHES,
     Tables,
     matching,
     one_line,
@@ -41,24 +40,22 @@ def untraced_graphs(tables: Tables) -> Finding:
     With nsys' default the kernels inside a graph are no rows of the kernel table. Numerator: launches
     without kernels. There is nothing to gain for the program: the profile is at fault.
     """
-    tables.need_api()
-    launches = tables.calls[matching(tables.calls["name"], GRAPH_LAUNCHES)]
-    count = int((intervals.parents(*spans(launches)) < 0).sum()) if len(launches) else 0
     whole = tables.ops[tables.ops["kind"] == "graph"]
+    if len(whole) == 0:
+        tables.need_api()
     lost = len(tables.lost_graph_launches)
-    message = f"{len(whole):,} graph launches were traced as one block "
-    message += f"({time_text(int(duration_ns(whole).sum()))} of GPU "
-    message += f"time) and {lost:,} not at all, of {max(count, len(whole)):,}"
+    count = max(len(tables.graph_launches), len(whole) + lost)
+    took = time_text(int(duration_ns(whole).sum()))
+    message = f"{count:,} graph launches, all traced kernel by kernel" if count else "no graph launches"
+    if len(whole) or lost:
+        message = f"of {count:,} graph launches {len(whole):,} were traced as one block ({took} of GPU time) "
+        message += f"and {lost:,} not at all"
     return Finding(
         bool(len(whole) or lost),
-        message
-        if len(whole) or lost
-        else f"{count:,} graph launches, all traced kernel by kernel"
-        if count
-        else "no graph launches",
+        message,
         len(whole) + lost,
         "graph launches without their kernels",
-        max(count, len(whole)),
+        count,
         "graph launches",
         None,
         whole[["device", "start_ns", "end_ns", "name", "pid", "stream"]].reset_index(drop=True)

@@ -136,6 +136,12 @@ def _communicating(tables: Tables) -> pd.DataFrame:
     if len(tables.kernels) == 0:
         tables.need_kernels()
     table = communication_overlap(tables.ops, tables.window)
+    inside = (tables.ops["kind"] == "graph").any() or len(tables.lost_graph_launches) > 0
+    if inside and len(tables.busy) > 1 and not table["comm_count"].any():
+        raise CannotJudgeError(
+            "kernels inside graphs were not traced, NCCL's may be among them (record with "
+            "--cuda-graph-trace=node)"
+        )
     return table[table["comm_count"] > 0].reset_index(drop=True)
 
 
@@ -146,9 +152,8 @@ def _collectives(tables: Tables) -> pd.DataFrame:
     counts = talk.groupby(["short_name", "device"]).size().unstack(fill_value=0)
     if not (counts.nunique(axis=1) == 1).all():
         raise CannotJudgeError(
-            "the GPUs ran different numbers of NCCL kernels, so that they cannot be matched (a trimmed "
-            "capture, or "
-            "several communicators)"
+            "the GPUs ran different numbers of NCCL kernels, so that they cannot be matched "
+            "(a trimmed capture, or several communicators)"
         )
     place = talk.groupby(["short_name", "device"]).cumcount().to_numpy(np.int64)
     codes = np.asarray(pd.factorize(talk["short_name"])[0], np.int64)

@@ -44,7 +44,7 @@ def all_rules(plugins: Iterable[EntryPoint] | None = None) -> tuple[list[Rule], 
     for plugin in entry_points(group=GROUP) if plugins is None else plugins:
         try:
             loaded = plugin.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             broken.append(BrokenPlugin(plugin.name, f"{type(error).__name__}: {error}"))
             continue
         found = (

@@ -107,8 +107,7 @@ def allocation_churn(tables: Tables) -> Finding:
     columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
     return Finding(
         count >= ALLOCATIONS and gain >= ALLOCATION_SHARE,
-        f"{count:,} calls allocate or free memory in the steady state and take {percent(worst / width)} of "
-        f"it",
+        f"{count:,} calls allocate or free memory in the steady state, for {percent(worst / width)} of it",
         worst,
         "ns in allocating and freeing calls in the worst process",
         width,
