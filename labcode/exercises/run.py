@@ -311,10 +311,10 @@ def check_solutions(home: Path, console: Console) -> int:
                 highlight=False,
                 soft_wrap=True,
             )
+            for line in solved.details:
+                console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
             if solved.status == "failed":
                 wrong.append(f"{name}: the solution fails")
-                for line in solved.details:
-                    console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
             skipped += solved.status == "not run"
             if unsolved.status == "passed" or (unsolved.status == "not run" and solved.status != "not run"):
                 wrong.append(f"{name}: the starter passes")
