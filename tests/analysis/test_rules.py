@@ -58,6 +58,12 @@ def test_kernels_that_queue_are_not_launch_bound(tmp_path: Path) -> None:
     assert judge(tmp_path, "launch-bound", **tables).status == "not found"
 
 
+def test_gaps_between_the_nodes_of_a_graph_are_no_launches(tmp_path: Path) -> None:
+    kernels = [x.kernel(i * 4 * US, i * 4 * US + 2 * US, correlation=1, graph_node=i) for i in range(2, 6)]
+    api = [x.call(US, 21 * US, "cudaGraphLaunch_v10000", correlation=1)]
+    assert judge(tmp_path, "launch-bound", kernels=kernels, api=api).numerator == 0
+
+
 def test_time_of_the_profiler_is_not_idle_time_of_the_program(tmp_path: Path) -> None:
     tables = launched([(MS, 2 * MS), (5 * MS, 6 * MS)])
     without = judge(tmp_path, "idle-gaps", **tables)
@@ -284,6 +290,7 @@ def test_one_graph_lost_among_many_leaves_the_rest_to_be_judged(tmp_path: Path) 
     ]
     assert judge(tmp_path, "untraced-graphs", graphs=graphs, api=api).numerator == 31
     assert judge(tmp_path, "idle-gaps", graphs=graphs, api=api).status == "found"
+    assert judge(tmp_path, "idle-gaps", graphs=graphs[:25], api=api).status == "could not judge"
 
 
 def test_communication_inside_graphs_cannot_be_judged(tmp_path: Path) -> None:
