@@ -132,7 +132,7 @@
     return [out, named];
   }
 
-  const innerWidth = () => plotView.frame?.bbox?.width || plot.inner_width || 800;
+  const plotWidth = () => plotView.frame?.bbox?.width || plot.inner_width || 800;
   const pixelOf = (y) => AXIS_PX + (y - plot.y_range.end) * LANE_PX;
   let pending = false;
   function redraw() {
@@ -141,7 +141,7 @@
     requestAnimationFrame(() => {
       pending = false;
       const low = range.start, high = range.end;
-      const [out, named] = visible(low, high, (high - low) / innerWidth());
+      const [out, named] = visible(low, high, (high - low) / plotWidth());
       for (const name of ["left", "right", "top", "bottom", "role", "alpha"]) out[name] = Float64Array.from(out[name]);
       boxes.data = out;
       texts.data = named;
@@ -149,13 +149,14 @@
     });
   }
   range.change.connect(redraw);
-  plot.properties.inner_width.change.connect(redraw);
+  plot.properties.inner_width.change.connect(() => resize());
 
   // ---- up and down: the plot is as high as the window allows, and shows some of the lanes
   const rows = () => (plot.height - AXIS_PX - 6) / LANE_PX;
   function resize() {
     const room = innerHeight - $("plot").getBoundingClientRect().top - scrollY - $("legend").offsetHeight - 20;
     plot.height = Math.round(Math.min(data.height * LANE_PX + AXIS_PX + 6, Math.max(room, 220)));
+    for (const axis of plot.above) axis.ticker.desired_num_ticks = Math.max(3, Math.floor(plotWidth() / 95));
     const scroll = $("scroll");
     scroll.hidden = data.height <= rows() + 0.01;
     scroll.style.height = `${plot.height - AXIS_PX}px`;

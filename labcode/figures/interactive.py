@@ -31,7 +31,7 @@ from labcode.analysis.utilization import device_busy
 from labcode.errors import LabError, ToolError
 from labcode.figures.condense import assign_lanes
 from labcode.figures.groups import Report
-from labcode.figures.rows import MEASURED, Window, format_bytes
+from labcode.figures.rows import MEASURED, Window, format_bytes, kernel_label
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
 from labcode.figures.text import number, percent
 from labcode.figures.tracks import Batch, Track, batches, group_names, thread_names, track_name
@@ -136,7 +136,10 @@ def _collect(report: Report, window: Window) -> _Events:
         columns["end"].append(events["end_ns"].to_numpy("int64"))
         columns["track"].append(known[batch.place])
         columns["role"].append(events["role"].to_numpy(object))
-        columns["label"].append(events["label"].to_numpy(object))
+        label: pd.Series = events["label"]
+        if batch.kind == "kernel":
+            label = label.map({name: kernel_label(name) for name in label.unique()})
+        columns["label"].append(label.to_numpy(object))
         columns["detail"].append(np.array(_DETAILS[batch.kind](events), dtype=object))
     if not count:
         raise LabError("no events in this window; record some with nsys profile --trace=cuda,nvtx")
