@@ -136,10 +136,10 @@ def _collect(report: Report, window: Window) -> _Events:
         columns["end"].append(events["end_ns"].to_numpy("int64"))
         columns["track"].append(known[batch.place])
         columns["role"].append(events["role"].to_numpy(object))
-        label: pd.Series = events["label"]
+        shown = events["label"]
         if batch.kind == "kernel":
-            label = label.map({name: kernel_label(name) for name in label.unique()})
-        columns["label"].append(label.to_numpy(object))
+            shown = shown.map({name: kernel_label(name) for name in shown.unique()})
+        columns["label"].append(shown.to_numpy(object))
         columns["detail"].append(np.array(_DETAILS[batch.kind](events), dtype=object))
     if not count:
         raise LabError("no events in this window; record some with nsys profile --trace=cuda,nvtx")
