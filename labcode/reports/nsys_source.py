@@ -105,14 +105,17 @@ class Source:
         if not self._opened.checked_whole and table not in self._checked:
             checks.append(TableCheck(self._opened, table))
             self._checked.add(table)
+        failure: Exception | None = None
         try:
             yield
-        except sqlite3.Error as error:
-            raise self._damaged(error) from None
-        except InputError as error:
-            raise InputError(f"{self.path}: {error}") from None
-        for check in checks:
+        except (sqlite3.Error, InputError) as error:
+            failure = error
+        for check in checks:  # what a damaged table seems to hold is no clue: the damage comes first
             check.finish()
+        if isinstance(failure, sqlite3.Error):
+            raise self._damaged(failure)
+        if failure is not None:
+            raise InputError(f"{self.path}: {failure}")
 
     def _count(self, table: str, where: str) -> int:
         condition = f" WHERE {where}" if where else ""
