@@ -1,6 +1,7 @@
 """Sessions of the Profiling Lab: each installs what it needs and calls ``python -m labcode …`` or a check."""
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import nox
@@ -49,7 +50,7 @@ def live(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those marked gpu run where there is a GPU."""
     install(session, "-e", ".[book,dev]", TORCH)
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "2", *session.posargs)
 
 
 @nox.session
@@ -71,7 +72,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def exercises(session: nox.Session) -> None:
     """Grade your answers. An exercise's ID and options go after --."""
-    install(session, "-e", ".")
+    install(session, "-e", ".", *([TORCH] if shutil.which("nvidia-smi") else []))
     labcode(session, "exercises", *session.posargs)
 
 

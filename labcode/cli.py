@@ -158,6 +158,57 @@ def stats(
 
 
 @app.command()
+def diagnose(
+    file: Annotated[Path | None, typer.Argument(help="An nsys export or report.")] = None,
+    rules: Annotated[
+        list[str] | None, typer.Option("--rule", help="Judge by this rule alone; may be repeated.")
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+) -> None:
+    """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
+    from labcode.analysis import diagnose as rulebook
+
+    if list_only:
+        rulebook.list_rules(sys.stdout)
+        return
+    if file is None:
+        raise LabError("diagnose: name a capture to judge, or list the rules with --list")
+    raise typer.Exit(rulebook.run(file, fmt=output_format, only=rules or [], output=sys.stdout))
+
+
+@app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(help="The capture to compare with.")],
+    after: Annotated[Path, typer.Argument(help="The capture to judge.")],
+    fail_above: Annotated[
+        float | None,
+        typer.Option("--fail-above", metavar="PCT", help="Exit 1 when something got slower by more."),
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+) -> None:
+    """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones."""
+    from labcode.analysis import compare as comparison
+
+    code = comparison.run(before, after, fail_above=fail_above, fmt=output_format, output=sys.stdout)
+    raise typer.Exit(code)
+
+
+@app.command()
+def timeline(
+    file: Annotated[Path, typer.Argument(help="An nsys export or report.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.json.gz.")],
+    window: Annotated[
+        str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
+    ] = None,
+) -> None:
+    """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto."""
+    from labcode.figures import export
+
+    typer.echo(str(export.write_timeline(file, output, window=window)))
+
+
+@app.command()
 def scrub(
     file: Annotated[Path, typer.Argument(help="An nsys export to take private data out of.")],
     output: Annotated[

@@ -12,7 +12,7 @@ import pytest
 
 COMMANDS = [
     *("doctor", "capture", "captures", "captures list", "captures verify", "captures add"),
-    *("stats", "scrub", "exercises", "book"),
+    *("stats", "diagnose", "compare", "timeline", "scrub", "exercises", "book"),
 ]
 
 
@@ -73,6 +73,12 @@ def _seconds(*args: str) -> float:
         (["capture"], "--set"),
         (["stats"], "Missing argument"),
         (["stats", "absent.sqlite"], "absent.sqlite"),
+        (["diagnose"], "--list"),
+        (["diagnose", "absent.sqlite"], "absent.sqlite"),
+        (["diagnose", "x.sqlite", "--rule", "idle-gap"], "idle-gaps"),
+        (["compare", "absent.sqlite", "other.sqlite"], "absent.sqlite"),
+        (["timeline", "absent.sqlite", "-o", "x.svg"], "absent.sqlite"),
+        (["timeline", "absent.sqlite", "-o", "x.bmp"], ".svg"),
         (["scrub", "absent.sqlite"], "absent.sqlite"),
         (["captures", "add", "absent.tar"], "absent.tar"),
         (["captures", "verify", "no-such-set"], "no-such-set"),
