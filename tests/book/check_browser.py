@@ -95,7 +95,7 @@ class Browser:
 @contextmanager
 def browser(path: str) -> Iterator[Browser]:
     """Start a Chromium of its own, with an empty profile, and end it afterwards."""
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
