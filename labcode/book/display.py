@@ -27,12 +27,15 @@ def show(bundle: dict[str, Any]) -> None:
 
 
 def glue(key: str, text: str) -> None:
-    """Keep a text under a key of the page, for the role ``{glue:text}``; nothing is shown."""
+    """Keep a text under a key of the page, for the role ``{glue:text}``; nothing is shown.
+
+    It is kept as a quoted literal: the role reads what looks like one, and «1.000» unquoted would become 1.0.
+    """
     if _in_notebook():
         from IPython.display import display
 
         metadata = {"scrapbook": {"name": key, "mime_prefix": GLUE_PREFIX}}
-        display({f"{GLUE_PREFIX}text/plain": text}, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
+        display({f"{GLUE_PREFIX}text/plain": repr(text)}, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
 
 
 def _in_notebook() -> bool:

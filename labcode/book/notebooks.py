@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 from pathlib import Path
@@ -65,5 +66,5 @@ def _take_value(output: Any, values: dict[str, str]) -> bool:
     text = output.get("data", {}).get(f"{display.GLUE_PREFIX}text/plain")
     if name is None or text is None:
         return False
-    values[name] = text
+    values[name] = str(ast.literal_eval(text))
     return True
