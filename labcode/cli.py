@@ -266,6 +266,14 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
+def _abandon_stdout() -> None:
+    """Print what can still be printed, and keep the interpreter from trying again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
     try:
@@ -278,9 +286,10 @@ def main() -> None:
         print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         sys.exit(0)
     except OSError as error:
+        _abandon_stdout()
         _fail(describe_os_error(error))
     except Exception as error:
         # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.

@@ -78,7 +78,7 @@ def test_pipeline(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("compute", "ms", "status"), [(60, 10.0, "passed"), (40, 10.0, "failed"), (60, 10.5, "failed")]
+    ("compute", "ms", "status"), [(60, 10.0, "passed"), (40, 10.0, "failed"), (60, 10.6, "failed")]
 )
 def test_reduction(monkeypatch: pytest.MonkeyPatch, compute: int, ms: float, status: str) -> None:
     operations = [[TALK, 0, 100, 0], [COMPUTE, 0, compute, 0]]
