@@ -1,0 +1,176 @@
+"""The catalogue: what the kernels of ``cuda/`` compute, cost and are held against, one record a kernel.
+
+A kernel has *steps*, the rungs of its ladder: C++ functions that all compute the same. A topic's module in
+``labcode.kernels.topics`` holds its kernels as ``KERNELS``; `kernels` collects them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from labcode.errors import LabError
+
+Shape = tuple[int, ...]
+
+ITEM_BYTES: Mapping[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int32": 4}
+C_TYPES: Mapping[str, str] = {
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float64": "double",
+    "int32": "int",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be computed: the size of the work and the type of its elements."""
+
+    shape: Shape
+    dtype: str = "float32"
+
+    @property
+    def elements(self) -> int:
+        """The product of the sizes."""
+        return math.prod(self.shape)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element."""
+        return ITEM_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        return "×".join(str(n) for n in self.shape) + f" {self.dtype}"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a launch may depend on. ``shared_bytes``: the most a block may have (the opt-in limit)."""
+
+    name: str
+    compute_capability: int  # 90 for 9.0
+    sm_count: int
+    l2_bytes: int
+    shared_bytes: int
+    threads_per_sm: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is started. ``cluster``: blocks a cluster, for kernels with ``__cluster_dims__``."""
+
+    grid: int | tuple[int, ...]
+    block: int | tuple[int, ...]
+    shared_bytes: int = 0
+    cluster: int = 1
+
+
+@dataclass(frozen=True)
+class Array:
+    """An argument: its shape; its type (empty: the problem's); what fills it for checks and timing.
+
+    ``fill`` takes (shape, seed) and returns a NumPy array of float32 or int32; without it the values are
+    random normal.
+    """
+
+    shape: Shape
+    dtype: str = ""
+    fill: Callable[[Shape, int], np.ndarray[Any, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rung of a ladder.
+
+    ``entry`` is the C++ name expression, ``{T}`` in it the element type: ``lab::transpose::padded<{T}, 32>``.
+    ``scratch_bytes``: device memory the kernel also takes, after its output; zero before the first launch,
+    and the kernel must leave it so. ``clears_output``: the output is set to zero before each launch, on the
+    clock. ``helped``: False for a step that is kept because it did not help, ``reason`` then says why.
+    ``unfit`` returns why a problem is beyond this step (None: it is not); it is then left out.
+    """
+
+    name: str
+    reason: str
+    entry: str
+    launch: Callable[[Problem, Gpu], Launch]
+    min_cc: int = 75
+    helped: bool = True
+    clears_output: bool = False
+    scratch_bytes: Callable[[Problem, Gpu], int] | None = None
+    scalars: Callable[[Problem], tuple[np.generic, ...]] | None = None  # instead of the kernel's
+    bytes_moved: Callable[[Problem], int] | None = None  # instead of the kernel's
+    unfit: Callable[[Problem], str | None] | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the last step is held to: ``against`` "copy" (throughput, bytes a second) or a library (time)."""
+
+    against: str
+    at_least: float
+    stretch: float | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: the C++ function is called as ``(inputs…, output, [scratch,] scalars…)``.
+
+    ``header`` lies in ``cuda/``. ``reference`` takes the inputs as float64 arrays (of NumPy or CuPy; integer
+    inputs stay as they are) and returns the output so. ``bytes_moved`` and ``flops`` are the least that the
+    problem costs: each input read once, each output written once. ``tolerance``, by element type:
+    ‖out − reference‖ / ‖reference‖; 0 for a kernel that only moves values. ``libraries``: names of
+    `labcode.kernels.baselines`. ``timed``: problems the bench runs; ``checked``: those it checks.
+    """
+
+    name: str
+    topic: str
+    title: str
+    header: str
+    steps: tuple[Step, ...]
+    inputs: Callable[[Problem], tuple[Array, ...]]
+    output: Callable[[Problem], Array]
+    scalars: Callable[[Problem], tuple[np.generic, ...]]
+    reference: Callable[..., Any]
+    bytes_moved: Callable[[Problem], int]
+    flops: Callable[[Problem], int]
+    tolerance: Mapping[str, float]
+    timed: tuple[Problem, ...]
+    checked: tuple[Problem, ...]
+    ceiling: str = "copy"
+    libraries: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = field(default=())
+
+    def step(self, name: str) -> Step:
+        """The step of this name; `LabError` lists them when there is none."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise LabError(
+            f"{self.name}: no step {name}; its steps are {', '.join(step.name for step in self.steps)}"
+        )
+
+
+def kernels(only: Sequence[str] = ()) -> tuple[Kernel, ...]:
+    """All kernels, or those whose name or topic is named; `LabError` for a name there is not."""
+    from labcode.kernels import topics
+
+    found: list[Kernel] = []
+    for module in sorted(pkgutil.iter_modules(topics.__path__), key=lambda module: module.name):
+        found.extend(getattr(importlib.import_module(f"{topics.__name__}.{module.name}"), "KERNELS", ()))
+    known = {name for kernel in found for name in (kernel.name, kernel.topic)}
+    for name in only:
+        if name not in known:
+            raise LabError(f"{name}: no kernel or topic of this name; there are {', '.join(sorted(known))}")
+    return tuple(kernel for kernel in found if not only or kernel.name in only or kernel.topic in only)
+
+
+def entry(step: Step, problem: Problem) -> str:
+    """The C++ name expression of a step for a problem's element type."""
+    return step.entry.replace("{T}", C_TYPES[problem.dtype])

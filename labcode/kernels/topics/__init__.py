@@ -1,0 +1,1 @@
+"""The kernels of each folder of ``cuda/``: cost models, steps and their reasons, references (``KERNELS``)."""
