@@ -185,12 +185,32 @@ def compare(
         float | None,
         typer.Option("--fail-above", metavar="PCT", help="Exit 1 when something got slower by more."),
     ] = None,
+    gate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gate",
+            metavar="KIND:NAME",
+            help="Let --fail-above judge this alone: period:step*, kernel:*gemm*, transfer:H2D, total. "
+            "May be repeated.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Show only totals, kernels, ranges or transfers.")
+    ] = None,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
 ) -> None:
     """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones."""
     from labcode.analysis import compare as comparison
 
-    code = comparison.run(before, after, fail_above=fail_above, fmt=output_format, output=sys.stdout)
+    code = comparison.run(
+        before,
+        after,
+        fail_above=fail_above,
+        fmt=output_format,
+        gates=gate or [],
+        only=only or [],
+        output=sys.stdout,
+    )
     raise typer.Exit(code)
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.compare_gate import Judged, chosen, judge, parse
 from labcode.analysis.compare_tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.errors import LabError
@@ -28,34 +30,59 @@ _TITLES = {
     "kernel": "Kernels",
     "range": "NVTX ranges on the CPU",
     "range on the GPU": "NVTX ranges on the GPU",
+    "period": "Periods of NVTX ranges, from start to start",
     "copy": "Copies (ratio: time per byte)",
 }
 _LONGEST_NAME = 72  # in tables for people
 
 
-def run(before: Path, after: Path, *, fail_above: float | None, fmt: str = "table", output: TextIO) -> int:
+def run(
+    before: Path,
+    after: Path,
+    *,
+    fail_above: float | None,
+    fmt: str = "table",
+    gates: Sequence[str] = (),
+    only: Sequence[str] = (),
+    output: TextIO,
+) -> int:
     """Compare two captures, write what was found to ``output``, and return the exit code.
 
     ``fmt`` is 'table', 'csv' (a row for each item, kind first), 'json' (an object) or 'md'. ``fail_above`` is
     in percent: 1 is returned when something became slower by more than that, the whole interval above it;
-    otherwise 0. Raises `LabError` for a bad format or limit, `InputError` for a file that cannot be read.
+    otherwise 0. ``gates`` (see `compare_gate`) name what is judged so, by default all that is written;
+    ``only`` names what is written: totals, kernels, ranges, transfers. Raises `LabError` for a bad format,
+    limit or gate, `InputError` for a file that cannot be read.
     """
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
+    if gates and fail_above is None:
+        raise LabError(
+            "--gate says what --fail-above PCT judges: give the limit, too, such as --fail-above 5"
+        )
+    parse(gates)
+    kinds = chosen(only)
     with open_report(before) as one, open_report(after) as other:
         for report in (one, other):
             _check_events(report.window(), report.path)
         comparison = compare(one, other)
-    failed = comparison.regressions(fail_above) if fail_above is not None else None
+    judged = None
+    if fail_above is not None and gates:
+        judged = judge(comparison, gates, fail_above)
+    elif fail_above is not None:
+        everything = _everything(comparison, kinds)
+        found = comparison.regressions(fail_above)
+        judged = Judged(found[found["kind"].isin(kinds)].reset_index(drop=True), everything)
     if fmt == "csv":
-        _everything(comparison).to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+        everything = _everything(comparison, kinds)
+        everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
-        _write_json(comparison, failed, output)
+        _write_json(comparison, kinds, judged, gates, output)
     else:
-        _write_text(comparison, failed, fail_above, fmt, output)
-    return 1 if failed is not None and len(failed) else 0
+        _write_text(comparison, kinds, judged, fail_above, gates, fmt, output)
+    return 1 if judged is not None and len(judged.failed) else 0
 
 
 def _check_events(window: tuple[int, int], path: Path) -> None:
@@ -63,13 +90,15 @@ def _check_events(window: tuple[int, int], path: Path) -> None:
         raise LabError(f"{path}: no events to compare; record some with nsys profile --trace=cuda,nvtx")
 
 
-def _everything(comparison: Comparison) -> pd.DataFrame:
-    parts = [table.assign(kind=kind) for kind, table in comparison.tables.items()]
+def _everything(comparison: Comparison, kinds: Sequence[str]) -> pd.DataFrame:
+    parts = [table.assign(kind=kind) for kind, table in comparison.tables.items() if kind in kinds]
     whole: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return whole[["kind", *COLUMNS]]
 
 
-def _write_json(comparison: Comparison, failed: pd.DataFrame | None, output: TextIO) -> None:
+def _write_json(
+    comparison: Comparison, kinds: Sequence[str], judged: Judged | None, gates: Sequence[str], output: TextIO
+) -> None:
     def records(table: pd.DataFrame) -> object:
         return json.loads(table.to_json(orient="records", double_precision=6))
 
@@ -77,36 +106,70 @@ def _write_json(comparison: Comparison, failed: pd.DataFrame | None, output: Tex
         "before": comparison.before,
         "after": comparison.after,
         "threshold": comparison.threshold,
-        "summary": list(comparison.summary),
+        "summary": list(comparison.summarized(kinds)),
         "warnings": list(comparison.warnings),
-        "rows": records(_everything(comparison)),
-        "regressions": None if failed is None else records(failed),
+        "rows": records(_everything(comparison, kinds)),
+        "gates": list(gates),
+        "regressions": None if judged is None else records(judged.failed),
+        "gated": records(judged.gated) if judged is not None and gates else None,
     }
     json.dump(document, output, indent=2, ensure_ascii=False)
     output.write("\n")
 
 
 def _write_text(
-    comparison: Comparison, failed: pd.DataFrame | None, limit: float | None, fmt: str, output: TextIO
+    comparison: Comparison,
+    kinds: Sequence[str],
+    judged: Judged | None,
+    limit: float | None,
+    gates: Sequence[str],
+    fmt: str,
+    output: TextIO,
 ) -> None:
     """The verdict first, then a table for each kind."""
     bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
-    lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summary]
+    lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summarized(kinds)]
     lines += [f"note: {warning}" for warning in comparison.warnings]
-    if failed is not None and limit is not None:
-        what = f"{len(failed)} slower by more than {limit:g} %, with the whole interval above it"
-        lines.append(what + (":" if len(failed) else ""))
-        lines += [
-            f"  {kind} {_short(name)}: {_ratio(ratio, low, high)}"
-            for kind, name, ratio, low, high in zip(
-                *(failed[c] for c in ("kind", "name", "ratio", "ratio_low", "ratio_high")), strict=True
-            )
-        ]
+    if judged is not None and limit is not None:
+        lines += _verdict(judged, limit, gates)
     output.write("".join(f"{bullet}{line}\n" for line in lines))
     for kind, table in comparison.tables.items():
-        if len(table):
+        if len(table) and kind in kinds:
             output.write(f"\n{heading}{_TITLES[kind]}\n" + "\n" * (fmt == "md"))
             write(_readable(kind, table), fmt, output)
+
+
+def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
+    """What the limit says, in lines: of everything the failures alone, of gates each row that was judged."""
+    failed, gated = judged.failed, judged.gated
+    if not gates:
+        what = f"{len(failed)} slower by more than {limit:g} %, with the whole interval above it"
+        return [what + (":" if len(failed) else ""), *(f"  {line}" for line in _rows(failed))]
+    judgeable = gated[gated["ratio_low"].notna()]
+    lines = [
+        f"gate: {len(failed)} of {len(judgeable)} slower by more than {limit:g} %, with the whole interval "
+        f"above it ({', '.join(gates)}):"
+    ]
+    slow = set(zip(failed["kind"], failed["name"], strict=True))
+    for line, key in zip(
+        _rows(judgeable), zip(judgeable["kind"], judgeable["name"], strict=True), strict=True
+    ):
+        lines.append(f"  {'FAIL' if key in slow else 'ok'}  {line}")
+    lines += [
+        f"  not judged: {kind} {_short(name)}: {verdict}"
+        for kind, name, verdict in zip(
+            *(judged.unjudged[c] for c in ("kind", "name", "verdict")), strict=True
+        )
+    ]
+    return lines
+
+
+def _rows(table: pd.DataFrame) -> list[str]:
+    columns = ("kind", "name", "ratio", "ratio_low", "ratio_high")
+    return [
+        f"{kind} {_short(name)}: {_ratio(ratio, low, high)}"
+        for kind, name, ratio, low, high in zip(*(table[c] for c in columns), strict=True)
+    ]
 
 
 def _readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:

@@ -7,12 +7,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis import intervals
+from labcode.analysis.compare_ranges import STARTS, Floats
 from labcode.analysis.joins import duration_ns
 from labcode.analysis.nvtx import cpu_ranges, labels, project
 from labcode.analysis.transfers import host_memory
 from labcode.reports.nsys import MEASURED, NsysReport
-
-Floats = NDArray[np.float64]
 
 
 class Side:
@@ -36,8 +35,11 @@ class Side:
         self.kernel_times = _times(self.kernels["name"], duration_ns(self.kernels))
         ranges = cpu_ranges(nvtx)
         self.range_times = _times(ranges["label"], duration_ns(ranges))
+        self.range_starts = ranges[list(STARTS)]
         spans = project(nvtx, report.api(), ops)
         self.projected_times = _times(spans["label"], spans["span_ns"].to_numpy(np.int64))
+        on_gpu = spans.drop(columns="start_ns").rename(columns={"gpu_start_ns": "start_ns"})
+        self.projected_starts = on_gpu[list(STARTS)]
         self.copy_times = _by_copy(self.memcpys, duration_ns(self.memcpys))
         self.copy_sizes = _by_copy(self.memcpys, self.memcpys["bytes"].to_numpy(np.int64))
         self.copied_bytes = {kind: int(sizes.sum()) for kind, sizes in self.copy_sizes.items()}

@@ -10,8 +10,7 @@ lies on one side of 1 and the ratio is further from 1 than `Comparison.threshold
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +19,8 @@ import pandas as pd
 
 from labcode.analysis.compare_interval import CONFIDENCE, FEWEST, Interval, median_ratio, total_ratio
 from labcode.analysis.compare_match import renamed_kernels, renamed_transfers
-from labcode.analysis.compare_side import Floats, Side
+from labcode.analysis.compare_ranges import Floats, both_periods, by_family, family_of
+from labcode.analysis.compare_side import Side
 from labcode.reports.nsys import NsysReport
 
 __all__ = ["COLUMNS", "THRESHOLD", "Comparison", "compare"]
@@ -58,10 +58,11 @@ class Comparison:
     counts and totals of both; bytes (copies only).
 
     kernels by name; ranges (NVTX, on the CPU) and projected (their spans on the GPU) by label, numbered ones
-    ("step 1", "step 2") together as "step #"; transfers by kind and host memory, with the ratio that of
-    the time per byte; totals: 'kernels' and 'copies' (durations summed, each name resampled for itself), and
-    without an interval ('one value each') 'GPU busy' (the union of a device's operations, summed over the
-    devices) and 'window'.
+    ("step 1", "step 2") together as "step #"; periods, by label, from the start of one range to that of the
+    next on its thread, on the GPU (on the CPU where one side has no operations in them); transfers by kind
+    and host memory, with the ratio that of the time per byte; totals: 'kernels' and 'copies' (durations
+    summed, each name resampled for itself), and without an interval ('one value each') 'GPU busy' (the
+    union of a device's operations, summed over the devices) and 'window'.
     """
 
     before: str
@@ -70,6 +71,7 @@ class Comparison:
     kernels: pd.DataFrame
     ranges: pd.DataFrame
     projected: pd.DataFrame
+    periods: pd.DataFrame
     transfers: pd.DataFrame
     totals: pd.DataFrame
     warnings: tuple[str, ...] = ()
@@ -82,17 +84,23 @@ class Comparison:
             "kernel": self.kernels,
             "range": self.ranges,
             "range on the GPU": self.projected,
+            "period": self.periods,
             "copy": self.transfers,
         }
 
     @property
     def summary(self) -> tuple[str, ...]:
         """The verdict in lines: how many of how many changed, what is new, vanished, renamed."""
+        return self.summarized(tuple(self.tables))
+
+    def summarized(self, kinds: Sequence[str]) -> tuple[str, ...]:
+        """`summary` of some of the tables alone."""
         lines = []
-        for kind, table in self.tables.items():
+        tables = {kind: table for kind, table in self.tables.items() if kind in kinds}
+        for kind, table in tables.items():
             if kind != "total" and len(table):
                 lines.append(_summarized(kind, table, self.threshold))
-        judged = sum(int(table["ratio_low"].notna().sum()) for table in self.tables.values())
+        judged = sum(int(table["ratio_low"].notna().sum()) for table in tables.values())
         if judged:
             chance = judged * (1 - CONFIDENCE)
             lines.append(
@@ -118,8 +126,16 @@ def compare(before: NsysReport, after: NsysReport, *, threshold: float = THRESHO
     renamed = renamed_kernels(one.kernels, other.kernels)
     copied = renamed_transfers(one.copied_bytes, other.copied_bytes)
     kernels = _table(one.kernel_times, other.kernel_times, renamed, threshold)
-    ranges = _table(*_families(one.range_times, other.range_times), {}, threshold)
-    projected = _table(*_families(one.projected_times, other.projected_times), {}, threshold)
+    family = family_of({*one.range_times, *other.range_times})
+    ranges, projected = (
+        _table(by_family(before_times, family), by_family(after_times, family), {}, threshold)
+        for before_times, after_times in (
+            (one.range_times, other.range_times),
+            (one.projected_times, other.projected_times),
+        )
+    )
+    on_gpu, on_cpu = (one.projected_starts, other.projected_starts), (one.range_starts, other.range_starts)
+    periods = _table(*both_periods(on_gpu, on_cpu, family), {}, threshold)
     return Comparison(
         before=str(before.path),
         after=str(after.path),
@@ -127,31 +143,11 @@ def compare(before: NsysReport, after: NsysReport, *, threshold: float = THRESHO
         kernels=kernels,
         ranges=ranges,
         projected=projected,
+        periods=periods,
         transfers=_transfers(one, other, copied, threshold),
         totals=_totals(one, other, windows, threshold),
         warnings=_warnings(one, other),
     )
-
-
-def _families(
-    before: dict[str, Floats], after: dict[str, Floats]
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Names that differ in their last number alone ("step 1", "step 2") as one: "step #"."""
-    members: dict[str, set[str]] = {}
-    for name in {*before, *after}:
-        members.setdefault(re.sub(r"\d+$", "#", name), set()).add(name)
-
-    def family(name: str) -> str:
-        common = re.sub(r"\d+$", "#", name)
-        return common if len(members[common]) > 1 else name
-
-    def joined(times: dict[str, Floats]) -> dict[str, Floats]:
-        parts: dict[str, list[Floats]] = {}
-        for name, values in times.items():
-            parts.setdefault(family(name), []).append(values)
-        return {name: np.concatenate(values) for name, values in parts.items()}
-
-    return joined(before), joined(after)
 
 
 def _table(
