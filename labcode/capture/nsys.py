@@ -16,6 +16,7 @@ from labcode.tools import ToolResult, libdw_advice, run_tool
 
 EXPORT_LIMIT_S = 300.0
 PROCESSING_S = 120.0  # what nsys may take beyond the program's own time
+_PAYLOADS = ("--include-blobs=true", "--include-json=true")
 _LITTLE_SPACE = 64 << 20
 _MOST_WARNINGS = 20
 _WARNING = re.compile(r"^\s*(?:\*+\s*)?(?:warning|WARNING|Warning)\b[:\s]*(.+)$")
@@ -63,17 +64,25 @@ def profile(
 
 
 def export(nsys: Path, report: Path, target: Path, *, what: str = "") -> ToolResult:
-    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``) when nsys cannot."""
+    """Write a report's SQLite export to ``target``; `ToolError` (about ``what``) when nsys cannot.
+
+    The export holds the contents of NVTX payloads where nsys can write them (2025 on); by itself it leaves
+    them out. Python samples and Python backtraces are such payloads.
+    """
     what = what or str(report)
     argv: list[str | Path] = [
         nsys,
         "export",
         "--type=sqlite",
         "--force-overwrite=true",
+        *_PAYLOADS,
         f"--output={target}",
         report,
     ]
     result = run_tool(argv, EXPORT_LIMIT_S, what=f"{what}: nsys export")
+    if re.search("unrecogni[sz]ed option", result.stdout + result.stderr):  # nsys before 2025
+        argv = [word for word in argv if word not in _PAYLOADS]
+        result = run_tool(argv, EXPORT_LIMIT_S, what=f"{what}: nsys export")
     if result.returncode != 0 or not target.is_file():
         target.unlink(missing_ok=True)
         if "libdw" in result.stdout + result.stderr:

@@ -10,6 +10,12 @@ from typing import Any
 
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{5,}")
 _PATH = re.compile(r"(?<![\w/.\-])(?:~?/(?:[\w.+@%~\-]+/)+[\w.+@%~\-]*|/(?:home|Users|root)\b(?:/[\w.\-]*)?)")
+_WHOLE_PATH = re.compile(r"/(?:[^/\0]+/)+[^/\0:;,=]+")
+_KNOWN_PLACES = (
+    re.compile(r"/((?:site|dist)-packages/)"),
+    re.compile(r"/(labcode/(?:[a-z_]+/)*[a-z_]+\.py)$"),
+    re.compile(r"/(lib/python\d+\.\d+/)"),
+)
 _WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s\"']+\\)*([^\\\s\"']*)")
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+/?|/root\b/?")
 _COMMON_HOST_NAMES = frozenset(
@@ -39,6 +45,24 @@ def reduce_paths(text: str) -> str:
             lambda m: "~" if _HOMES.fullmatch(m.group()) else m.group().rstrip("/").rpartition("/")[2], text
         )
     return _WINDOWS_PATH.sub(r"\1", text) if "\\" in text else text
+
+
+def reduce_file(text: str, root: Path | None = None) -> str:
+    """A text that is one absolute path of a source or library, without what says whose machine it was.
+
+    The path below the repository (``root``, or wherever its ``labcode`` folder lies), below
+    ``site-packages``, or from ``lib/python3.12`` on; of any other path the last part. Other texts go through
+    `reduce_paths`.
+    """
+    if not _WHOLE_PATH.fullmatch(text):
+        return reduce_paths(text)
+    if root is not None and text.startswith(f"{root}/"):
+        return text[len(f"{root}/") :]
+    for pattern in _KNOWN_PLACES:
+        place = pattern.search(text)
+        if place is not None:
+            return text[place.start(1) :]
+    return text.rstrip("/").rpartition("/")[2]
 
 
 def reduce_record(value: Any) -> Any:

@@ -15,13 +15,14 @@ from pathlib import Path
 from labcode.capture import privacy, tables
 from labcode.capture.trim import columns, table_names
 from labcode.errors import InputError, describe_os_error
-from labcode.store import unpack_xz
+from labcode.store import repository_root, unpack_xz
 from labcode.tools import find_nsys
 
 _HEADER = b"SQLite format 3\0"
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
 _STRING_REFERENCE = re.compile(r"^\s*(?P<column>\w+)\b[^\n]*REFERENCES StringIds", re.MULTILINE)
 _JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
+UNRESOLVED = "[unresolved]"  # instead of an address that has no name
 _XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
 
 
@@ -65,9 +66,12 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
 
     Known tables are copied, all others dropped. Of the process list, thread names and messages only those of
     the captured processes stay (those with events, and ``keep_pids``), of the texts only those some row
-    refers to, of absolute paths in texts only the last part. ``src`` is not changed. Raises `InputError` for
-    a damaged file.
+    refers to, of absolute paths in texts only the last part; files and modules of call stacks keep their
+    place in the repository, in ``site-packages`` or in ``lib/python3.12``. Functions without a name, which
+    nsys calls by their address, are all called `UNRESOLVED`. Of the payloads of NVTX events those with Python
+    stacks stay. ``src`` is not changed. Raises `InputError` for a damaged file.
     """
+    root = repository_root()
     check_export(src)
     dst.unlink(missing_ok=True)
     with closing(_open(src)) as source, closing(sqlite3.connect(dst)) as target:
@@ -78,7 +82,9 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
         pids = _captured_pids(source, kept) | set(keep_pids)
         wanted: set[int] = set()
         for name in kept:
-            _copy(source, target, name, pids)
+            _copy(source, target, name, pids, root)
+        _forget_addresses(target)
+        for name in kept:
             if name != "StringIds":
                 wanted |= _referenced(target, name)
         before = source.execute("SELECT count(*) FROM StringIds").fetchone()[0]
@@ -170,7 +176,9 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
     return found
 
 
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int]) -> None:
+def _copy(
+    source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int], root: Path
+) -> None:
     declaration = source.execute(
         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
     ).fetchone()[0]
@@ -185,6 +193,7 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str, pid
     texts = [i for i, row in enumerate(info) if str(row[2]).upper() in ("TEXT", "") and i not in private]
     owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
     selective = name in _PROCESS_TABLES and owner is not None
+    payload = names.index("jsonText") if name == "NVTX_EVENTS" and "jsonText" in names else None
 
     def rows() -> Iterable[list[object]]:
         for row in source.execute(f'SELECT * FROM "{name}"'):
@@ -197,13 +206,37 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection, name: str, pid
                 values[index] = blank
             for index in texts:
                 if isinstance(values[index], str):
-                    values[index] = privacy.reduce_paths(values[index])
+                    if index == payload and not tables.KEPT_PAYLOAD.match(values[index]):
+                        values[index] = None
+                    elif name == "StringIds":
+                        values[index] = privacy.reduce_file(values[index], root)
+                    else:
+                        values[index] = privacy.reduce_paths(values[index])
                 elif isinstance(values[index], bytes):
                     values[index] = None
             yield values
 
     marks = ", ".join("?" * len(names))
     target.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows())
+
+
+def _forget_addresses(db: sqlite3.Connection) -> None:
+    """Give all functions of call stacks that are named by an address one name."""
+    stacks = [t for t in tables.STACK_TABLES if "symbol" in columns(db, t)]
+    if not stacks:
+        return
+    db.execute("CREATE TEMP TABLE addresses (id INTEGER PRIMARY KEY)")
+    for table in stacks:
+        db.execute(
+            "INSERT OR IGNORE INTO addresses SELECT s.id FROM StringIds s WHERE s.value GLOB '0x[0-9a-f]*' "
+            f"AND s.value NOT GLOB '0x*[^0-9a-f]*' AND s.id IN (SELECT symbol FROM \"{table}\")"
+        )
+    one = db.execute("SELECT min(id) FROM addresses").fetchone()[0]
+    if one is None:
+        return
+    for table in stacks:
+        db.execute(f'UPDATE "{table}" SET symbol = ? WHERE symbol IN (SELECT id FROM addresses)', (one,))
+    db.execute("UPDATE StringIds SET value = ? WHERE id = ?", (UNRESOLVED, one))
 
 
 def _belongs(serialized: object, pids: set[int]) -> bool:

@@ -38,6 +38,7 @@ PRIVATE_COLUMNS = {
     "TARGET_INFO_CUDA_DEVICE": ("uuid", "luid", "busLocation"),
     "TARGET_INFO_CUDA_GPU": ("uuid", "luid", "busLocation"),
     "NVTX_EVENTS": ("binaryData",),
+    **dict.fromkeys(STACK_TABLES, ("originalIP",)),  # addresses: different at every run, and bulky
 }
 # Rows of META_DATA_EXPORT that readers need; the others hold the host, the user and paths.
 EXPORT_FACTS = re.compile(r"EXPORT_(?:PRODUCT_\w+|SCHEMA_\w+|PLATFORM|ARCH|TIME_UTC)")
@@ -55,6 +56,12 @@ STRING_COLUMNS = frozenset(
         "messageId",
     }
 )
+# Payloads of NVTX events that are kept: Python stacks. Others, such as those of NCCL, are dropped.
+KEPT_PAYLOAD = re.compile(r'\s*\{\s*"Python ')
+# Events of threads that the operating system or a sampler saw, also of threads nobody asked about.
+SCHEDULING_TABLES = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
+# Names (SQL patterns) of threads that the profiler itself runs inside of the program.
+PROFILER_THREADS = ("[NSys%", "NSys %")
 # Range-like NVTX events; the other types (domains, categories, names of threads) give names and always stay.
 NVTX_MARK, NVTX_PUSH_POP, NVTX_START_END = 34, 59, 60
 

@@ -45,8 +45,10 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
     """Delete events outside the window of the NVTX ranges called ``name``; the file is changed in place.
 
     Events that overlap the window stay, whole, and so does the API call of every GPU operation that stays.
-    Tables of names, contexts, streams, graphs and devices are untouched. Returns the window in ns, or None
-    (and changes nothing) when no such range was recorded.
+    Of the context switches also each thread's last one before the window stays and its first one after it:
+    they tell its state at the edges. Samples and switches of the profiler's own threads, and of processes
+    that do not belong to the run, go. Tables of names, contexts, streams, graphs and devices are untouched.
+    Returns the window in ns, or None (and changes nothing) when no such range was recorded.
     """
     with closing(sqlite3.connect(path)) as db:
         window = measured_window(db, name)
@@ -55,6 +57,7 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
         events = [t for t in table_names(db) if tables.EVENT_TABLES.fullmatch(t)]
+        _drop_strangers(db, events)
         later = [t for t in events if tables.CALL_TABLES.fullmatch(t)]
         linked = [t for t in events if t not in later and not _timed(columns(db, t))]
         for table in events:
@@ -82,6 +85,39 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
         return window
 
 
+def _drop_strangers(db: sqlite3.Connection, events: list[str]) -> None:
+    """Delete samples and context switches of the profiler's threads and of processes outside of the run.
+
+    A process belongs to the run when it has other events too, or when it has the same program's name as one
+    that has, or none (a forked worker is not in the list of processes).
+    """
+    scheduling = [t for t in tables.SCHEDULING_TABLES if "globalTid" in columns(db, t)]
+    if {"globalTid", "nameId"} <= set(columns(db, "ThreadNames")):
+        alike = " OR ".join("s.value LIKE ?" for _ in tables.PROFILER_THREADS)
+        for table in scheduling:
+            db.execute(
+                f'DELETE FROM "{table}" WHERE globalTid IN (SELECT t.globalTid FROM ThreadNames t '
+                f"JOIN StringIds s ON s.id = t.nameId WHERE {alike})",
+                tables.PROFILER_THREADS,
+            )
+    if not {"globalPid", "name"} <= set(columns(db, "PROCESSES")):
+        return
+    db.execute("CREATE TEMP TABLE of_the_run (pid INTEGER PRIMARY KEY)")
+    for table in events:
+        owner = next((c for c in ("globalTid", "globalPid") if c in columns(db, table)), None)
+        if owner and table not in (*tables.SCHEDULING_TABLES, "PROFILER_OVERHEAD"):
+            db.execute(
+                f'INSERT OR IGNORE INTO of_the_run SELECT DISTINCT "{owner}" {_PID} FROM "{table}" '
+                f'WHERE "{owner}" IS NOT NULL'
+            )
+    for table in scheduling:
+        db.execute(
+            f'DELETE FROM "{table}" WHERE globalTid {_PID} IN (SELECT globalPid FROM PROCESSES '
+            "WHERE globalPid NOT IN (SELECT pid FROM of_the_run) AND name NOT IN "
+            "(SELECT name FROM PROCESSES WHERE globalPid IN (SELECT pid FROM of_the_run)))"
+        )
+
+
 def _timed(have: list[str]) -> bool:
     return "start" in have or "timestamp" in have
 
@@ -96,6 +132,15 @@ def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int],
             f"OR eventType = {tables.NVTX_MARK} AND {inside} "
             f'OR eventType <> {tables.NVTX_MARK} AND start <= :last AND ("end" IS NULL OR "end" >= :first)'
         )
+    elif table == "SCHED_EVENTS" and "globalTid" in have:
+        db.execute(
+            "CREATE TEMP TABLE edges AS "
+            "SELECT globalTid AS thread, max(start) AS start FROM SCHED_EVENTS "
+            "WHERE start < :first GROUP BY globalTid UNION ALL "
+            "SELECT globalTid, min(start) FROM SCHED_EVENTS WHERE start > :last GROUP BY globalTid",
+            {"first": window[0], "last": window[1]},
+        )
+        inside += " OR (globalTid, start) IN (SELECT thread, start FROM edges)"
     elif table.startswith("CUDA_GPU_MEMORY_"):
         inside = (
             f'"{begin}" <= :last'  # the memory in use at the window's start is the sum of what came before

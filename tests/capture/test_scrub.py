@@ -163,7 +163,7 @@ def test_strings_that_a_declaration_or_a_payload_refers_to_are_kept(export: Path
         db.execute("INSERT INTO CUBLAS_EVENTS VALUES (1200, 501)")
         db.execute(
             "UPDATE NVTX_EVENTS SET jsonText = ? WHERE text = 'inside'",
-            ('{"Frames": [{"Function": 502, "Line": 503}]}',),
+            ('{"Python Backtrace on CUDA": {"Frames": [{"Function": 502, "Line": 503}]}}',),
         )
         db.commit()
     clean = tmp_path / "clean.sqlite"
