@@ -1,0 +1,163 @@
+"""The files of `input_pipeline`: a seed and a count in, a folder of pictures out, and the ways to read them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from labcode.errors import LabError, describe_os_error
+from labcode.workloads.input_pipeline_pictures import CLASSES, encode, make_patterns, make_pixels
+
+POLL_S = 0.0005  # what a waiting reader sleeps between two looks at the clock
+
+
+@contextmanager
+def temporary_folder(parent: Path | None) -> Iterator[Path]:
+    """A folder that is gone afterwards: also after an error, Ctrl-C, and a polite request to end (SIGTERM)."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    on_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, interrupt) if on_main else None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="labcode-pictures-", dir=parent))
+    except OSError as error:
+        raise LabError(describe_os_error(error)) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if on_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def write_pictures(folder: Path, seed: int, count: int) -> list[Path]:
+    """Fill a folder with ``count`` pictures; the same seed gives the same files. `LabError` on a full disk."""
+    rng = np.random.default_rng(seed)
+    patterns = make_patterns(rng)
+    paths = []
+    for number, label in enumerate(rng.integers(0, CLASSES, count).tolist()):
+        path = folder / f"{number:05}.labp"
+        try:
+            path.write_bytes(encode(make_pixels(label, rng, patterns), label))
+        except OSError as error:
+            if error.filename is None:
+                error.filename = str(path)
+            raise LabError(describe_os_error(error)) from None
+        paths.append(path)
+    return paths
+
+
+def settle() -> None:
+    """Have the system write what it holds back: only then can pages be dropped from memory."""
+    os.sync()
+
+
+def drop_pages(fd: int) -> None:
+    """Ask the system to forget a file's pages, so that the next read comes from the disk."""
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def comes_from_disk(path: Path) -> bool:
+    """Whether a read would go to the disk once the file's pages have been dropped.
+
+    A read that must not wait (``RWF_NOWAIT``) fails exactly then. File systems that live in memory, and those
+    that ignore the request to drop pages, answer at once.
+    """
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        drop_pages(fd)
+        os.preadv(fd, [bytearray(512)], 0, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def read_whole(path: Path, *, cold: bool = False) -> bytes:
+    """A file's content in one call."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if cold:
+            drop_pages(fd)
+        return os.read(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def read_in_pieces(path: Path, piece: int, *, cold: bool = False) -> bytes:
+    """A file's content, ``piece`` bytes a call; ``cold``: each piece from the disk, nothing read ahead."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        if cold:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        pieces = []
+        while True:
+            if cold:
+                drop_pages(fd)
+            got = os.read(fd, piece)
+            if not got:
+                return b"".join(pieces)
+            pieces.append(got)
+    finally:
+        os.close(fd)
+
+
+@dataclass
+class Reader:
+    """Reads files in the way of a variant; one lives in each worker.
+
+    ``slow`` may name ``pieces`` (small reads), ``cold`` (from the disk), ``log`` (a line for each picture,
+    written to the disk under a lock that all workers share) and ``throttle`` (a limit on files a second, kept
+    by polling the clock).
+    """
+
+    slow: Collection[str]
+    piece: int
+    rate_per_s: float
+    log: Path
+    lock: AbstractContextManager[object]
+    _log_fd: int | None = field(default=None, repr=False)
+    _due: float = 0.0
+
+    def read(self, path: Path) -> bytes:
+        """A file's content."""
+        if "throttle" in self.slow:
+            self._due = wait_for_turn(self._due, self.rate_per_s)
+        cold = "cold" in self.slow
+        data = (
+            read_in_pieces(path, self.piece, cold=cold)
+            if "pieces" in self.slow
+            else read_whole(path, cold=cold)
+        )
+        if "log" in self.slow:
+            self._append_to_log(f"{path.name} {len(data)}\n".encode())
+        return data
+
+    def _append_to_log(self, line: bytes) -> None:
+        if self._log_fd is None:
+            self._log_fd = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        with self.lock:
+            os.write(self._log_fd, line)
+            os.fsync(self._log_fd)
+
+
+def wait_for_turn(due: float, rate_per_s: float, clock: Callable[[], float] = time.monotonic) -> float:
+    """Sleep in small steps until ``due``; returns when the next turn is due (seconds of ``clock``)."""
+    while clock() < due:
+        time.sleep(POLL_S)
+    return max(due, clock() - 1 / rate_per_s) + 1 / rate_per_s
