@@ -142,19 +142,53 @@ def captures_add(
 
 @app.command()
 def stats(
-    file: Annotated[
-        Path, typer.Argument(help="An nsys export (.sqlite, .sqlite.xz) or a report (.nsys-rep).")
+    files: Annotated[
+        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
     ],
     report: Annotated[
         list[str] | None,
         typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every report for which there are data.")] = False,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Write a file for each capture and report."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
 ) -> None:
-    """Print reports of a capture, with the names, columns and units of `nsys stats`."""
-    from labcode.analysis import nsys_stats
+    """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`."""
+    from labcode.analysis import nsys_many
 
-    nsys_stats.stats(file, report or [], output_format, sys.stdout)
+    if output is None:
+        nsys_many.print_all(files, report or [], output_format, sys.stdout, every=every)
+        return
+    written = nsys_many.write_all(files, report or [], output_format, output, every=every, force=force)
+    for path in written.files:
+        typer.echo(str(path))
+    for line in written.skipped:
+        typer.echo(f"skipped: {line}", err=True)
+
+
+@app.command()
+def export(
+    files: Annotated[
+        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")],
+    output_format: Annotated[
+        str, typer.Option("--format", "-f", help="csv or parquet: the reader's tables; sqlite: the export.")
+    ] = "csv",
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only this table of the reader; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+) -> None:
+    """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
+    from labcode.reports import nsys_export
+
+    for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
+        typer.echo(str(path))
 
 
 @app.command()

@@ -12,7 +12,7 @@ import pytest
 
 COMMANDS = [
     *("doctor", "capture", "captures", "captures list", "captures verify", "captures add"),
-    *("stats", "diagnose", "compare", "timeline", "scrub", "exercises", "book"),
+    *("stats", "export", "diagnose", "compare", "timeline", "scrub", "exercises", "book"),
 ]
 
 

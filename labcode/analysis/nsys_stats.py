@@ -116,8 +116,7 @@ def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
     cannot be read or that has no data for any of the reports.
     """
     names = list(dict.fromkeys(reports)) or list(DEFAULT_REPORTS)
-    for name in names:
-        _known(name)
+    check_names(names)
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
     with closing(Source(open_export(path))) as source:
@@ -153,12 +152,13 @@ def missing_data(source: Source, name: str) -> str:
     return ""
 
 
-def _known(name: str) -> None:
-    if name in TABLES:
-        return
-    close = difflib.get_close_matches(name, TABLES, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(TABLES)}")
+def check_names(names: Sequence[str]) -> None:
+    """`LabError` for a name that is no report, with the nearest one that is."""
+    for name in names:
+        if name not in TABLES:
+            close = difflib.get_close_matches(name, TABLES, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(TABLES)}")
 
 
 def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:

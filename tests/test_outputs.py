@@ -1,0 +1,81 @@
+"""Files come whole and together, or not at all."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from labcode.errors import LabError, describe_os_error
+from labcode.outputs import base_names, staged
+
+
+def test_files_are_there_when_all_is_done(tmp_path: Path) -> None:
+    with staged(tmp_path / "a" / "b", force=False) as work:
+        (work / "x.csv").write_text("1")
+        assert not (tmp_path / "a" / "b" / "x.csv").exists()
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["x.csv"]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), ValueError("no"), OSError(errno.ENOSPC, "No space left")]
+)
+def test_nothing_is_left_of_what_was_interrupted(tmp_path: Path, error: BaseException) -> None:
+    with pytest.raises(type(error)), staged(tmp_path / "a" / "b", force=False) as work:
+        (work / "x.csv").write_text("1")
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(KeyboardInterrupt), staged(tmp_path, force=False) as work:
+        (work / "x.csv").write_text("1")
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_full_disk_is_one_line_with_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    with pytest.raises(OSError, match="No space left") as raised, staged(folder, force=False):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    said = describe_os_error(raised.value)
+    assert said.startswith(f"{folder}: No space left on device; free some space")
+
+
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("old")
+    with (
+        pytest.raises(LabError, match=r"x\.csv: there already \(and 1 more\); overwrite with --force"),
+        staged(tmp_path, force=False) as work,
+    ):
+        (tmp_path / "y.csv").write_text("old")
+        (work / "x.csv").write_text("new")
+        (work / "y.csv").write_text("new")
+    assert (tmp_path / "x.csv").read_text() == "old"
+    with staged(tmp_path, force=True) as work:
+        (work / "x.csv").write_text("new")
+    assert (tmp_path / "x.csv").read_text() == "new"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(LabError, match="a file, not a folder"), staged(folder, force=False):
+            pass
+
+
+def test_names_tell_files_apart(tmp_path: Path) -> None:
+    files = [
+        tmp_path / "a" / "run.sqlite.xz",
+        tmp_path / "b" / "run.nsys-rep",
+        tmp_path / "b" / "other.sqlite",
+    ]
+    assert list(base_names([*files, files[0]]).values()) == ["a-run", "b-run", "other"]
+
+
+def test_names_that_stay_alike_are_refused(tmp_path: Path) -> None:
+    files = [tmp_path / "a" / "run.sqlite", tmp_path / "a" / "run.nsys-rep"]
+    with pytest.raises(LabError, match=r"run\.nsys-rep: what is made of it would be named a-run, as for"):
+        base_names(files)
