@@ -1,4 +1,4 @@
-"""Training from files on disk through a `DataLoader` that starves the GPU, and mended: flags in, a record out.
+"""Training from files through a `DataLoader` that starves the GPU, and mended: flags in, a record out.
 
 A convolutional network learns to tell pictures apart. Each picture is read from its own file, decoded and
 transformed by the CPU; the variants compute the same losses from the same batches:
@@ -56,8 +56,8 @@ PROBED_FILES = 32
 class Outcome:
     """What a loop gives: each step's loss (warm-up included); of the measured steps, times in ms.
 
-    ``waited_ms`` is the loop's time until it had the batch, ``copy_ms`` until the copy was on its way (pinned)
-    or done (pageable), ``gpu_ms`` its wait for the GPU; ``stage_us`` the mean of each stage a picture.
+    ``waited_ms`` is the loop's time until it had the batch, ``copy_ms`` until the copy was on its way
+    (pinned) or done (pageable), ``gpu_ms`` its wait for the GPU; ``stage_us`` each stage's mean a picture.
     """
 
     losses: list[float]
@@ -96,7 +96,7 @@ def train(
     pinned: bool,
     measured: bool,
 ) -> Outcome:
-    """Run the loop from a fresh model over the batches of a loader. Only a ``measured`` run has NVTX ranges."""
+    """Run the loop from a fresh model over a loader's batches; only a ``measured`` run has NVTX ranges."""
     functional = torch.nn.functional
     model = make_model(torch, given.width, given.seed, device)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
@@ -104,7 +104,7 @@ def train(
     _try_out(torch, model, given.batch, device)
 
     began = time.perf_counter()
-    batches = iter(make_batches())
+    source = [iter(make_batches())]
     losses: list[Any] = []
     events: list[Any] = []
     times: list[tuple[float, float, float, float]] = []
@@ -113,7 +113,7 @@ def train(
     def one_step() -> None:
         begin = time.perf_counter()
         with nvtx_range("data wait", marked):
-            inputs, labels, seconds = next(batches)
+            inputs, labels, seconds = next(source[0])
         have = time.perf_counter()
         with nvtx_range("copy to GPU", marked):
             inputs = inputs.to(device, non_blocking=pinned)
@@ -154,7 +154,7 @@ def train(
                 one_step()
         synchronize(device)
     total_ms = 1e3 * (time.perf_counter() - start)
-    del batches  # ends the workers
+    source.clear()  # ends the workers
     step_ms, waited_ms, copy_ms, gpu_ms = (
         [1e3 * seconds for seconds in column] for column in zip(*times, strict=True)
     )
@@ -171,7 +171,7 @@ def train(
     )
 
 
-def _try_out(torch: Any, model: Any, batch: int, device: torch.device) -> None:
+def _try_out(torch: Any, model: Any, batch: int, device: Any) -> None:
     """One pass without an update, so that no step pays for loading the GPU's libraries."""
     twin = copy.deepcopy(model)  # the pass changes running means
     twin(torch.zeros(batch, CHANNELS, CROPPED, CROPPED, device=device)).sum().backward()
@@ -224,9 +224,7 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--piece", type=whole(1, 2**20), help="bytes of a small read (default 512)")
     parser.add_argument("--rate", type=common.positive, help="files a second of a throttled worker (400)")
-    parser.add_argument(
-        "--folder", type=Path, help="where the pictures are kept meanwhile (default: temporary)"
-    )
+    parser.add_argument("--folder", type=Path, help="place for the pictures (default: temporary)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")
     return parser
 
@@ -304,7 +302,7 @@ def _record(
     torch: Any,
     given: argparse.Namespace,
     setup: Setup,
-    device: torch.device,
+    device: Any,
     outcome: Outcome,
     checks: dict[str, Check],
 ) -> common.Record:

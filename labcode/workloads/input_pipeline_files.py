@@ -1,4 +1,4 @@
-"""The files of `input_pipeline`: a seed and a count in, a folder of pictures out, and the ways to read them."""
+"""The files of `input_pipeline`: a seed and a count in, a folder of pictures out; ways to read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_S = 0.0005  # what a waiting reader sleeps between two looks at the clock
 
 @contextmanager
 def temporary_folder(parent: Path | None) -> Iterator[Path]:
-    """A folder that is gone afterwards: also after an error, Ctrl-C, and a polite request to end (SIGTERM)."""
+    """A folder that is gone afterwards: also after an error, Ctrl-C, and a request to end (SIGTERM)."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -43,7 +43,7 @@ def temporary_folder(parent: Path | None) -> Iterator[Path]:
 
 
 def write_pictures(folder: Path, seed: int, count: int) -> list[Path]:
-    """Fill a folder with ``count`` pictures; the same seed gives the same files. `LabError` on a full disk."""
+    """Fill a folder with ``count`` pictures, the same for the same seed. `LabError` on a full disk."""
     rng = np.random.default_rng(seed)
     patterns = make_patterns(rng)
     paths = []
@@ -105,7 +105,7 @@ def read_in_pieces(path: Path, piece: int, *, cold: bool = False) -> bytes:
     try:
         if cold:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-        pieces = []
+        pieces: list[bytes] = []
         while True:
             if cold:
                 drop_pages(fd)

@@ -7,6 +7,7 @@ exist in a slow and in a fast way that give the same bits: undoing the filter, g
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Callable, Collection
@@ -46,7 +47,7 @@ def make_pixels(label: int, rng: np.random.Generator, patterns: npt.NDArray[np.f
 def make_patterns(rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """One coarse pattern a class, [10, 3, 72, 72], so that there is something to learn."""
     coarse = rng.normal(size=(CLASSES, CHANNELS, 6, 6))
-    return np.kron(coarse, np.ones((STORED // 6, STORED // 6)))
+    return np.kron(coarse, np.ones((STORED // 6, STORED // 6))).astype(np.float64)
 
 
 def encode(pixels: Pixels, label: int) -> bytes:
@@ -89,7 +90,7 @@ def undo_filter_cumsum(filtered: bytes, shape: tuple[int, int, int]) -> Pixels:
 
 
 def _brighten(level: int) -> int:
-    return round(255 * (level / 255) ** GAMMA)
+    return round(255 * math.pow(level / 255, GAMMA))
 
 
 def correct_gamma_vectorize(pixels: Pixels) -> Pixels:
