@@ -194,8 +194,13 @@ def export(
 @app.command()
 def diagnose(
     file: Annotated[Path | None, typer.Argument(help="An nsys export or report.")] = None,
-    rules: Annotated[
-        list[str] | None, typer.Option("--rule", help="Judge by this rule alone; may be repeated.")
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", "--rule", metavar="RULE", help="Judge by this rule alone; may be repeated."),
+    ] = None,
+    rule_files: Annotated[
+        list[Path] | None,
+        typer.Option("--rules", metavar="FILE.py", help="A Python file with rules of your own, too."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
@@ -204,11 +209,14 @@ def diagnose(
     from labcode.analysis import diagnose as rulebook
 
     if list_only:
-        rulebook.list_rules(sys.stdout)
+        rulebook.list_rules(sys.stdout, rule_files or [])
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
-    raise typer.Exit(rulebook.run(file, fmt=output_format, only=rules or [], output=sys.stdout))
+    code = rulebook.run(
+        file, fmt=output_format, only=only or [], rule_files=rule_files or [], output=sys.stdout
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -6,9 +6,11 @@ for verdict in diagnose(open_report("capture.sqlite")):
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +21,7 @@ import pandas as pd
 from labcode.analysis.nsys_format import write
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules
+from labcode.analysis.rules.rule_file import line_of, load_rules
 from labcode.analysis.rules.tables import Tables, one_line, percent, time_text
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys import NsysReport, open_report
@@ -35,14 +38,15 @@ _ROWS_JSON = 100
 _WIDEST = 60
 
 
-def diagnose(report: NsysReport, rules: Sequence[Rule] | None = None) -> list[Verdict]:
+def diagnose(
+    report: NsysReport, rules: Sequence[Rule] | None = None, broken: Sequence[BrokenPlugin] = ()
+) -> list[Verdict]:
     """What each rule (by default every rule there is) says about a capture.
 
     Found ones first, the largest bound first; then failed ones, those not found, those that could not be
-    judged. A rule that raises becomes a verdict with the status 'failed'. Raises `InputError` when a table of
-    the capture is damaged.
+    judged. A rule that raises becomes a verdict with the status 'failed', as does each of ``broken``. Raises
+    `InputError` when a table of the capture is damaged.
     """
-    broken: list[BrokenPlugin] = []
     if rules is None:
         rules, broken = all_rules()
     tables = Tables(report)
@@ -54,24 +58,40 @@ def diagnose(report: NsysReport, rules: Sequence[Rule] | None = None) -> list[Ve
     return sorted(verdicts, key=_rank)
 
 
-def run(file: Path, *, fmt: str, only: Sequence[str], output: TextIO) -> int:
+def run(file: Path, *, fmt: str, only: Sequence[str], rule_files: Sequence[Path] = (), output: TextIO) -> int:
     """Write the verdicts on the capture at ``file`` to ``output`` and return 0.
 
-    ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty.
-    Raises `LabError` for a format or a rule that there is not, and what `open_report` raises.
+    ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
+    ``rule_files`` are Python files with more rules. Raises `LabError` for a format or a rule that there is
+    not or a file without rules, and what `open_report` raises.
     """
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    rules = select(only) if only else None
+    rules, broken = gather(rule_files)
+    if only:
+        rules, broken = select(only, rules), []
     with open_report(file) as report:
-        verdicts = diagnose(report, rules)
+        verdicts = diagnose(report, rules, broken)
         {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
     return 0
 
 
-def select(ids: Sequence[str]) -> list[Rule]:
+def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule], list[BrokenPlugin]]:
+    """Every rule there is, with those of ``rule_files``; one whose id is taken is among the broken."""
+    rules, broken = all_rules()
+    known = {one.id: one for one in rules}
+    for file in dict.fromkeys(rule_files):
+        for one in load_rules(file):
+            if known.setdefault(one.id, one) is not one:
+                broken.append(
+                    BrokenPlugin(one.id, f"{file}: there is a rule named {one.id} already; rename it")
+                )
+    return list(known.values()), broken
+
+
+def select(ids: Sequence[str], rules: Sequence[Rule] | None = None) -> list[Rule]:
     """The rules of these ids; `LabError` names the nearest one for an id there is not."""
-    known = {one.id: one for one in all_rules()[0]}
+    known = {one.id: one for one in (all_rules()[0] if rules is None else rules)}
     for name in ids:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
@@ -80,24 +100,30 @@ def select(ids: Sequence[str]) -> list[Rule]:
     return [known[name] for name in dict.fromkeys(ids)]
 
 
-def list_rules(output: TextIO) -> None:
+def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     """Write every rule there is: its id, its title, where the book explains it."""
-    rules = pd.DataFrame(
-        [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in all_rules()[0]],
+    rules, broken = gather(rule_files)
+    table = pd.DataFrame(
+        [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules],
         columns=["rule", "title", "in the book"],
     )
-    write(rules.astype("str"), "table", output)
+    write(table.astype("str"), "table", output)
+    output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
 
 
 def _judged(which: Rule, tables: Tables) -> Verdict:
     try:
-        return verdict_of(which, which(tables))
+        with contextlib.redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
+            return verdict_of(which, which(tables))
     except CannotJudgeError as missing:
         status, message = "could not judge", f"could not judge: {missing}"
     except (Exception, SystemExit) as error:
         if isinstance(error, InputError) and str(error).startswith(str(tables.report.path)):
             raise  # the capture is at fault, not the rule
-        status, message = "failed", f"rule {which.id} failed: {type(error).__name__}: {error}"
+        status, message = (
+            "failed",
+            f"rule {which.id} failed: {type(error).__name__}: {error}{_where(which, error)}",
+        )
     return Verdict(
         which.id,
         which.title,
@@ -106,6 +132,13 @@ def _judged(which: Rule, tables: Tables) -> Verdict:
         book=which.book,
         advice=which.advice,
     )
+
+
+def _where(which: Rule, error: BaseException) -> str:
+    """The line of the rule's own file that failed."""
+    file = getattr(getattr(which.judge, "__code__", None), "co_filename", "")
+    line = line_of(error, file)
+    return f" ({Path(file).name}, line {line})" if line else ""
 
 
 def _rank(verdict: Verdict) -> tuple[int, float]:

@@ -110,7 +110,13 @@ def rule(
 
 
 def verdict_of(which: Rule, found: Finding) -> Verdict:
-    """A rule's finding as a verdict."""
+    """A rule's finding as a verdict; `TypeError` says what a rule's function gave back in place of one."""
+    if not isinstance(found, Finding):
+        raise TypeError(f"it returned {type(found).__name__}; a rule returns a Finding")
+    for name, wanted in (("message", str), ("evidence", pd.DataFrame)):
+        if not isinstance(getattr(found, name), wanted):
+            is_type = type(getattr(found, name)).__name__
+            raise TypeError(f"the finding's {name} is {is_type}; it should be {wanted.__name__}")
     gain = None if found.gain is None else min(max(float(found.gain), 0.0), 1.0)
     return Verdict(
         rule=which.id,
