@@ -1,8 +1,9 @@
-"""Reads columns of an SQLite table fast: a table and column names in, numpy arrays out.
+"""Reads columns of an SQLite table through SQLite: a table and column names in, numpy arrays out.
 
-Fetching rows through Python's sqlite3 costs about half a microsecond a row and column. Letting SQLite join a
-column into one text and numpy parse that text takes a seventh of it, and holds no Python object per row.
-Texts are fetched row by row, once for each distinct id or text.
+For what `labcode.reports.nsys_direct` cannot read from the pages. Fetching rows through Python's sqlite3
+costs about half a microsecond a row and column. Letting SQLite join a column into one text and numpy parse
+that text takes a seventh of it, and holds no Python object per row. Texts are fetched row by row, once for
+each distinct id or text.
 """
 
 from __future__ import annotations
@@ -150,11 +151,16 @@ def _parse(text: object, count: int, table: str, column: str) -> Ints:
     except (ValueError, DeprecationWarning):
         values = np.empty(0, np.int64)
     if len(values) != count:
-        raise InputError(
-            f"table {table}, column {column}: holds something else than integers, which no nsys writes; "
-            "export the report again"
-        )
+        raise foreign_values(table, column)
     return values
+
+
+def foreign_values(table: str, column: str) -> InputError:
+    """What to say of a column that holds something else than integers."""
+    return InputError(
+        f"table {table}, column {column}: holds something else than integers, which no nsys writes; "
+        "export the report again"
+    )
 
 
 def _joined(parts: list[Ints], nullable: bool) -> Column:

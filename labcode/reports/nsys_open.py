@@ -19,6 +19,7 @@ from pathlib import Path
 from labcode import store
 from labcode.errors import InputError, ToolError
 from labcode.reports import nsys_schema as schema
+from labcode.reports.nsys_direct import Layout
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -39,6 +40,7 @@ class Opened:
     version: schema.SchemaVersion
     product: str
     tables: _Tables  # table → its columns → whether they may hold NULL
+    layouts: dict[str, Layout]  # table → where its integers lie
     warnings: tuple[str, ...]
 
 
@@ -56,7 +58,7 @@ def open_export(path: Path) -> Opened:
         raise _damaged(path, error) from None
     try:
         return _checked(connection, sqlite, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter in SQLite's own message
         connection.close()
         raise _damaged(path, error) from None
     except BaseException:
@@ -86,7 +88,7 @@ class TableCheck:
             with closing(_connect(self._opened.sqlite)) as connection:
                 rows = connection.execute(f'PRAGMA quick_check("{self._table}")').fetchall()
                 self._found = [str(row[0]) for row in rows]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self._found = [str(error)]
 
 
@@ -181,7 +183,7 @@ def _check_header(sqlite: Path, path: Path) -> None:
 
 def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened:
     whole = sqlite.stat().st_size <= _CHECK_WHOLE_BELOW
-    tables = _tables(connection, path)
+    tables, layouts = _tables(connection, path)
     if whole:
         _check_whole(connection, path)
     metadata = _metadata(connection, tables, path)
@@ -197,15 +199,16 @@ def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened
     product = metadata.get("EXPORT_PRODUCT_VERSION", "")
     warnings = schema.check_version(version, product, str(path))
     _check_columns(tables, path)
-    return Opened(connection, path, sqlite, whole, version, product, tables, tuple(warnings))
+    return Opened(connection, path, sqlite, whole, version, product, tables, layouts, tuple(warnings))
 
 
-def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
+def _tables(connection: sqlite3.Connection, path: Path) -> tuple[_Tables, dict[str, Layout]]:
     """Every ordinary table with its columns; `InputError` when something else bears a name that nsys uses."""
     by_name = {name.lower(): name for name in (*schema.REQUIRED, *schema.OPTIONAL)}
-    tables = {}
-    rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
-    for kind, name, sql in rows:
+    tables: _Tables = {}
+    layouts = {}
+    rows = connection.execute("SELECT type, name, sql, rootpage FROM sqlite_master").fetchall()
+    for kind, name, sql, root in rows:
         standard = by_name.get(str(name).lower())
         if standard is None or kind not in ("table", "view"):
             continue
@@ -215,9 +218,16 @@ def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
                 f"{path}: {name} is a {what}, not a table, so this is not an export as nsys writes it; "
                 "nothing of it was run; export the .nsys-rep again"
             )
-        columns = connection.execute(f'PRAGMA table_info("{standard}")').fetchall()
-        tables[standard] = {str(column[1]): not column[3] for column in columns}
-    return tables
+        columns = connection.execute(f'PRAGMA table_xinfo("{standard}")').fetchall()
+        tables[standard] = {str(column[1]): not column[3] for column in columns if not column[6]}
+        if isinstance(root, int) and not any(column[6] for column in columns):  # none is computed
+            places = {
+                str(column[1]): int(column[0])
+                for column in columns
+                if str(column[2]).upper().startswith("INT") and not column[5]
+            }
+            layouts[standard] = Layout(root, places)
+    return tables, layouts
 
 
 def _check_whole(connection: sqlite3.Connection, path: Path) -> None:
@@ -247,4 +257,5 @@ def _check_columns(tables: _Tables, path: Path) -> None:
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: cannot be read as an SQLite database ({error}); export or copy it again")
+    what = "damaged" if isinstance(error, UnicodeDecodeError) else error
+    return InputError(f"{path}: cannot be read as an SQLite database ({what}); export or copy it again")

@@ -1,7 +1,8 @@
 """The raw columns of an open nsys export: a table and column names in, numpy arrays out.
 
 Stands between the tables that `labcode.reports.nsys` documents and the file: looks columns up, notes what is
-missing, checks a large file's tables for damage when each is first read.
+missing, checks a large file's tables for damage when each is first read through SQLite. Integers are read
+from the pages of the file, which checks them, and through SQLite where a table is laid out unusually.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 from labcode.errors import InputError
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, read_ints, read_strings, read_texts
+from labcode.reports.nsys_direct import read_direct
 from labcode.reports.nsys_open import Opened, TableCheck
+from labcode.reports.nsys_pages import DamagedPagesError
 
 
 class Source:
@@ -40,6 +43,10 @@ class Source:
         """What is odd about the file, a line each: its version; columns missing in tables read so far."""
         return tuple(self._warnings)
 
+    def warn(self, text: str) -> None:
+        """Add a line to `warnings`, once."""
+        self._warnings[text] = None
+
     def has(self, table: str) -> bool:
         """Whether the export has a table of this name; nsys leaves out those without rows."""
         return table in self._opened.tables
@@ -59,9 +66,15 @@ class Source:
             wanted["rowid"] = ("rowid", False)
         if "duration" in columns:
             wanted["duration"] = ('"end" - "start"', have["start"] or have["end"])
-        with self._reading(table):
-            found = read_ints(self._connection, table, wanted, where)
-            count = len(next(iter(found.values())).values) if found else self._count(table, where)
+        found = self._from_pages(table, {name: nullable for name, (_, nullable) in wanted.items()}, where)
+        if found is None:
+            with self._reading(table):
+                found = read_ints(self._connection, table, wanted, where)
+        if found:
+            count = len(next(iter(found.values())).values)
+        else:
+            with self._reading(table):
+                count = self._count(table, where)
         for column in columns:
             if column not in found:
                 self._missing(table, column)
@@ -97,6 +110,20 @@ class Source:
     def has_columns(self, table: str, columns: Sequence[str]) -> bool:
         """Whether the export has the table with all of these columns."""
         return set(columns) <= set(self._opened.tables.get(table, ()))
+
+    def _from_pages(self, table: str, columns: dict[str, bool], where: str) -> dict[str, Column] | None:
+        """The columns as `read_direct` has them; reading checks the pages that it reads."""
+        layout = self._opened.layouts.get(table)
+        if layout is None or not columns:
+            return None
+        try:
+            return read_direct(self._opened.sqlite, layout, columns, table, where)
+        except DamagedPagesError as error:
+            raise InputError(f"{self.path}: damaged ({table}: {error}); export or copy it again") from None
+        except InputError as error:
+            if not self._opened.checked_whole:
+                TableCheck(self._opened, table).finish()  # damage comes first
+            raise InputError(f"{self.path}: {error}") from None
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[None]:
