@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from labcode.reports import nsys_python, nsys_stacks
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, Objects, named, objects, unique
+from labcode.reports.nsys_frames import frame as _frame
 from labcode.reports.nsys_names import api_name, pid_of, tid_of
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_schema import SchemaVersion
@@ -197,9 +198,16 @@ class NsysReport:
         start_ns, end_ns; pid, tid; correlation (joins with GPU operations of the same pid); name (without
         nsys' version suffix: ``cudaLaunchKernel``), raw_name (with it); event_class ('runtime', 'driver');
         return_value.
+
+        A capture made with ``--cudabacktrace`` holds every call that has a call stack a second time, under
+        the same correlation; the second records are left out here (nsys' own reports count both) and their
+        stacks are in `api_callchains`.
         """
         columns = ("start", "end", "globalTid", "correlationId", "nameId", "eventClass", "returnValue")
-        raw = self.source.ints(schema.RUNTIME, columns)
+        once = ""
+        if self.source.has(schema.CUDA_STACKS) and self.source.has_columns(schema.RUNTIME, ("eventClass",)):
+            once = f"eventClass NOT IN ({', '.join(map(str, schema.BACKTRACE_CLASSES))})"
+        raw = self.source.ints(schema.RUNTIME, columns, once)
         codes, texts = self.source.strings(raw["nameId"])
         return _frame(
             start_ns=raw["start"].values,
@@ -240,9 +248,10 @@ class NsysReport:
     def osrt(self) -> pd.DataFrame:
         """Calls of the operating system's libraries (``OSRT_API``).
 
-        start_ns, end_ns, pid, tid, name, return_value, nesting (0: not inside another traced call).
+        start_ns, end_ns, pid, tid, name, return_value, nesting (0: not inside another traced call), callchain
+        (Int64: joins with `osrt_callchains`; missing for calls shorter than ``--osrt-backtrace-threshold``).
         """
-        columns = ("start", "end", "globalTid", "nameId", "returnValue", "nestingLevel")
+        columns = ("start", "end", "globalTid", "nameId", "returnValue", "nestingLevel", "callchainId")
         raw = self.source.ints(schema.OSRT, columns)
         return _frame(
             start_ns=raw["start"].values,
@@ -252,7 +261,73 @@ class NsysReport:
             name=objects(*self.source.strings(raw["nameId"])),
             return_value=raw["returnValue"].values,
             nesting=raw["nestingLevel"].values,
+            callchain=nsys_stacks.chain_of(self.source, raw["callchainId"], schema.OSRT_STACKS),
         )
+
+    # ---- call stacks
+
+    def cpu_samples(self) -> pd.DataFrame:
+        """Where threads were when they were sampled (``COMPOSITE_EVENTS``; ``--sample=process-tree``).
+
+        sample (joins with `cpu_callchains`), start_ns, pid, tid, cpu (Int64), thread_state ('running', …),
+        cycles (since the thread's last sample, in units of the sampling period). Only running threads are
+        sampled, so a count of samples is a measure of CPU time.
+        """
+        return nsys_stacks.cpu_samples(self.source)
+
+    def cpu_callchains(self) -> pd.DataFrame:
+        """The native call stacks of `cpu_samples` (``SAMPLING_CALLCHAINS``), innermost function first.
+
+        sample, depth (0: innermost), symbol (demangled), module (the library), unresolved (True: ``symbol``
+        is no function's name).
+        """
+        return nsys_stacks.callchains(self.source, schema.SAMPLE_STACKS, "sample")
+
+    def context_switches(self) -> pd.DataFrame:
+        """When threads were given a CPU and lost it (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
+
+        By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out).
+        """
+        return nsys_stacks.context_switches(self.source)
+
+    def osrt_callchains(self) -> pd.DataFrame:
+        """The native call stacks of long OS calls (``OSRT_CALLCHAINS``), innermost function first.
+
+        callchain (joins with `osrt`), depth, symbol, module, unresolved as in `cpu_callchains`.
+        """
+        return nsys_stacks.callchains(self.source, schema.OSRT_STACKS, "callchain")
+
+    def api_callchains(self) -> pd.DataFrame:
+        """The native call stacks of CUDA calls (``CUDA_CALLCHAINS``; ``--cudabacktrace``), by call.
+
+        callchain, call_start_ns, call_end_ns, pid, tid, correlation (joins with GPU operations of the same
+        pid), call_name; depth, symbol, module, unresolved as in `cpu_callchains`.
+        """
+        return nsys_stacks.api_callchains(self.source)
+
+    def python_samples(self) -> pd.DataFrame:
+        """Samples of Python threads (``--python-sampling=true``), by time.
+
+        sample (a number; joins with `python_frames`), start_ns, pid, tid, thread_state ('running',
+        'interruptible', …).
+        """
+        return nsys_python.python_stacks(self.source, "sample")[0]
+
+    def python_frames(self) -> pd.DataFrame:
+        """The stacks of `python_samples`: sample, depth (0: innermost), function, file, line."""
+        return nsys_python.python_stacks(self.source, "sample")[1]
+
+    def python_backtraces(self) -> pd.DataFrame:
+        """Python stacks taken at CUDA calls (``--python-backtrace=cuda``), by time, with the call.
+
+        backtrace (joins with `python_backtrace_frames`), start_ns, pid, tid, thread_state; call_start_ns,
+        call_end_ns, correlation (Int64; missing where the capture holds no such call), call_name ('').
+        """
+        return nsys_python.python_backtraces(self.source)
+
+    def python_backtrace_frames(self) -> pd.DataFrame:
+        """The stacks of `python_backtraces`: backtrace, depth (0: innermost), function, file, line."""
+        return nsys_python.python_stacks(self.source, "backtrace")[1]
 
     # ---- the machine and the profiler itself
 
@@ -402,17 +477,3 @@ def _absent(count: int) -> Column:
 def _stacked(parts: Sequence[Column]) -> Column:
     present = [np.ones(len(p.values), np.bool_) if p.present is None else p.present for p in parts]
     return Column(np.concatenate([p.values for p in parts]), np.concatenate(present))
-
-
-def _frame(**columns: Ints | Objects | Column) -> pd.DataFrame:
-    """Columns as a table: `Column` becomes Int64, arrays of texts str."""
-    series: dict[str, Any] = {}
-    for name, values in columns.items():
-        if isinstance(values, Column):
-            absent = np.zeros(len(values.values), np.bool_) if values.present is None else ~values.present
-            series[name] = pd.arrays.IntegerArray(values.values, absent)
-        elif values.dtype == object:
-            series[name] = pd.Series(values, dtype="str")
-        else:
-            series[name] = values
-    return pd.DataFrame(series)

@@ -26,6 +26,11 @@ SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 NVTX = "NVTX_EVENTS"
 OSRT = "OSRT_API"
+SAMPLES = "COMPOSITE_EVENTS"
+SWITCHES = "SCHED_EVENTS"
+SAMPLE_STACKS = "SAMPLING_CALLCHAINS"
+OSRT_STACKS = "OSRT_CALLCHAINS"
+CUDA_STACKS = "CUDA_CALLCHAINS"
 STRINGS = "StringIds"
 GPU = "TARGET_INFO_GPU"
 CUDA_DEVICE = "TARGET_INFO_CUDA_DEVICE"
@@ -63,6 +68,21 @@ MEMORY_KINDS = {
     7: "unknown",
 }
 SYNC_TYPES = {1: "event", 2: "stream wait event", 3: "stream", 4: "context"}
+# ENUM_SAMPLING_THREAD_STATE
+THREAD_STATES = {
+    0: "unknown",
+    1: "running",
+    2: "interruptible",
+    3: "uninterruptible",
+    4: "stopped",
+    5: "terminated",
+    6: "unscheduled",
+    7: "waiting",
+    8: "OS runtime",
+    9: "initialized",
+    10: "transition",
+}
+BACKTRACE_CLASSES = (67, 68)  # CUPTI_ACTIVITY_KIND_RUNTIME.eventClass: a call's second record, with its stack
 SEVERITIES = {1: "info", 2: "warning", 3: "error", 4: "verbose"}
 
 # Columns that no reader can do without: an export whose table lacks one is refused. Any other missing column
@@ -77,6 +97,9 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     RUNTIME: ("start", "end", "nameId"),
     NVTX: ("start", "end", "eventType"),
     OSRT: ("start", "end", "nameId"),
+    SAMPLES: ("id", "start"),
+    SWITCHES: ("start", "isSchedIn", "globalTid"),
+    **dict.fromkeys((SAMPLE_STACKS, OSRT_STACKS, CUDA_STACKS), ("id", "symbol", "stackDepth")),
     STRINGS: ("id", "value"),
     METADATA: ("name", "value"),
 }
