@@ -47,10 +47,6 @@ class Source:
         """Add a line to `warnings`, once."""
         self._warnings[text] = None
 
-    def warn(self, text: str) -> None:
-        """Add a line to `warnings`, once."""
-        self._warnings[text] = None
-
     def has(self, table: str) -> bool:
         """Whether the export has a table of this name; nsys leaves out those without rows."""
         return table in self._opened.tables
