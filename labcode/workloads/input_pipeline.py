@@ -279,7 +279,7 @@ def main(arguments: Sequence[str]) -> int:
             settle()
             checks["files_come_from_disk"] = check_cold(paths)
 
-        def loader(setup: Setup, device: torch.device) -> Any:
+        def loader(setup: Setup, device: Any) -> Any:
             # more batches than are used, so that workers have something to do until the end
             plan = make_plan(given.seed, given.batch, used + setup.workers * setup.ahead, len(paths))
             return make_loader(torch, paths, plan, setup, device, folder / "pictures.log")

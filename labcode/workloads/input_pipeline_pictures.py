@@ -41,7 +41,8 @@ class Augmentation:
 def make_pixels(label: int, rng: np.random.Generator, patterns: npt.NDArray[np.float64]) -> Pixels:
     """A picture [3, 72, 72] of a class: its pattern of ``patterns`` [class, 3, 72, 72] under noise."""
     noise = rng.normal(size=(CHANNELS, STORED, STORED))
-    return np.clip(110 + 24 * patterns[label] + 16 * noise, 0, 255).astype(np.uint8)
+    bright = 110 + 24 * patterns[label] + 16 * noise
+    return np.asarray(np.clip(bright, 0, 255), np.uint8)
 
 
 def make_patterns(rng: np.random.Generator) -> npt.NDArray[np.float64]:
