@@ -140,6 +140,18 @@ def captures_add(
         typer.echo(line)
 
 
+@captures_app.command("compare")
+def captures_compare(
+    first: Annotated[str, typer.Argument(help="A capture set.")],
+    second: Annotated[str, typer.Argument(help="Another one; ratios are its values by the first's.")],
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+) -> None:
+    """Two sets side by side: results of the programs, claims of the book, experiments that one lacks."""
+    from labcode.capture import compare_sets
+
+    compare_sets.run(first, second, fmt=output_format, output=sys.stdout)
+
+
 @app.command()
 def stats(
     files: Annotated[

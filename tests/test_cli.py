@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 COMMANDS = [
-    *("doctor", "capture", "captures", "captures list", "captures verify", "captures add"),
+    *(
+        "doctor",
+        "capture",
+        "captures",
+        "captures list",
+        "captures verify",
+        "captures add",
+        "captures compare",
+    ),
     *("stats", "export", "diagnose", "compare", "timeline", "scrub", "exercises", "book"),
 ]
 
@@ -79,6 +87,15 @@ def _seconds(*args: str) -> float:
         (["compare", "absent.sqlite", "other.sqlite"], "absent.sqlite"),
         (["timeline", "absent.sqlite", "-o", "x.svg"], "absent.sqlite"),
         (["timeline", "absent.sqlite", "-o", "x.bmp"], ".svg"),
+        (["compare", "a", "b", "--gate", "total"], "--fail-above"),
+        (["compare", "a", "b", "--fail-above", "5", "--gate", "steps"], "KIND:NAME"),
+        (["compare", "a", "b", "--only", "ranks"], "totals, kernels, ranges, transfers"),
+        (["stats", "a.sqlite", "--all", "-r", "nvtx_sum"], "leave out --report or --all"),
+        (["stats", "absent.sqlite", "other.sqlite", "-o", "t"], "absent.sqlite"),
+        (["export", "absent.sqlite", "-o", "t"], "absent.sqlite"),
+        (["export", "absent.sqlite"], "--output"),
+        (["diagnose", "x.sqlite", "--rules", "absent.py"], "absent.py"),
+        (["captures", "compare", "h200", "no-such-set"], "no-such-set"),
         (["scrub", "absent.sqlite"], "absent.sqlite"),
         (["captures", "add", "absent.tar"], "absent.tar"),
         (["captures", "verify", "no-such-set"], "no-such-set"),
