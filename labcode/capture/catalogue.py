@@ -59,7 +59,18 @@ _TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/c
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
+_EXAM_LINES = ("--length", "320", "--layers", "3", "--hidden", "heads,mask", "--seed", "7")
 _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
+_SAMPLED_CPU = ("--sample=process-tree", "--cpuctxsw=process-tree", "--sampling-period=8000000")
+_SAMPLED_PYTHON = ("--python-sampling=true", "--python-sampling-frequency=200")
+_BACKTRACES = (
+    *("--trace=cuda,nvtx", "--pytorch=autograd-nvtx"),
+    *("--python-backtrace=cuda", "--cudabacktrace=kernel:0,memory:0,sync:0"),
+    # nsys takes backtraces only where it samples the CPU
+    *("--sample=process-tree", "--cpuctxsw=none", "--sampling-period=16000000"),
+)
+_FEED = ("input_pipeline", "input_pipeline_feed", "input_pipeline_files", "input_pipeline_pictures")
+_EXAM_FEED = ("--batch", "48", "--seed", "7")
 
 
 def _workloads(*names: str) -> tuple[str, ...]:
@@ -140,6 +151,70 @@ def _experiments() -> dict[str, Experiment]:
             sources=(*_workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
             needs_gpus=2,
             needs=("torch",),
+        ),
+        Experiment(
+            id="python_backtraces",
+            title="A training step with kernels from lines nobody suspects, and the same without",
+            tool="nsys",
+            module="labcode.workloads.launch_sites",
+            runs=(
+                _run("baseline"),
+                _run("improved"),
+                _run("exam_baseline", *_EXAM_LINES, variant="baseline"),
+            ),
+            sources=(*_workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
+            needs=("torch",),
+            nsys_args=_BACKTRACES,
+        ),
+        Experiment(
+            id="dataloader",
+            title="Pictures from disk for a GPU: loaded in turn, by workers, pinned, mended, a slow disk",
+            tool="nsys",
+            module="labcode.workloads.input_pipeline",
+            runs=(
+                _run("baseline"),
+                _run("workers"),
+                _run("pinned"),
+                _run("improved"),
+                _run("slow_disk"),
+                _run("exam_baseline", *_EXAM_FEED, "--workers", "3", "--slow", "equalize", variant="pinned"),
+                _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
+                _run("exam_improved", *_EXAM_FEED, variant="improved"),
+            ),
+            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            needs=("torch",),
+        ),
+        Experiment(
+            id="cpu_sampling",
+            title="What the CPU does while it makes batches: Python loops, and the same without",
+            tool="nsys",
+            module="labcode.workloads.input_pipeline",
+            runs=(
+                _run("baseline", "--workers", "4", variant="pinned"),
+                _run("improved", "--workers", "4"),
+                _run(
+                    *("exam_baseline", *_EXAM_FEED, "--workers", "3"),
+                    *("--slow", "decode,equalize"),
+                    variant="pinned",
+                ),
+            ),
+            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            needs=("torch",),
+            nsys_args=("--trace=cuda,nvtx", *_SAMPLED_CPU, *_SAMPLED_PYTHON),
+        ),
+        Experiment(
+            id="os_runtime",
+            title="System calls that stall the feed of a GPU: a log on disk behind a lock, and without",
+            tool="nsys",
+            module="labcode.workloads.input_pipeline",
+            runs=(
+                _run("baseline", "--workers", "4", variant="shared_log"),
+                _run("improved", "--workers", "4"),
+                _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
+            ),
+            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            needs=("torch",),
+            nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
         ),
         Experiment(
             id="sweeps",

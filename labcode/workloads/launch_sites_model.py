@@ -1,6 +1,6 @@
 """The network of `launch_sites`: tokens in, a loss out; its steps each in two ways that give the same.
 
-One way of each pair makes more kernels, or slower ones, than its line looks like; ``hidden`` names those taken.
+One way of each pair makes more kernels, or slower ones, than its line looks like; ``hidden`` names them.
 """
 
 from __future__ import annotations
