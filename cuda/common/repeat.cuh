@@ -56,7 +56,7 @@ private:
 // Times of `repetitions` launches on the default stream, each on its own between two events, after `warmup` that are not
 // timed. before(): what runs ahead of each launch, outside its time (a Flush, or clearing counters).
 template <typename Launch, typename Before>
-std::vector<double> launch_times_us(int repetitions, int warmup, Launch launch, Before before) {
+std::vector<double> launch_times_us(int repetitions, int warmup, const Launch& launch, const Before& before) {
     const Event start, stop;
     std::vector<double> times;
     for (int i = 0; i < warmup + repetitions; ++i) {
