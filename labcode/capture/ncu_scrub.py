@@ -1,0 +1,157 @@
+"""Make an ``.ncu-rep`` fit to publish: a report in, a copy without host, user, network and folders out.
+
+A report names the host (its name, its network addresses, ncu's command line, the path of the program: in
+the headers of its blocks) and folders of the machine that compiled (source paths in the line tables of
+the programs it embeds, in the list of sources and in the results of rules). Headers are written anew.
+Entries keep their length, because the embedded programs hold offsets: a folder is overwritten by as many
+characters of ``././``, which leaves a path relative to nothing, ``k.cu`` of ``/home/me/k.cu``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from labcode.capture import privacy
+from labcode.capture.scrub import compress
+from labcode.errors import InputError
+from labcode.reports import ncu_wire
+from labcode.reports.ncu_open import check_frame, unpacked
+from labcode.reports.ncu_wire import Field
+
+_ROOTS = (
+    rb"home|Users|root|mnt|data|scratch|work|workspace|tmp|opt|usr|var|etc|lustre|gpfs|nfs|builds|project"
+)
+_FOLDER = re.compile(rb"(?<![\w/.\-])/(?:" + _ROOTS + rb")/(?:[\w.+@%~\-]+/)*")
+_SOURCE_NAMES = (8, 1, 1)  # in a source: the files its line tables name
+_KEPT_SYSTEM = (1, 3, 4)  # of the system: operating system, processor, architecture
+
+
+def scrub_bytes(data: bytes) -> bytes:
+    """A report without what names the machine and its people; its entries keep their length."""
+    out = bytearray(data[: 8 + int.from_bytes(data[4:8], "little")])
+    blocks = list(ncu_wire.blocks(data))
+    folders = _folders(data, blocks)
+    for block in blocks:
+        header = b"".join(ncu_wire.put_field(*_header_field(field)) for field in block.header)
+        out += len(header).to_bytes(4, "little") + header
+        for begin, end in (*block.sources, *block.results):
+            out += (end - begin).to_bytes(4, "little") + _without_folders(data[begin:end], folders)
+    return bytes(out)
+
+
+def scrub_report(src: Path, dst: Path) -> None:
+    """Write ``dst`` as a copy of the report ``src`` that holds nothing private.
+
+    Raises `InputError` for a damaged report, and when something private is left (then nothing is written).
+    """
+    data = unpacked(src).read_bytes()
+    check_frame(data, src)
+    clean = scrub_bytes(data)
+    check_frame(clean, src)
+    private = privacy.find_private(clean, privacy.host_names())
+    if private:
+        raise InputError(
+            f"{src}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
+        )
+    with tempfile.TemporaryDirectory(dir=dst.parent, prefix=".scrub-") as folder:
+        raw = Path(folder) / "clean.ncu-rep"
+        raw.write_bytes(clean)
+        made = raw
+        if dst.suffix == ".xz":
+            made = Path(folder) / "clean.ncu-rep.xz"
+            compress(raw, made)
+        shutil.move(made, dst)
+
+
+def scrub_file(path: Path, output: Path | None = None) -> Path:
+    """Scrub ``.ncu-rep`` or ``.ncu-rep.xz`` into ``output``, by default ``NAME.scrubbed.ncu-rep[.xz]``."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; check the path")
+    packed = ".xz" if path.name.endswith(".xz") else ""
+    stem = path.name.removesuffix(".xz").removesuffix(".ncu-rep")
+    output = output or path.with_name(f"{stem}.scrubbed.ncu-rep{packed}")
+    if output.resolve() == path.resolve():
+        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
+    scrub_report(path, output)
+    return output
+
+
+def _folders(data: bytes, blocks: list[ncu_wire.Block]) -> list[bytes]:
+    """The folders that the report's own fields name, the longest first."""
+    found: set[bytes] = set()
+    for block in blocks:
+        found.add(block.process[2].rpartition("/")[0].encode())
+        for begin, end in block.sources:
+            found |= {name.rpartition(b"/")[0] for name in _at(data[begin:end], _SOURCE_NAMES)}
+    return sorted((f for f in found if f.startswith(b"/") and len(f) > 2), key=len, reverse=True)
+
+
+def _at(message: bytes, path: tuple[int, ...]) -> list[bytes]:
+    """The values at a path of field numbers."""
+    values = [message]
+    for number in path:
+        values = [
+            v for one in values for n, _, v in ncu_wire.fields(one) if n == number and isinstance(v, bytes)
+        ]
+    return values
+
+
+def _without_folders(entry: bytes, folders: list[bytes]) -> bytes:
+    for folder in folders:
+        entry = re.sub(re.escape(folder) + rb"(?![\w.\-])", _dots, entry)
+    return _FOLDER.sub(_dots, entry)
+
+
+def _dots(match: re.Match[bytes]) -> bytes:
+    """As many characters that mean «here»: ././. or .//"""
+    text = match.group()
+    size = len(text)
+    dots = (b"./" * (size // 2 + 1))[:size]
+    return dots[:-1] + b"/" if text.endswith(b"/") else dots
+
+
+def _header_field(field: Field) -> Field:
+    number, kind, value = field
+    if isinstance(value, bytes) and number == ncu_wire.SESSION:
+        return number, kind, _rewritten(value, _session_field)
+    if isinstance(value, bytes) and number == ncu_wire.PROCESS:
+        return number, kind, _rewritten(value, _process_field)
+    return field
+
+
+def _session_field(field: Field) -> Field | None:
+    number, kind, value = field
+    if not isinstance(value, bytes):
+        return field
+    if number == ncu_wire.SYSTEM:
+        return number, kind, _rewritten(value, _system_field)
+    if number == 3:  # the same inside the session's start
+        return number, kind, _rewritten(value, _system_field)
+    if number in (ncu_wire.DEVICE, ncu_wire.CLIENT):
+        return field
+    if number == ncu_wire.COMMAND:
+        words = value.decode(errors="replace").split(" ")
+        return number, kind, " ".join(w.rpartition("/")[2] if "/" in w else w for w in words).encode()
+    return number, kind, b""
+
+
+def _system_field(field: Field) -> Field | None:
+    return field if field[0] in _KEPT_SYSTEM else None
+
+
+def _process_field(field: Field) -> Field | None:
+    number, kind, value = field
+    if number == 2:
+        return number, kind, b""
+    if number == 3 and isinstance(value, bytes):
+        return number, kind, value.rpartition(b"/")[2]
+    return field
+
+
+def _rewritten(message: bytes, change: Callable[[Field], Field | None]) -> bytes:
+    changed = (change(field) for field in ncu_wire.fields(message))
+    return b"".join(ncu_wire.put_field(*field) for field in changed if field is not None)

@@ -1,0 +1,171 @@
+"""The frame of an ``.ncu-rep`` file: bytes in, its blocks and their fields out, or one line on what is
+wrong.
+
+NVIDIA's reader skips what it cannot parse without a word, so a truncated report looks like one with fewer
+launches. This module walks the frame, which is plain protobuf (NVIDIA documents it in the folder
+``extras/FileFormat`` of Nsight Compute): four bytes ``NVR\\0``, a length and a header with the format's
+number, then blocks. A block is a length, a header (fields 1 and 2: how many sources and results follow;
+3: facts of the session; 5: bytes that follow; 6: the process), then each source and result after its
+length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAGIC = b"NVR\0"
+NEWEST_FORMAT = 7
+SOURCES, RESULTS, SESSION, PAYLOAD, PROCESS = 1, 2, 3, 5, 6  # fields of a block's header
+SYSTEM, RESOURCE, DEVICE, COMMAND, CLIENT = 4, 5, 6, 11, 8  # fields of a session
+Value = int | bytes
+Field = tuple[int, int, Value]  # number, wire type, value
+
+
+class WireError(ValueError):
+    """Bytes that are not the protobuf they should be; the message says what, without the file's name."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block: where its header begins, the header's fields, and its sources' and results' spans."""
+
+    offset: int
+    header: tuple[Field, ...]
+    sources: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, int], ...]
+
+    @property
+    def process(self) -> tuple[int, str, str]:
+        """Process id, host name and path of the program; zeros and empty texts where the report has none."""
+        for number, _, value in self.header:
+            if number == PROCESS and isinstance(value, bytes):
+                inner = dict_of(value)
+                return number_of(inner, 1), text_of(inner, 2), text_of(inner, 3)
+        return 0, "", ""
+
+
+def varint(data: bytes, place: int) -> tuple[int, int]:
+    """An integer of variable length at ``place``, and where the next byte is."""
+    result = shift = 0
+    while True:
+        if place >= len(data) or shift > 63:
+            raise WireError("a number that does not end")
+        byte = data[place]
+        place += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result, place
+        shift += 7
+
+
+def put_varint(number: int) -> bytes:
+    """An integer as protobuf writes it."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """The fields of a message, in their order; `WireError` when the bytes are no message."""
+    place = 0
+    while place < len(data):
+        key, place = varint(data, place)
+        number, kind = key >> 3, key & 7
+        if number == 0:
+            raise WireError("a field without a number")
+        if kind == 0:
+            value, place = varint(data, place)
+            yield number, kind, value
+            continue
+        if kind == 2:
+            size, place = varint(data, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise WireError(f"a field of kind {kind}, which protobuf does not have")
+        if place + size > len(data):
+            raise WireError("a field longer than what holds it")
+        yield number, kind, data[place : place + size]
+        place += size
+
+
+def put_field(number: int, kind: int, value: Value) -> bytes:
+    """A field as protobuf writes it."""
+    key = put_varint(number << 3 | kind)
+    if isinstance(value, int):
+        return key + put_varint(value)
+    return key + (put_varint(len(value)) if kind == 2 else b"") + value
+
+
+def dict_of(data: bytes) -> dict[int, Value]:
+    """The last value of each field of a message."""
+    return {number: value for number, _, value in fields(data)}
+
+
+def number_of(message: dict[int, Value], field: int) -> int:
+    """A field's number; 0 where there is none."""
+    value = message.get(field, 0)
+    return value if isinstance(value, int) else 0
+
+
+def text_of(message: dict[int, Value], field: int) -> str:
+    """A field's text; '' where there is none."""
+    value = message.get(field, b"")
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else ""
+
+
+def format_number(data: bytes) -> int:
+    """The number of the file's format; `WireError` when the file does not begin like a report."""
+    if len(data) < 8:
+        raise WireError("it ends within its header")
+    size = int.from_bytes(data[4:8], "little")
+    if 8 + size > len(data):
+        raise WireError("it ends within its header")
+    return number_of(dict_of(data[8 : 8 + size]), 1)
+
+
+def blocks(data: bytes) -> Iterator[Block]:
+    """Every block of a report; `WireError` where the file ends early or its parts do not fit."""
+    place = 8 + int.from_bytes(data[4:8], "little")
+    while place < len(data):
+        offset = place
+        header_bytes, place = _sized(data, place, len(data), "the header of a block")
+        header = tuple(fields(header_bytes))
+        counts = {number: value for number, _, value in header if isinstance(value, int)}
+        end = place + counts.get(PAYLOAD, 0)
+        if end > len(data):
+            raise WireError(f"{end - len(data)} bytes are missing at its end")
+        spans = []
+        for _ in range(counts.get(SOURCES, 0) + counts.get(RESULTS, 0)):
+            entry, place = _sized(data, place, end, "an entry of a block")
+            spans.append((place - len(entry), place))
+        if place != end:
+            raise WireError("a block holds more than its entries")
+        count = counts.get(SOURCES, 0)
+        yield Block(offset, header, tuple(spans[:count]), tuple(spans[count:]))
+
+
+def check_entries(data: bytes, block: Block) -> None:
+    """`WireError` unless every source and result of a block is a message, two levels deep for results."""
+    for begin, end in block.sources:
+        for _ in fields(data[begin:end]):
+            pass
+    for begin, end in block.results:
+        for number, kind, value in fields(data[begin:end]):
+            if kind == 2 and number == 13 and isinstance(value, bytes):  # a metric: id, value, instances
+                for _ in fields(value):
+                    pass
+
+
+def _sized(data: bytes, place: int, end: int, what: str) -> tuple[bytes, int]:
+    if place + 4 > end:
+        raise WireError(f"it ends within {what}")
+    size = int.from_bytes(data[place : place + 4], "little")
+    place += 4
+    if place + size > end:
+        raise WireError(f"it ends within {what}")
+    return data[place : place + size], place + size
