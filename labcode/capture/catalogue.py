@@ -61,7 +61,12 @@ _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
 _EXAM_LINES = ("--length", "320", "--layers", "3", "--hidden", "heads,mask", "--seed", "7")
 _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
-_SAMPLED_CPU = ("--sample=process-tree", "--cpuctxsw=process-tree", "--sampling-period=8000000")
+_SAMPLED_CPU = (
+    "--sample=process-tree",
+    "--cpuctxsw=process-tree",
+    "--sampling-period=4000000",
+    "--samples-per-backtrace=1",
+)
 _SAMPLED_PYTHON = ("--python-sampling=true", "--python-sampling-frequency=200")
 _BACKTRACES = (
     *("--trace=cuda,nvtx", "--pytorch=autograd-nvtx"),
@@ -190,8 +195,8 @@ def _experiments() -> dict[str, Experiment]:
             tool="nsys",
             module="labcode.workloads.input_pipeline",
             runs=(
-                _run("baseline", "--workers", "4", variant="pinned"),
-                _run("improved", "--workers", "4"),
+                _run("baseline", "--steps", "40", variant="pinned"),
+                _run("improved", "--steps", "40"),
                 _run(
                     *("exam_baseline", *_EXAM_FEED, "--workers", "3"),
                     *("--slow", "decode,equalize"),
@@ -208,8 +213,8 @@ def _experiments() -> dict[str, Experiment]:
             tool="nsys",
             module="labcode.workloads.input_pipeline",
             runs=(
-                _run("baseline", "--workers", "4", variant="shared_log"),
-                _run("improved", "--workers", "4"),
+                _run("baseline", variant="shared_log"),
+                _run("improved"),
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
             ),
             sources=(*_workloads(*_FEED), *_TORCH_SOURCES),

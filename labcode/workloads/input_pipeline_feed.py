@@ -44,7 +44,7 @@ class Setup:
     pin: bool = False
     persistent: bool = False
     slow: frozenset[str] = frozenset()
-    piece: int = 512
+    piece: int = 256
     rate_per_s: float = 400.0
 
 

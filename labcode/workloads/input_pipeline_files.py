@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -121,9 +121,9 @@ def read_in_pieces(path: Path, piece: int, *, cold: bool = False) -> bytes:
 class Reader:
     """Reads files in the way of a variant; one lives in each worker.
 
-    ``slow`` may name ``pieces`` (small reads), ``cold`` (from the disk), ``log`` (a line for each picture,
-    written to the disk under a lock that all workers share) and ``throttle`` (a limit on files a second, kept
-    by polling the clock).
+    ``slow`` may name ``pieces`` (small reads), ``cold`` (from the disk), ``log`` (each picture is noted on the
+    disk, under a lock that all workers share) and ``throttle`` (a limit on files a second, kept by polling
+    the clock).
     """
 
     slow: Collection[str]
@@ -131,7 +131,6 @@ class Reader:
     rate_per_s: float
     log: Path
     lock: AbstractContextManager[object]
-    _log_fd: int | None = field(default=None, repr=False)
     _due: float = 0.0
 
     def read(self, path: Path) -> bytes:
@@ -145,15 +144,38 @@ class Reader:
             else read_whole(path, cold=cold)
         )
         if "log" in self.slow:
-            self._append_to_log(f"{path.name} {len(data)}\n".encode())
+            self._note(f"{path.name} {len(data)}\n".encode())
         return data
 
-    def _append_to_log(self, line: bytes) -> None:
-        if self._log_fd is None:
-            self._log_fd = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    def _note(self, line: bytes) -> None:
         with self.lock:
-            os.write(self._log_fd, line)
-            os.fsync(self._log_fd)
+            append_to_disk(self.log, line)
+            replace_on_disk(self.log.with_suffix(".last"), line)
+
+
+def append_to_disk(path: Path, line: bytes) -> None:
+    """Append a line to a file; return when it is on the disk."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(fd, line)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_on_disk(path: Path, content: bytes) -> None:
+    """Replace a file whole or not at all, even if the power fails; return when that is on the disk."""
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def wait_for_turn(due: float, rate_per_s: float, clock: Callable[[], float] = time.monotonic) -> float:
