@@ -11,7 +11,7 @@ from labcode.analysis.intervals import expand
 from labcode.analysis.keys import process_keys
 from labcode.analysis.nsys_nesting import Ranges
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys_columns import Column, Ints
+from labcode.reports.nsys_columns import Column, Ints, unique
 from labcode.reports.nsys_names import pid_of
 from labcode.reports.nsys_source import Source
 
@@ -34,17 +34,17 @@ def launching_calls(source: Source, pid: Ints, correlation: Ints) -> tuple[Ints,
     op_key, api_key = process_keys(
         pid, correlation, pid_of(api["globalTid"].values), api["correlationId"].values
     )
-    keys, number = np.unique(op_key, return_inverse=True)
+    keys, number = unique(op_key)
     place = np.searchsorted(keys, api_key)
     found = np.flatnonzero(np.append(keys, -1)[place] == api_key)
     found = found[np.argsort(api["start"].values[found], kind="stable")]
     start, end, thread = (api[c].values[found] for c in ("start", "end", "globalTid"))
-    return number.astype(np.int64, copy=False), Calls(start, end, thread, place[found])
+    return number, Calls(start, end, thread, place[found])
 
 
 def pairs(ranges: Ranges, calls: Calls) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of a range and a call inside it on its thread, by range: rows of both, millions at a time."""
-    for thread in np.intersect1d(ranges.thread, calls.thread):
+    for thread in sorted(set(unique(ranges.thread)[0].tolist()) & set(unique(calls.thread)[0].tolist())):
         rows = np.flatnonzero(ranges.thread == thread)
         mine = np.flatnonzero(calls.thread == thread)
         start, end = calls.start[mine], calls.end[mine]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labcode.analysis.nsys_table import Table, Texts, Values, from_frame, length
 from labcode.errors import LabError
-from labcode.reports.nsys_columns import Column, Ints, Objects, unique
+from labcode.reports.nsys_columns import Column, Ints, Objects, sorted_unique, unique
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +35,10 @@ class _Coded:
 
 @dataclass(frozen=True)
 class _Listed:
-    """A column whose values are many: a function that gives the texts of some rows."""
+    """A column whose values are many: a function that gives those of some rows, and how ``%`` prints one."""
 
-    texts: Callable[[int, int], list[str]]
+    spec: str
+    items: Callable[[int, int], list[Any]]
 
 
 def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO) -> None:
@@ -62,18 +64,20 @@ def decimals(column: str) -> int:
 def _write_csv(table: Table, stream: TextIO) -> None:
     stream.write(",".join(map(_quoted, table)) + "\n")
     fields = [_field(name, values, _quoted) for name, values in table.items()]
-    for rows in _chunks(_joined(fields, ","), length(table)):
-        stream.write("\n".join(map(",".join, rows)) + "\n")
+    joined = _joined(fields, ",")
+    line = ",".join(map(_spec, joined)).__mod__
+    for rows in _chunks(joined, length(table)):
+        stream.write("\n".join(map(line, rows)) + "\n")
 
 
 def _write_json(table: Table, stream: TextIO) -> None:
     fields = [_field(name, values, json.dumps, missing="null") for name, values in table.items()]
     names = [f"{json.dumps(name)}: " for name in table]
     separator = "[\n  {"
-    for rows in _chunks(
-        _joined([_led(field, name) for field, name in zip(fields, names, strict=True)], ", "), length(table)
-    ):
-        stream.write(separator + "},\n  {".join(map(", ".join, rows)))
+    joined = _joined([_led(field, name) for field, name in zip(fields, names, strict=True)], ", ")
+    line = ", ".join(map(_spec, joined)).__mod__
+    for rows in _chunks(joined, length(table)):
+        stream.write(separator + "},\n  {".join(map(line, rows)))
         separator = "},\n  {"
     stream.write("}\n]\n" if separator.startswith("}") else "[]\n")
 
@@ -83,15 +87,17 @@ def _write_markdown(table: Table, stream: TextIO) -> None:
     rules = (":---" if isinstance(values, Texts) else "---:" for values in table.values())
     stream.write(f"| {' | '.join(rules)} |\n")
     fields = [_field(name, values, _markdown) for name, values in table.items()]
+    line = f"| {' | '.join(map(_spec, fields))} |\n".__mod__
     for rows in _chunks(fields, length(table)):
-        stream.writelines(f"| {' | '.join(row)} |\n" for row in rows)
+        stream.writelines(map(line, rows))
 
 
 def _write_table(table: Table, stream: TextIO) -> None:
     fields = [_field(name, values, _one_line, grouped=_is_amount(name)) for name, values in table.items()]
     rows = [tuple(table)]
+    specs = list(map(_spec, fields))
     for chunk in _chunks(fields, length(table)):
-        rows += chunk
+        rows += (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, tuple("-" * width for width in widths))
     right = [not isinstance(values, Texts) for values in table.values()]
@@ -100,7 +106,7 @@ def _write_table(table: Table, stream: TextIO) -> None:
         stream.write("  ".join(cells).rstrip() + "\n")
 
 
-def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[str, ...]]]:
+def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[Any, ...]]]:
     """The rows, some at a time."""
     tables: list[Objects | None] = [
         np.array([*field.texts, ""], dtype=object) if isinstance(field, _Coded) else None for field in fields
@@ -108,7 +114,7 @@ def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator
     for low in range(0, count, _ROWS):
         high = min(low + _ROWS, count)
         columns = [
-            field.texts(low, high) if isinstance(field, _Listed) else texts[field.codes[low:high]].tolist()  # type: ignore[index]
+            field.items(low, high) if isinstance(field, _Listed) else texts[field.codes[low:high]].tolist()  # type: ignore[index]
             for field, texts in zip(fields, tables, strict=True)
         ]
         yield zip(*columns, strict=True)
@@ -120,20 +126,23 @@ def _field(
     """A column as texts; ``text`` prepares a text for the format, ``grouped`` asks for 1,000, not 1000."""
     if isinstance(values, Texts):
         return _Coded(values.codes, [*map(text, values.texts), text("")])
-    number = f"{{:{',' if grouped else ''}{f'.{decimals(name)}f' if _is_float(values) else 'd'}}}".format
+    kind = f".{decimals(name)}f" if _is_float(values) else "d"
+    text_of = f"{{:,{kind}}}".format if grouped else f"%{kind}".__mod__
+    spec = "%s" if grouped else f"%{kind}"
     if isinstance(values, Column):
-        return _numbers(values.values, values.present, str if not grouped else number, missing)
-    if values.dtype == np.float64:
-        return _numbers(values, ~np.isnan(values), number, missing)
-    return _numbers(values, None, str if not grouped else number, missing)
+        return _numbers(values.values, values.present, spec, text_of, missing)
+    return _numbers(values, ~np.isnan(values) if _is_float(values) else None, spec, text_of, missing)
 
 
 def _numbers(
-    values: np.ndarray[tuple[int], np.dtype[np.generic]],
-    present: np.ndarray[tuple[int], np.dtype[np.bool_]] | None,
+    values: NDArray[Any],
+    present: NDArray[np.bool_] | None,
+    spec: str,
     text: Callable[[object], str],
     missing: str,
 ) -> _Coded | _Listed:
+    if present is not None and present.all():
+        present = None
     some = values if present is None else values[present]
     few = _few(some)
     if few is not None:
@@ -144,30 +153,36 @@ def _numbers(
         every = np.full(len(values), -1, np.int64)
         every[present] = codes
         return _Coded(every, texts)
+    if present is None and spec != "%s":
+        return _Listed(spec, lambda low, high: values[low:high].tolist())
+    there = np.ones(len(values), np.bool_) if present is None else present
 
-    def texts_of(low: int, high: int) -> list[str]:
-        part = list(map(text, values[low:high].tolist()))
-        if present is not None and not present[low:high].all():
-            for place in np.flatnonzero(~present[low:high]).tolist():
-                part[place] = missing
-        return part
+    def items(low: int, high: int) -> list[Any]:
+        part = np.full(high - low, missing, object)
+        shown = values[low:high][there[low:high]].tolist()
+        part[there[low:high]] = shown if spec == "%d" else list(map(text, shown))
+        return part.tolist()
 
-    return _Listed(texts_of)
+    return _Listed("%s", items)
 
 
-def _few(values: np.ndarray[tuple[int], np.dtype[np.generic]]) -> tuple[np.ndarray, Ints] | None:
+def _few(values: NDArray[Any]) -> tuple[NDArray[Any], Ints] | None:
     """Distinct values and codes into them, where they are few and quickly found."""
-    if values.dtype == object:
+    if values.dtype == object or len(values) < 64 or _distinct(values[:4096]) > 512:
         return None
-    if len(values) < 64 or values.dtype == np.float64:
-        if values.dtype == np.float64 and len(np.unique(values[:4096])) > 512:
-            return None
-        numbers, codes = np.unique(values, return_inverse=True)
-        return numbers, codes.astype(np.int64)
-    if int(values.max()) - int(values.min()) >= len(values) // _FEW and len(np.unique(values[:4096])) > 512:
-        return None
+    if values.dtype == np.float64:
+        return sorted_unique(values)
     numbers, codes = unique(values.astype(np.int64, copy=False))
     return (numbers, codes) if len(numbers) <= len(values) // _FEW + 16 else None
+
+
+def _distinct(values: NDArray[Any]) -> int:
+    ordered = np.sort(values)
+    return len(values) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _spec(field: _Coded | _Listed) -> str:
+    return field.spec if isinstance(field, _Listed) else "%s"
 
 
 def _joined(fields: Sequence[_Coded | _Listed], separator: str) -> list[_Coded | _Listed]:
@@ -195,8 +210,7 @@ def _led(field: _Coded | _Listed, name: str) -> _Coded | _Listed:
     """The same texts after ``name``."""
     if isinstance(field, _Coded):
         return _Coded(field.codes, [name + text for text in field.texts])
-    inner = field.texts
-    return _Listed(lambda low, high: [name + text for text in inner(low, high)])
+    return _Listed(name.replace("%", "%%") + field.spec, field.items)
 
 
 def _is_float(values: Values) -> bool:

@@ -87,7 +87,7 @@ def memory_operations(source: Source) -> tuple[Named, Named]:
     copies = source.ints(schema.MEMCPY, ("duration", "bytes", "copyKind"))
     sets = source.ints(schema.MEMSET, ("duration", "bytes"))
     kind = copies["copyKind"].values
-    known = np.isin(kind, list(COPY_LABELS))
+    known = (kind >= 0) & (kind < len(COPY_LABELS))
     names = (*COPY_LABELS.values(), MEMSET_LABEL)
     codes = np.concatenate((kind[known], np.full(len(sets["bytes"].values), len(COPY_LABELS))))
     time = np.concatenate([copies["duration"].values[known], sets["duration"].values])

@@ -45,7 +45,7 @@ def cuda_gpu_trace(source: Source) -> Table:
     names, name = source.strings(kernels["demangledName"])
     labels = [*name, *COPY_LABELS.values(), MEMSET_LABEL]
     code = np.concatenate([names, copies["copyKind"].values + len(name), np.full(counts[2], len(labels) - 1)])
-    unknown = ~np.isin(copies["copyKind"].values, list(COPY_LABELS))
+    unknown = (copies["copyKind"].values < 0) | (copies["copyKind"].values >= len(COPY_LABELS))
     code[counts[0] : counts[0] + counts[1]][unknown] = -1
     columns: dict[str, Values] = {"Start (ns)": start[order], "Duration (ns)": duration[order]}
     columns["CorrId"] = stacked(*(part["correlationId"] for part in parts))

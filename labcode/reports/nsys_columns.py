@@ -12,6 +12,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +109,17 @@ def unique(values: Ints) -> tuple[Ints, Ints]:
         there[values - low] = True
         place = np.cumsum(there) - 1
         return np.flatnonzero(there) + low, place[values - low]
-    distinct, codes = np.unique(values, return_inverse=True)
-    return distinct, codes.astype(np.int64, copy=False)
+    return sorted_unique(values)
+
+
+def sorted_unique(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
+    """The same by sorting, for numbers of any kind."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(values)]
+    codes = np.empty(len(values), np.int64)
+    codes[order] = np.cumsum(first) - 1
+    return ordered[first], codes
 
 
 def objects(codes: Ints, texts: Sequence[str], missing: str = "") -> Objects:

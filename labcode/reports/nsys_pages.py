@@ -66,6 +66,7 @@ class PageFile:
         self.pages = os.fstat(self._handle.fileno()).st_size // max(self.page_size, 1)
         if self.page_size < 512 or self.usable < 480:
             raise DamagedPagesError("impossible page size")
+        self._buffer = np.zeros(0, np.uint8)  # what was read last
 
     def close(self) -> None:
         """Close the file."""
@@ -122,9 +123,11 @@ class PageFile:
         return _big_endian(buffer, at, 4)
 
     def _load(self, pages: Ints) -> Bytes:
-        """Pages one behind the other, with `_PAD` zeros before and behind."""
+        """Pages one behind the other, `_PAD` bytes before and behind; valid until the next are loaded."""
         size = self.page_size
-        buffer = np.zeros(len(pages) * size + 2 * _PAD, np.uint8)
+        if len(self._buffer) < len(pages) * size + 2 * _PAD:
+            self._buffer = np.zeros(len(pages) * size + 2 * _PAD, np.uint8)
+        buffer = self._buffer[: len(pages) * size + 2 * _PAD]
         view = buffer.data
         bounds = np.flatnonzero(np.diff(pages) != 1) + 1
         runs = np.concatenate(([0], bounds, [len(pages)])).tolist()
