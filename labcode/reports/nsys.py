@@ -286,7 +286,8 @@ class NsysReport:
     def context_switches(self) -> pd.DataFrame:
         """When threads were given a CPU and lost it (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
 
-        By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out).
+        By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out),
+        thread_state ('terminated' at a thread's end, where nsys says so; else mostly 'unknown').
         """
         return nsys_stacks.context_switches(self.source)
 

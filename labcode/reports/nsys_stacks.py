@@ -35,15 +35,19 @@ def cpu_samples(source: Source) -> pd.DataFrame:
 
 def context_switches(source: Source) -> pd.DataFrame:
     """See `NsysReport.context_switches`."""
-    raw = source.ints(schema.SWITCHES, ("start", "cpu", "isSchedIn", "globalTid"))
+    columns = ["start", "cpu", "isSchedIn", "globalTid"]
+    told = source.has_columns(schema.SWITCHES, ("threadState",))  # since nsys 2025
+    raw = source.ints(schema.SWITCHES, [*columns, "threadState"] if told else columns)
     order = np.lexsort((raw["start"].values, raw["globalTid"].values))
     thread = raw["globalTid"].values[order]
+    state = raw["threadState"].filled(0) if told else np.zeros(len(thread), np.int64)
     return frame(
         start_ns=raw["start"].values[order],
         pid=pid_of(thread),
         tid=tid_of(thread),
         cpu=raw["cpu"].take(order),
         is_sched_in=raw["isSchedIn"].values[order] != 0,
+        thread_state=named(state, schema.THREAD_STATES)[order],
     )
 
 

@@ -1,0 +1,221 @@
+"""From GPU operations to the lines that launched them: operations, calls, stacks and ranges in; sites out.
+
+A stack that was taken at the launching call names the line. Kernels of a backward pass are launched by a
+thread of the autograd engine, which runs no Python: there the autograd range names the operation, its
+sequence number leads to the forward operation, and the stack of that one's launch to the line.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis import intervals
+from labcode.analysis.joins import duration_ns, launch_rows
+
+Ints = NDArray[np.int64]
+_SEQUENCE = re.compile(r"^(?P<op>.+?), seq = (?P<seq>\d+)(?:,|$)")
+_LIBRARY = r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib/python\d|^<(?:frozen|string|__)"
+_SITE = ["function", "file", "line"]
+
+
+def launch_sites(
+    ops: pd.DataFrame,
+    api: pd.DataFrame,
+    backtraces: pd.DataFrame,
+    frames: pd.DataFrame,
+    nvtx: pd.DataFrame,
+    *,
+    library: str = _LIBRARY,
+) -> pd.DataFrame:
+    """One row for each GPU operation: where in the program it comes from.
+
+    kind, name, start_ns, duration_ns, pid, device (of the operation); call (API function that launched it, ''
+    when it is not in the capture); autograd (innermost operation of PyTorch around the call, such as
+    'AddmmBackward0', '' without autograd ranges); backtrace (Int64: whose stack it is); function, file, line
+    (Int64): the innermost frame that is not in a library (``library`` is a pattern of file names), or the
+    innermost frame when all are; how ('backtrace': the stack was taken at the launching call; 'forward': at
+    the forward operation that this backward one belongs to; 'range': at another call of the same autograd
+    range, for calls that nsys takes no stack at; 'none': not known).
+    """
+    rows = launch_rows(ops, api)
+    found = rows >= 0
+    table = ops[["kind", "name", "start_ns", "pid", "device"]].reset_index(drop=True)
+    table.insert(3, "duration_ns", duration_ns(ops))
+    calls = np.full(len(ops), "", object)
+    calls[found] = api["name"].to_numpy(object)[rows[found]]
+    table["call"] = pd.Series(calls, dtype="str")
+
+    ranges = autograd_ranges(nvtx)
+    around = _innermost_range(api, ranges, rows)
+    names = np.full(len(ops), "", object)
+    inside = around >= 0
+    names[inside] = ranges["op"].to_numpy(object)[around[inside]]
+    table["autograd"] = pd.Series(names, dtype="str")
+
+    stack = _backtrace_of_call(ops, backtraces)
+    how = np.where(stack >= 0, "backtrace", "none").astype(object)
+    need = (stack < 0) & inside
+    stack[need] = _backtrace_of_forward(ranges, backtraces, around[need])
+    how[need & (stack >= 0)] = "forward"
+    need = (stack < 0) & inside
+    stack[need] = _backtrace_of_range(ranges, backtraces, around[need])
+    how[need & (stack >= 0)] = "range"
+    table["backtrace"] = pd.arrays.IntegerArray(np.maximum(stack, 0), stack < 0)
+    sites = site_of(frames, library=library)
+    site = sites.reindex(stack).reset_index(drop=True)
+    table["function"] = site["function"].fillna("").astype("str")
+    table["file"] = site["file"].fillna("").astype("str")
+    table["line"] = site["line"].astype("Int64")
+    table["how"] = pd.Series(how, dtype="str")
+    return table
+
+
+def site_of(frames: pd.DataFrame, *, library: str = _LIBRARY) -> pd.DataFrame:
+    """For each stack its innermost frame outside of libraries (or the innermost one): function, file, line.
+
+    The index is the number of the stack (column ``backtrace`` or ``sample`` of ``frames``).
+    """
+    key = "backtrace" if "backtrace" in frames else "sample"
+    foreign = frames["file"].str.contains(library, regex=True)
+    ordered = frames.assign(foreign=foreign).sort_values([key, "foreign", "depth"], kind="stable")
+    return ordered.drop_duplicates(key).set_index(key)[_SITE]
+
+
+def summary(sites: pd.DataFrame) -> pd.DataFrame:
+    """Operations by the line they come from, the most GPU time first.
+
+    file, line (Int64), function; operations; gpu_ns (the sum of their durations), gpu_share (of all);
+    median_ns; backward (operations known through their forward one); names (how many different kernels).
+    Operations of unknown origin are one row with file ''.
+    """
+    grouped = sites.assign(back=sites["how"] == "forward").groupby(
+        ["file", "line", "function"], dropna=False, as_index=False, sort=False
+    )
+    table = grouped.agg(
+        operations=("name", "size"),
+        gpu_ns=("duration_ns", "sum"),
+        median_ns=("duration_ns", "median"),
+        backward=("back", "sum"),
+        names=("name", "nunique"),
+    )
+    whole = int(sites["duration_ns"].sum())
+    table.insert(5, "gpu_share", table["gpu_ns"] / whole if whole else np.nan)
+    table = table.astype(
+        {"backward": "int64", "names": "int64", "median_ns": "float64", "gpu_share": "float64"}
+    )
+    return table.sort_values(["gpu_ns", "operations"], ascending=False, kind="stable", ignore_index=True)
+
+
+def autograd_ranges(nvtx: pd.DataFrame) -> pd.DataFrame:
+    """The ranges that PyTorch's autograd opens, by start: start_ns, end_ns, pid, tid, op, seq.
+
+    ``op`` is the operation ('aten::addmm' forward, 'AddmmBackward0' backward), ``seq`` its sequence number
+    (-1 for operations that have none); a forward operation and its backward one share it.
+    """
+    closed = nvtx[(nvtx["event_type"] == "push_pop") & nvtx["end_ns"].notna()]
+    names = closed["name"]
+    is_op = names.str.contains(r", (?:seq|op_id) = \d+", regex=True)
+    closed = closed[is_op].sort_values("start_ns", kind="stable")
+    split = closed["name"].str.extract(_SEQUENCE)
+    return pd.DataFrame(
+        {
+            "start_ns": closed["start_ns"].to_numpy(np.int64),
+            "end_ns": closed["end_ns"].astype("int64").to_numpy(),
+            "pid": closed["pid"].to_numpy(np.int64),
+            "tid": closed["tid"].to_numpy(np.int64),
+            "op": np.array([name.partition(", ")[0] for name in closed["name"]], object),
+            "seq": split["seq"].fillna(-1).astype("int64").to_numpy(),
+        }
+    )
+
+
+def _innermost_range(api: pd.DataFrame, ranges: pd.DataFrame, rows: Ints) -> Ints:
+    """For each operation the innermost autograd range around its launching call; -1: none."""
+    result = np.full(len(rows), -1, np.int64)
+    at = api["start_ns"].to_numpy(np.int64)
+    have = np.flatnonzero(rows >= 0)
+    threads = api.iloc[rows[have]].groupby(["pid", "tid"]).indices
+    of_thread = ranges.groupby(["pid", "tid"]).indices
+    for thread, places in threads.items():
+        if thread not in of_thread:
+            continue
+        mine = np.asarray(of_thread[thread], np.int64)
+        start = ranges["start_ns"].to_numpy(np.int64)[mine]
+        low, high, which = intervals.innermost(start, ranges["end_ns"].to_numpy(np.int64)[mine])
+        when = at[rows[have[places]]]
+        stretch = np.searchsorted(low, when, "right") - 1
+        inside = (stretch >= 0) & (when < high[stretch])
+        result[have[places[inside]]] = mine[which[stretch[inside]]]
+    return result
+
+
+def _backtrace_of_call(ops: pd.DataFrame, backtraces: pd.DataFrame) -> Ints:
+    """The stack taken at the call with the operation's correlation in its process; -1: none."""
+    known = backtraces[backtraces["correlation"].notna()].drop_duplicates(["pid", "correlation"])
+    numbers = known.set_index([known["pid"], known["correlation"].astype("int64")])["backtrace"]
+    wanted = pd.MultiIndex.from_arrays([ops["pid"], ops["correlation"]])
+    found = numbers.reindex(wanted).fillna(-1).to_numpy(np.int64)
+    found[ops["correlation"].to_numpy() == 0] = -1
+    return found
+
+
+def _backtrace_of_forward(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:
+    """For each backward range the first stack taken inside the forward range with its sequence number."""
+    result = np.full(len(rows), -1, np.int64)
+    seq, pid, tid = (ranges[name].to_numpy(np.int64) for name in ("seq", "pid", "tid"))
+    start, end = (ranges[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    by_number = {key: np.asarray(v, np.int64) for key, v in ranges.groupby(["pid", "seq"]).indices.items()}
+    stacks = _by_thread(backtraces)
+    for row in np.unique(rows).tolist():
+        # operations that a backward function calls have numbers of their own: the outermost range is it
+        outer = next((one for one in _outwards(ranges, row)[::-1] if seq[one] >= 0), -1)
+        if outer < 0:
+            continue
+        same = by_number.get((pid[row], seq[outer]), rows[:0])
+        forward = [one for one in same.tolist() if end[one] <= start[row] and tid[one] != tid[row]]
+        result[rows == row] = _first_stack(stacks, ranges, forward)
+    return result
+
+
+def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:
+    """For each range the first stack taken inside it, or inside the nearest range around it that has one."""
+    result = np.full(len(rows), -1, np.int64)
+    stacks = _by_thread(backtraces)
+    for row in np.unique(rows).tolist():
+        result[rows == row] = _first_stack(stacks, ranges, _outwards(ranges, row))
+    return result
+
+
+def _outwards(ranges: pd.DataFrame, row: int) -> list[int]:
+    """A range and those around it on its thread, the innermost first."""
+    one = ranges.iloc[row]
+    around = (
+        (ranges["tid"] == one["tid"])
+        & (ranges["pid"] == one["pid"])
+        & (ranges["start_ns"] <= one["start_ns"])
+        & (ranges["end_ns"] >= one["end_ns"])
+    )
+    return [int(place) for place in np.flatnonzero(around.to_numpy())[::-1]]
+
+
+def _by_thread(backtraces: pd.DataFrame) -> dict[object, pd.DataFrame]:
+    parts = backtraces.sort_values("start_ns", kind="stable").groupby(["pid", "tid"])
+    return dict(iter(parts))
+
+
+def _first_stack(stacks: dict[object, pd.DataFrame], ranges: pd.DataFrame, rows: list[int]) -> int:
+    """The first stack within the first of these ranges that has one; -1: none has."""
+    for row in rows:
+        one = ranges.iloc[row]
+        part = stacks.get((one["pid"], one["tid"]))
+        if part is None:
+            continue
+        at = part["start_ns"].to_numpy(np.int64)
+        place = int(np.searchsorted(at, one["start_ns"], "left"))
+        if place < len(at) and at[place] < one["end_ns"]:
+            return int(part["backtrace"].iloc[place])
+    return -1
