@@ -113,7 +113,7 @@ def train(
     def one_step() -> None:
         begin = time.perf_counter()
         with nvtx_range("data wait", marked):
-            inputs, labels, seconds = next(source[0])
+            inputs, labels, seconds = next_batch(source[0])
         have = time.perf_counter()
         with nvtx_range("copy to GPU", marked):
             inputs = inputs.to(device, non_blocking=pinned)
@@ -171,6 +171,19 @@ def train(
         gpu_ms,
         {stage: 1e6 * mean for stage, mean in zip(STAGES, means, strict=True)},
     )
+
+
+def next_batch(batches: Any) -> Any:
+    """The next batch of a loader; `LabError` for what a worker met, and for a worker that died."""
+    try:
+        return next(batches)
+    except LabError as error:  # from a worker it comes with a traceback in its message
+        raise type(error)(str(error).rpartition("Error: ")[2]) from None
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        line = str(error).splitlines()[0]
+        raise LabError(f"{line}; fewer --workers and a smaller --batch need less memory") from None
 
 
 def _try_out(torch: Any, model: Any, batch: int, device: Any) -> None:

@@ -121,9 +121,9 @@ def read_in_pieces(path: Path, piece: int, *, cold: bool = False) -> bytes:
 class Reader:
     """Reads files in the way of a variant; one lives in each worker.
 
-    ``slow`` may name ``pieces`` (small reads), ``cold`` (from the disk), ``log`` (each picture is noted on the
-    disk, under a lock that all workers share) and ``throttle`` (a limit on files a second, kept by polling
-    the clock).
+    ``slow`` may name ``pieces`` (small reads), ``cold`` (from the disk), ``log`` (each picture is noted on
+    the disk, under a lock that all workers share) and ``throttle`` (a limit on files a second, kept by
+    polling the clock).
     """
 
     slow: Collection[str]
