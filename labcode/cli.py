@@ -7,6 +7,7 @@ starts without pandas, matplotlib or torch.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from labcode import __version__
+from labcode.bench.cli import bench_app
 from labcode.errors import LabError, describe_os_error
 
 _PLAIN = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
@@ -33,6 +35,7 @@ captures_app = typer.Typer(
     **_PLAIN,  # type: ignore[arg-type]
 )
 app.add_typer(captures_app, name="captures")
+app.add_typer(bench_app, name="bench")
 
 SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
 
@@ -170,6 +173,7 @@ def stats(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
 ) -> None:
     """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
     from labcode.analysis import nsys_many
 
     if output is None:
@@ -350,6 +354,7 @@ def _abandon_stdout() -> None:
 
 def main() -> None:
     """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
+    gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()

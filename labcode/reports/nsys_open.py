@@ -6,17 +6,13 @@ stored in it (a view, a virtual table, a trigger) is ever run.
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import sqlite3
-import tempfile
 import threading
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from labcode import store
 from labcode.errors import InputError, ToolError
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_direct import Layout
@@ -116,6 +112,8 @@ def _as_sqlite(path: Path) -> Path:
     if head.startswith(_SQLITE_MAGIC):
         return path
     if head.startswith(_XZ_MAGIC):
+        from labcode import store  # these take time to import, and most files need neither
+
         unpacked = store.cache_folder() / f"{store.file_sha256(path)}.sqlite"
         if not unpacked.exists():
             store.unpack_xz(path, unpacked)
@@ -132,7 +130,11 @@ def _as_sqlite(path: Path) -> Path:
 
 def _exported(report: Path) -> Path:
     """Export an ``.nsys-rep`` with the nsys of this machine into the user's cache, once for each content."""
-    from labcode import tools
+    import hashlib
+    import shutil
+    import tempfile
+
+    from labcode import store, tools
 
     try:
         nsys = tools.require_nsys()

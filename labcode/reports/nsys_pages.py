@@ -107,7 +107,8 @@ class PageFile:
                 [self._children(level[low : low + _PAGES]) for low in range(0, len(level), _PAGES)]
             )
             seen += len(level)
-            if seen > self.pages or len(np.unique(level)) < len(level):
+            ordered = np.sort(level)
+            if seen > self.pages or (ordered[1:] == ordered[:-1]).any():
                 raise DamagedPagesError("a page that belongs to a table twice")
         raise DamagedPagesError("a table without end")
 
