@@ -10,7 +10,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ C_TYPES: Mapping[str, str] = {
     "float64": "double",
     "int32": "int",
 }
+WORD_TYPES: Mapping[int, str] = {2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ class Array:
 class Step:
     """One rung of a ladder.
 
-    ``entry`` is the C++ name expression, ``{T}`` in it the element type: ``lab::transpose::padded<{T}, 32>``.
+    ``entry`` is the C++ name expression: ``lab::transpose::naive<{W}>``. In it, ``{T}`` stands for the
+    element type and ``{W}`` for the unsigned integer of its size, for kernels that only move values. A step
+    that chooses a variant by the size of the problem gives a function.
     ``scratch_bytes``: device memory the kernel also takes, after its output; zero before the first launch,
     and the kernel must leave it so. ``clears_output``: the output is set to zero before each launch, on the
     clock. ``helped``: False for a step that is kept because it did not help, ``reason`` then says why.
@@ -98,9 +101,10 @@ class Step:
 
     name: str
     reason: str
-    entry: str
+    entry: str | Callable[[Problem], str]
     launch: Callable[[Problem, Gpu], Launch]
     min_cc: int = 75
+    predicted: float | None = None  # throughput ÷ the ceiling's, reckoned before it was measured
     helped: bool = True
     clears_output: bool = False
     scratch_bytes: Callable[[Problem, Gpu], int] | None = None
@@ -125,8 +129,10 @@ class Kernel:
     ``header`` lies in ``cuda/``. ``reference`` takes the inputs as float64 arrays (of NumPy or CuPy; integer
     inputs stay as they are) and returns the output so. ``bytes_moved`` and ``flops`` are the least that the
     problem costs: each input read once, each output written once. ``tolerance``, by element type:
-    ‖out − reference‖ / ‖reference‖; 0 for a kernel that only moves values. ``libraries``: names of
-    `labcode.kernels.baselines`. ``timed``: problems the bench runs; ``checked``: those it checks.
+    ‖out − reference‖ / ‖reference‖; 0 for a kernel that only moves values. ``scale`` returns what to divide
+    by instead of ‖reference‖ (a sum of random signs is small by chance). ``libraries``: names of
+    `labcode.kernels.baselines`. ``timed``: problems the bench runs; ``checked``: those it checks, with
+    each of ``values`` (see `labcode.kernels.checking`).
     """
 
     name: str
@@ -145,7 +151,9 @@ class Kernel:
     checked: tuple[Problem, ...]
     ceiling: str = "copy"
     libraries: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = field(default=())
+    marks: tuple[Mark, ...] = ()
+    values: tuple[str, ...] = ("normal", "large")
+    scale: Callable[..., float] | None = None
 
     def step(self, name: str) -> Step:
         """The step of this name; `LabError` lists them when there is none."""
@@ -173,4 +181,6 @@ def kernels(only: Sequence[str] = ()) -> tuple[Kernel, ...]:
 
 def entry(step: Step, problem: Problem) -> str:
     """The C++ name expression of a step for a problem's element type."""
-    return step.entry.replace("{T}", C_TYPES[problem.dtype])
+    word = WORD_TYPES[problem.item_bytes]
+    text = step.entry if isinstance(step.entry, str) else step.entry(problem)
+    return text.replace("{T}", C_TYPES[problem.dtype]).replace("{W}", word)

@@ -1,4 +1,4 @@
-"""Launching: a kernel of the catalogue and GPU arrays of torch or CuPy in; its output filled, on their stream.
+"""Launching: a kernel of the catalogue and GPU arrays of torch or CuPy in; its output filled on their stream.
 
 Device code is compiled by NVRTC through CuPy, for the GPU at hand, and kept in the user's cache.
 """

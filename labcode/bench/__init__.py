@@ -1,0 +1,1 @@
+"""Benchmarks of the lab itself: the kernels against ceilings and libraries."""

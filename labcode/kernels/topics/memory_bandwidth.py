@@ -1,0 +1,180 @@
+"""Copy, triad and gather (``cuda/memory_bandwidth``): the ladder from strided accesses to bulk copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Shape, Step
+
+HEADER = "memory_bandwidth/memory_bandwidth.cuh"
+NAMESPACE = "lab::memory_bandwidth"
+SCALE = 3.0  # of the triad
+RUN = 32  # elements that a thread of the strided copy takes
+SECTOR_BYTES = 32
+STAGE_BYTES, STAGES, BLOCKS_AN_SM = 16384, 4, 3  # of the bulk copy
+GATHERED = 1 << 25
+
+
+def per_block(threads: int, bytes_a_thread: int) -> Callable[[Problem, Gpu], Launch]:
+    """Enough blocks that each thread has ``bytes_a_thread`` of an array to move."""
+
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        elements = threads * max(1, bytes_a_thread // problem.item_bytes)
+        return Launch(-(-problem.elements // elements), threads)
+
+    return launch
+
+
+def _bulk(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(BLOCKS_AN_SM * gpu.sm_count, 32, STAGES * STAGE_BYTES)
+
+
+def _size(problem: Problem) -> tuple[np.generic, ...]:
+    return (np.uint64(problem.elements),)
+
+
+def _same(problem: Problem) -> Array:
+    return Array(problem.shape)
+
+
+def permutation(shape: Shape, seed: int) -> np.ndarray[Any, Any]:
+    """Every index once, in random order."""
+    return np.random.default_rng(seed).permutation(shape[0]).astype(np.int32)
+
+
+_COPY_STEPS = (
+    Step(
+        "strided",
+        f"Each thread copies {RUN} neighboring elements one after another, so that the lanes of a warp are "
+        f"{4 * RUN} bytes apart: 32 sectors a request where 4 would do.",
+        f"{NAMESPACE}::strided<{{T}}, {RUN}>",
+        per_block(256, RUN * 4),
+        predicted=0.2,
+    ),
+    Step(
+        "coalesced",
+        "Lanes side by side: a warp's request is one line of 128 bytes, four whole sectors.",
+        f"{NAMESPACE}::coalesced<{{T}}>",
+        per_block(256, 4),
+        predicted=0.72,
+    ),
+    Step(
+        "vectorized",
+        "16 bytes a thread: a quarter of the instructions, requests and blocks; four times the bytes under "
+        "way.",
+        f"{NAMESPACE}::vectorized<{{T}}>",
+        per_block(256, 16),
+        predicted=0.97,
+    ),
+    Step(
+        "in flight",
+        "Four loads of 16 bytes a thread before its first store: latency times bandwidth has to be under "
+        "way at any time, and threads that wait for one load each do not hold enough.",
+        f"{NAMESPACE}::in_flight<{{T}}, 4, true>",
+        per_block(256, 4 * 16),
+        predicted=1.0,
+    ),
+    Step(
+        "bulk",
+        "The copy engine of the multiprocessor (TMA) moves pieces into shared memory and out again; one "
+        "thread a block asks for them, no register holds data.",
+        f"{NAMESPACE}::bulk<{{T}}, {STAGE_BYTES}, {STAGES}>",
+        _bulk,
+        min_cc=90,
+        predicted=1.0,
+    ),
+)
+
+_SIZES = (1, 3, 31, 33, 1000, 4099, 1_000_003, 4_194_304)
+
+COPY = Kernel(
+    "copy",
+    "memory_bandwidth",
+    "Copy an array",
+    HEADER,
+    _COPY_STEPS,
+    inputs=lambda problem: (_same(problem),),
+    output=_same,
+    scalars=_size,
+    reference=lambda x: x,
+    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
+    flops=lambda problem: 0,
+    tolerance={"float32": 0.0, "float16": 0.0},
+    timed=(Problem((1 << 29,)),),
+    checked=tuple(Problem((n,), dtype) for n in _SIZES for dtype in ("float32", "float16")),
+    marks=(Mark("copy", 0.98, 1.00),),
+)
+
+TRIAD = Kernel(
+    "triad",
+    "memory_bandwidth",
+    "Add a multiple of one array to another",
+    HEADER,
+    (
+        Step(
+            "coalesced",
+            "One element a thread, lanes side by side.",
+            f"{NAMESPACE}::triad_coalesced",
+            per_block(256, 4),
+            predicted=0.9,
+        ),
+        Step(
+            "in flight",
+            "Loads of 16 bytes, two of each input under way before the first result.",
+            f"{NAMESPACE}::triad_in_flight<2>",
+            per_block(256, 2 * 16),
+            predicted=1.0,
+        ),
+    ),
+    inputs=lambda problem: (_same(problem), _same(problem)),
+    output=_same,
+    scalars=lambda problem: (np.uint64(problem.elements), np.float32(SCALE)),
+    reference=lambda b, c: b + SCALE * c,
+    bytes_moved=lambda problem: 3 * problem.elements * problem.item_bytes,
+    flops=lambda problem: 2 * problem.elements,
+    tolerance={"float32": 1e-6},
+    timed=(Problem((1 << 29,)),),
+    checked=tuple(Problem((n,)) for n in _SIZES),
+    libraries=("torch.add",),
+    marks=(Mark("copy", 0.98, 1.00),),
+)
+
+GATHER = Kernel(
+    "gather",
+    "memory_bandwidth",
+    "Read from places that an index names, here a random permutation",
+    HEADER,
+    (
+        Step(
+            "one a thread",
+            f"A random read of 4 bytes moves a sector of {SECTOR_BYTES}: the cost model counts what is "
+            "asked for, the memory moves 32 + 4 + 4 bytes an element, so at most a third of a copy's "
+            "throughput is useful.",
+            f"{NAMESPACE}::gather<{{T}}>",
+            per_block(256, 4),
+            predicted=0.3,
+        ),
+        Step(
+            "in flight",
+            "Four indices a thread, then four reads under way at once.",
+            f"{NAMESPACE}::gather_in_flight<{{T}}, 4>",
+            per_block(256, 4 * 4),
+            predicted=0.3,
+        ),
+    ),
+    inputs=lambda problem: (_same(problem), Array(problem.shape, "int32", permutation)),
+    output=_same,
+    scalars=_size,
+    reference=lambda x, index: x[index],
+    bytes_moved=lambda problem: (2 * problem.item_bytes + 4) * problem.elements,
+    flops=lambda problem: 0,
+    tolerance={"float32": 0.0},
+    timed=(Problem((GATHERED,)),),
+    checked=tuple(Problem((n,)) for n in (1, 33, 4099, 1_000_003)),
+    libraries=("torch.index_select",),
+)
+
+KERNELS = (COPY, TRIAD, GATHER)

@@ -1,0 +1,109 @@
+"""Sum (``cuda/sum``): from an atomic addition an element to one deterministic pass at full bandwidth."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Step
+
+HEADER = "sum/sum.cuh"
+NAMESPACE = "lab::sum"
+THREADS = 256
+LOADS, BLOCKS_AN_SM = 8, 4  # of the vectorized step
+BULK_LOADS, BULK_STAGES, BULK_BLOCKS_AN_SM = 4, 4, 3
+_SCRATCH_HEAD_BYTES = 16
+
+
+def _one_each(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(-(-problem.elements // THREADS), THREADS)
+
+
+def _vectorized(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(BLOCKS_AN_SM * gpu.sm_count, THREADS)
+
+
+def _bulk(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(BULK_BLOCKS_AN_SM * gpu.sm_count, THREADS, BULK_STAGES * THREADS * BULK_LOADS * 16)
+
+
+def _scratch(problem: Problem, gpu: Gpu) -> int:
+    return _SCRATCH_HEAD_BYTES + 4 * gpu.sm_count * max(BLOCKS_AN_SM, BULK_BLOCKS_AN_SM)
+
+
+def _norm(x: Any) -> float:
+    """‖x‖: the size of a sum of random signs, whatever the signs happen to be."""
+    total: float = float((x * x).sum())
+    return math.sqrt(total)
+
+
+SUM = Kernel(
+    "sum",
+    "sum",
+    "Add up an array",
+    HEADER,
+    (
+        Step(
+            "atomics",
+            "An atomic addition an element, all to one address: they are done one after another.",
+            f"{NAMESPACE}::atomics",
+            _one_each,
+            clears_output=True,
+            predicted=0.002,
+        ),
+        Step(
+            "tree",
+            "A tree in shared memory, one atomic addition a block of 256; half of the threads leave at "
+            "each level, and all wait at each.",
+            f"{NAMESPACE}::tree",
+            _one_each,
+            clears_output=True,
+            predicted=0.3,
+        ),
+        Step(
+            "shuffle",
+            "Lanes pass values from register to register; shared memory and a barrier serve the warps only.",
+            f"{NAMESPACE}::shuffle",
+            _one_each,
+            clears_output=True,
+            predicted=0.4,
+        ),
+        Step(
+            "bulk",
+            "The copy engine (TMA) keeps a ring of tiles under way in shared memory, and threads add from "
+            "there.",
+            f"{NAMESPACE}::bulk<{THREADS}, {BULK_LOADS}, {BULK_STAGES}>",
+            _bulk,
+            min_cc=90,
+            helped=False,
+            scratch_bytes=_scratch,
+            predicted=1.02,
+        ),
+        Step(
+            "vectorized",
+            "As many blocks as fit stay for the whole array; a thread has eight loads of 16 bytes under "
+            "way before it adds, and reduces once at its end. The last block adds the blocks' sums in "
+            "their order: one launch, the same bits every time.",
+            f"{NAMESPACE}::vectorized<{THREADS}, {LOADS}>",
+            _vectorized,
+            scratch_bytes=_scratch,
+            predicted=1.02,
+        ),
+    ),
+    inputs=lambda problem: (Array(problem.shape),),
+    output=lambda problem: Array((1,)),
+    scalars=lambda problem: (np.uint64(problem.elements),),
+    reference=lambda x: x.sum().reshape(1),
+    bytes_moved=lambda problem: problem.elements * problem.item_bytes,
+    flops=lambda problem: problem.elements,
+    tolerance={"float32": 1e-5},
+    scale=_norm,
+    timed=(Problem((1 << 30,)),),
+    checked=tuple(Problem((n,)) for n in (1, 2, 3, 5, 31, 33, 257, 1000, 4099, 1_000_003, 1 << 24)),
+    libraries=("torch.sum", "CUB DeviceReduce"),
+    marks=(Mark("torch.sum", 1.0), Mark("CUB DeviceReduce", 1.0)),
+)
+
+KERNELS = (SUM,)

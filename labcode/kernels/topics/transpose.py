@@ -1,0 +1,106 @@
+"""Transpose (``cuda/transpose``): from one element a thread to 16-byte blocks turned in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Step
+
+HEADER = "transpose/transpose.cuh"
+NAMESPACE = "lab::transpose"
+TILE, THREAD_ROWS = 32, 8
+SIDE, BATCH = (
+    16,
+    16,
+)  # of the last step: threads a side of its blocks; loads under way where rows lie anywhere
+_MOST_BLOCKS_Y = 65535
+
+
+def _tiles(side_rows: int, side_columns: int, block: tuple[int, ...], problem: Problem) -> Launch:
+    rows, columns = problem.shape
+    return Launch((-(-columns // side_columns), min(-(-rows // side_rows), _MOST_BLOCKS_Y)), block)
+
+
+def _naive(problem: Problem, gpu: Gpu) -> Launch:
+    return _tiles(THREAD_ROWS, TILE, (TILE, THREAD_ROWS), problem)
+
+
+def _tiled(problem: Problem, gpu: Gpu) -> Launch:
+    return _tiles(TILE, TILE, (TILE, THREAD_ROWS), problem)
+
+
+def _vectorized(problem: Problem, gpu: Gpu) -> Launch:
+    side = SIDE * 16 // problem.item_bytes
+    return _tiles(side, side, (SIDE * SIDE,), problem)
+
+
+_SQUARE = ((1, 1), (32, 32), (64, 64), (128, 256), (1024, 1024))
+_ODD = ((1, 777), (777, 1), (31, 33), (33, 31), (65, 127), (100, 36), (129, 1000), (1023, 1025))
+
+TRANSPOSE = Kernel(
+    "transpose",
+    "transpose",
+    "Transpose a matrix",
+    HEADER,
+    (
+        Step(
+            "naive",
+            "One element a thread. Reads are coalesced; the 32 lanes of a warp write to 32 rows, a sector "
+            "each for one element.",
+            f"{NAMESPACE}::naive<{{W}}>",
+            _naive,
+            predicted=0.3,
+        ),
+        Step(
+            "shared tile",
+            "A tile of 32 × 32 goes through shared memory, so that both sides are coalesced. A column of "
+            "the tile lies in one bank (two for 2-byte types): its 32 lanes take turns.",
+            f"{NAMESPACE}::tiled<{{W}}, {NAMESPACE}::Plain>",
+            _tiled,
+            predicted=0.42,
+        ),
+        Step(
+            "padded",
+            "Rows of the tile four bytes longer: a column goes through all 32 banks.",
+            f"{NAMESPACE}::tiled<{{W}}, {NAMESPACE}::Padded<4 / sizeof({{W}})>>",
+            _tiled,
+            predicted=0.85,
+        ),
+        Step(
+            "swizzled",
+            "Columns exclusive-ored with the row instead of padding: no conflicts and no unused memory. It "
+            "buys nothing here, as shared memory does not limit how many blocks are resident.",
+            f"{NAMESPACE}::tiled<{{W}}, {NAMESPACE}::Swizzled<{{W}}>>",
+            _tiled,
+            helped=False,
+            predicted=0.85,
+        ),
+        Step(
+            "vectorized",
+            "Each thread reads a block of 16-byte rows, all loads under way at once, turns it in registers "
+            "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides. "
+            "Where rows do not start on 16 bytes: element by element, with as many loads under way.",
+            f"{NAMESPACE}::vectorized<{{W}}, {SIDE}, {BATCH}>",
+            _vectorized,
+            predicted=0.95,
+        ),
+    ),
+    inputs=lambda problem: (Array(problem.shape),),
+    output=lambda problem: Array(problem.shape[::-1]),
+    scalars=lambda problem: (np.int32(problem.shape[0]), np.int32(problem.shape[1])),
+    reference=lambda x: x.T,
+    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
+    flops=lambda problem: 0,
+    tolerance={"float32": 0.0, "float16": 0.0},
+    timed=(
+        Problem((32768, 16384)),
+        Problem((32749, 16381)),
+        Problem((32768, 32768), "float16"),
+        Problem((32749, 32719), "float16"),
+    ),
+    checked=tuple(Problem(shape, dtype) for shape in _SQUARE + _ODD for dtype in ("float32", "float16")),
+    libraries=("torch copy_ of x.t()",),
+    marks=(Mark("copy", 0.92, 0.97),),
+)
+
+KERNELS = (TRANSPOSE,)
