@@ -8,10 +8,8 @@ only through ``exec``.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,10 +118,7 @@ def make_loader(
     torch: Any, paths: Sequence[Path], plan: Plan, setup: Setup, device: torch.device, log: Path
 ) -> Any:
     """The `DataLoader` of a set-up: batches in the plan's order as (pictures, labels, seconds [batch, 3])."""
-    lock: AbstractContextManager[object] = (
-        torch.multiprocessing.get_context("spawn").Lock() if setup.workers else threading.Lock()
-    )
-    reader = Reader(setup.slow, setup.piece, setup.rate_per_s, log, lock)
+    reader = Reader(setup.slow, setup.piece, setup.rate_per_s, log)
     pictures = Pictures(paths, plan, reader, setup.slow, device)
     options: dict[str, Any] = {}
     if setup.workers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -9,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +131,6 @@ class Reader:
     piece: int
     rate_per_s: float
     log: Path
-    lock: AbstractContextManager[object]
     _due: float = 0.0
 
     def read(self, path: Path) -> bytes:
@@ -148,9 +148,20 @@ class Reader:
         return data
 
     def _note(self, line: bytes) -> None:
-        with self.lock:
+        with locked(self.log.with_suffix(".lock")):
             append_to_disk(self.log, line)
             replace_on_disk(self.log.with_suffix(".last"), line)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file that other processes (and other openings in this one) wait for."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)  # gives the lock back
 
 
 def append_to_disk(path: Path, line: bytes) -> None:

@@ -142,16 +142,15 @@ def test_small_reads_are_as_many_as_pieces(paths: list[Path], monkeypatch: pytes
 
 
 def test_notes_reach_the_log_one_a_picture_under_the_lock(tmp_path: Path, paths: list[Path]) -> None:
-    lock = threading.Lock()
     log = tmp_path / "pictures.log"
-    reader = files.Reader({"log"}, 256, 1.0, log, lock)
+    reader = files.Reader({"log"}, 256, 1.0, log)
     for path in paths[:3]:
         reader.read(path)
     lines = log.read_text().splitlines()
     assert [line.split()[0] for line in lines] == [path.name for path in paths[:3]]
     assert log.with_suffix(".last").read_text().splitlines() == lines[-1:]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["pictures.last", "pictures.log"]
-    with lock:
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["pictures.last", "pictures.lock", "pictures.log"]
+    with files.locked(log.with_suffix(".lock")):
         waiting = threading.Thread(target=reader.read, args=(paths[3],), daemon=True)
         waiting.start()
         waiting.join(0.1)
