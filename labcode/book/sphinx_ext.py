@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.errors import ExtensionError
 
 from labcode import __version__
-from labcode.book import caching, collecting, mathml, paper, render
+from labcode.book import caching, calculator, collecting, mathml, paper, render
 from labcode.book.directives import register as register_directives
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", _prepare_cache)
     mathml.register(app)
     register_directives(app)
+    calculator.register(app)
     collecting.register(app)
     paper.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
