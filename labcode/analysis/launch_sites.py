@@ -158,7 +158,7 @@ def _backtrace_of_call(ops: pd.DataFrame, backtraces: pd.DataFrame) -> Ints:
     known = backtraces[backtraces["correlation"].notna()].drop_duplicates(["pid", "correlation"])
     numbers = known.set_index([known["pid"], known["correlation"].astype("int64")])["backtrace"]
     wanted = pd.MultiIndex.from_arrays([ops["pid"], ops["correlation"]])
-    found = numbers.reindex(wanted).fillna(-1).to_numpy(np.int64)
+    found = np.array(numbers.reindex(wanted).fillna(-1), np.int64)
     found[ops["correlation"].to_numpy() == 0] = -1
     return found
 
