@@ -284,15 +284,7 @@
       return item;
     }));
   }
-  const media = matchMedia("(prefers-color-scheme: dark)");
-  const preferred = () => (media.matches ? "dark" : "light");
-  let root = null;        // of the page that this one is embedded in, if it may be read
-  try { if (parent !== window) root = parent.document.documentElement; } catch { root = null; }
-  const outer = () => (root && ["light", "dark"].includes(root.dataset.theme) ? root.dataset.theme : preferred());
-  media.addEventListener("change", () => paint(outer()));
-  if (root) new MutationObserver(() => paint(outer())).observe(root, { attributes: true, attributeFilter: ["data-theme"] });
-  $("theme").onclick = () => paint(theme === "light" ? "dark" : "light");
-  paint(outer());
+  window.labFollowTheme(paint, () => theme);
   resize();
   window.labTimeline = { range, show, search, step, visible, boxes, zoomTo, span };
   document.documentElement.dataset.ready = "true";

@@ -68,20 +68,24 @@ def interactive_page(report: Report, *, window: Window | None = None, title: str
     shown = window or report.window()
     events = _collect(report, shown)
     data = _document(events, report, shown)
+    return assemble("interactive", title, data, count=f"{len(events.start):,}")
+
+
+def assemble(name: str, title: str, data: object, **texts: str) -> str:
+    """A page from its parts: NAME.html and NAME.js of this package, Bokeh, and ``data`` as JSON."""
     parts = {
         "title": html.escape(title),
         "style": _own_file("interactive.css"),
         "bokeh": bokeh_script(),
         "data": json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"),
-        "script": _own_file("interactive.js"),
-        "count": f"{len(events.start):,}",
+        "script": _own_file("theme.js") + _own_file(f"{name}.js"),
+        **texts,
     }
-    page = _own_file("interactive.html")
-    pieces = page.split("{{")
+    pieces = _own_file(f"{name}.html").split("{{")
     text = [pieces[0]]
     for piece in pieces[1:]:
-        name, _, rest = piece.partition("}}")
-        text += [parts[name.strip()], rest]
+        key, _, rest = piece.partition("}}")
+        text += [parts[key.strip()], rest]
     return "".join(text)
 
 
