@@ -59,7 +59,18 @@ _TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/c
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
-_EXAM_LINES = ("--length", "320", "--layers", "3", "--hidden", "heads,mask", "--seed", "7")
+_EXAM_LINES = (
+    "--length",
+    "384",
+    "--layers",
+    "2",
+    "--heads",
+    "16",
+    "--hidden",
+    "bias,heads,mask",
+    "--seed",
+    "7",
+)
 _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
 _SAMPLED_CPU = (
     "--sample=process-tree",
@@ -70,7 +81,7 @@ _SAMPLED_CPU = (
 _SAMPLED_PYTHON = ("--python-sampling=true", "--python-sampling-frequency=200")
 _BACKTRACES = (
     *("--trace=cuda,nvtx", "--pytorch=autograd-nvtx"),
-    *("--python-backtrace=cuda", "--cudabacktrace=kernel:0,memory:0,sync:0"),
+    *("--python-backtrace=cuda", "--cudabacktrace=all:0"),
     # nsys takes backtraces only where it samples the CPU
     *("--sample=process-tree", "--cpuctxsw=none", "--sampling-period=16000000"),
 )
@@ -195,8 +206,8 @@ def _experiments() -> dict[str, Experiment]:
             tool="nsys",
             module="labcode.workloads.input_pipeline",
             runs=(
-                _run("baseline", "--steps", "40", variant="pinned"),
-                _run("improved", "--steps", "40"),
+                _run("baseline", "--steps", "24", variant="pinned"),
+                _run("improved", "--steps", "24"),
                 _run(
                     *("exam_baseline", *_EXAM_FEED, "--workers", "3"),
                     *("--slow", "decode,equalize"),

@@ -18,13 +18,24 @@ IGNORED = -100  # the target of a place that does not count
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the network: length of a text, its width, heads, layers, how many different tokens."""
+    """Sizes of the network: length of a text, its width, heads, layers, different tokens, their kinds."""
 
     length: int
     width: int
     heads: int
     layers: int
     tokens: int
+    kinds: int = 4
+
+
+def marks_by_index(table: Tensor, kinds: Tensor) -> Tensor:
+    """What each place gets by its kind: [kinds, width] and [batch, length] in, [batch, length, width] out."""
+    return table[kinds]
+
+
+def marks_by_product(table: Tensor, kinds: Tensor) -> Tensor:
+    """The same as a matrix product: a row with a single 1 picks a row of the table."""
+    return functional.one_hot(kinds, table.shape[0]).to(table.dtype) @ table
 
 
 def bias_by_index(table: Tensor, length: int) -> Tensor:
@@ -89,13 +100,16 @@ class Block(nn.Module):  # type: ignore[misc]
         self.before_attention = nn.LayerNorm(shape.width)
         self.into_heads = nn.Linear(shape.width, 3 * shape.width, bias=False)
         self.out_of_heads = nn.Linear(shape.width, shape.width, bias=False)
+        self.kind_marks = nn.Parameter(torch.zeros(shape.kinds, shape.width))
         self.distance_bias = nn.Parameter(torch.zeros(2 * shape.length - 1, shape.heads))
         self.before_layers = nn.LayerNorm(shape.width)
         self.widen = nn.Linear(shape.width, 4 * shape.width)
         self.narrow = nn.Linear(4 * shape.width, shape.width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[batch, length, width] in and out."""
+    def forward(self, x: Tensor, kinds: Tensor) -> Tensor:
+        """[batch, length, width] and the kind of each place [batch, length] in, the former out."""
+        marks_of = marks_by_index if "marks" in self.hidden else marks_by_product
+        x = x + marks_of(self.kind_marks, kinds)
         x = x + self.out_of_heads(self.mix(self.before_attention(x)))
         return x + self.narrow(functional.gelu(self.widen(self.before_layers(x))))
 
@@ -113,7 +127,7 @@ class Network(nn.Module):  # type: ignore[misc]
 
     def __init__(self, shape: Shape, hidden: Collection[str]) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.shape, self.hidden = shape, hidden
         self.embedding = nn.Embedding(shape.tokens, shape.width)
         self.blocks = nn.ModuleList(Block(shape, hidden) for _ in range(shape.layers))
         self.last = nn.LayerNorm(shape.width)
@@ -122,8 +136,9 @@ class Network(nn.Module):  # type: ignore[misc]
     def forward(self, texts: Tensor, targets: Tensor) -> Tensor:
         """The loss of texts [batch, length] against their targets [batch, length]."""
         x = self.embedding(texts)
+        kinds = kinds_of(texts, self.shape.kinds)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, kinds)
         logits = self.to_tokens(self.last(x))
         loss_of = loss_of_chosen if "mask" in self.hidden else loss_with_ignored
         return loss_of(logits, targets)
@@ -132,6 +147,11 @@ class Network(nn.Module):  # type: ignore[misc]
         """The norm of all gradients, for the log."""
         norm_of = norm_by_parameter if "norms" in self.hidden else norm_together
         return norm_of(list(self.parameters()))
+
+
+def kinds_of(texts: Tensor, kinds: int) -> Tensor:
+    """The kind of each token: mostly 0, as most words are ordinary ones."""
+    return torch.where(texts % 8 == 0, (texts // 8) % kinds, 0)
 
 
 def make_texts(shape: Shape, batch: int, steps: int, seed: int) -> tuple[Tensor, Tensor]:

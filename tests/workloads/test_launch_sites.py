@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,6 +42,25 @@ def test_both_biases_have_the_same_gradient() -> None:
         (bias_of(table, 7) * weights).sum().backward()
         gradients.append(table.grad)
     assert torch.allclose(*gradients)
+
+
+def test_both_marks_are_rows_of_the_table_with_the_same_gradient() -> None:
+    kinds, weights = torch.tensor([[0, 2, 2], [1, 0, 0]]), torch.rand(2, 3, 5, dtype=torch.float64)
+    gradients = []
+    for marks_of in (model.marks_by_index, model.marks_by_product):
+        table = torch.arange(15, dtype=torch.float64).reshape(3, 5).requires_grad_()
+        marks = marks_of(table, kinds)
+        assert marks[0, 1].tolist() == [10, 11, 12, 13, 14] and marks[1, 0].tolist() == [5, 6, 7, 8, 9]
+        (marks * weights).sum().backward()
+        gradients.append(table.grad)
+    assert torch.allclose(*gradients)
+
+
+def test_most_places_are_of_the_first_kind_and_all_kinds_occur() -> None:
+    texts, _ = model.make_texts(replace(SHAPE, tokens=64), batch=8, steps=3, seed=5)
+    kinds = model.kinds_of(texts, 4)
+    assert set(kinds.unique().tolist()) == {0, 1, 2, 3}
+    assert 0.6 < (kinds == 0).float().mean() < 1
 
 
 def test_attention_by_head_is_that_of_all_heads_and_of_torch() -> None:
@@ -94,7 +114,7 @@ def test_hidden_ways_change_nothing_but_the_time(tmp_path: Path, hidden: str) ->
 
 def test_variants_differ_in_what_is_hidden(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    for variant, hidden in (("baseline", ["bias", "norms"]), ("improved", [])):
+    for variant, hidden in (("baseline", ["marks", "norms"]), ("improved", [])):
         assert launch_sites.main([*SMALL, "--variant", variant, "--json", str(path)]) == 0
         assert json.loads(path.read_text())["parameters"]["hidden"] == hidden
 
@@ -126,7 +146,7 @@ def test_width_that_heads_do_not_divide_is_refused() -> None:
 def test_unknown_way_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         launch_sites.main(["--device", "cpu", "--hidden", "bias,luck"])
-    assert "luck: no such way (bias, norms, heads, mask)" in capsys.readouterr().err
+    assert "luck: no such way (marks, bias, norms, heads, mask)" in capsys.readouterr().err
 
 
 def test_gpu_with_too_little_memory_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
