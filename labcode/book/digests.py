@@ -15,7 +15,9 @@ from pathlib import Path
 from labcode.store import SHIPPED_SET
 
 READING_WING = ("analysis", "book", "exercises", "figures", "reports")
-_SOURCE_SUFFIXES = frozenset({".py", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"})
+_SOURCE_SUFFIXES = frozenset(
+    {".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"}
+)
 _DIGEST_LENGTH = 16
 
 

@@ -13,6 +13,7 @@ from typing import Any
 CLAIM_MIME = "application/vnd.labcode.claim+json"
 TABLE_MIME = "application/vnd.labcode.table+json"
 FIGURE_MIME = "application/vnd.labcode.figure+json"
+INTERACTIVE_MIME = "application/vnd.labcode.interactive+json"
 GLUE_PREFIX = "application/papermill.record/"
 
 

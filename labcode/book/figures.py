@@ -28,17 +28,25 @@ def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | 
     already is shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those
     who do not see it: what is drawn and what stands out. ``caption`` is printed below.
     """
+    content = figure_content(drawing, alt=alt, caption=caption)
+    text = f"Figure: {content['alt']}"
+    display.show({display.FIGURE_MIME: content, "image/png": content["png"], "text/plain": text})
+
+
+def figure_content(
+    drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None
+) -> dict[str, Any]:
+    """What `figure` shows: light, dark (SVG), png, alt, caption."""
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
         raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
-    content = {
+    return {
         "light": _svg(drawing, "light"),
         "dark": _svg(drawing, "dark") if callable(drawing) else None,
         "png": _png(drawing),
         "alt": alt,
         "caption": caption or "",
     }
-    display.show({display.FIGURE_MIME: content, "image/png": content["png"], "text/plain": f"Figure: {alt}"})
 
 
 def _svg(drawing: Callable[..., Figure] | Figure, mode: Mode) -> str:

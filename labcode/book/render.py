@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book import display
+from labcode.book.frames import frame_nodes
 
 if TYPE_CHECKING:
     from myst_nb.core.render import MimeData, NbElementRenderer
@@ -23,10 +24,11 @@ _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
 class LabRenderer:
-    """Renders claims, tables and figures; leaves every other MIME type to MyST-NB."""
+    """Renders claims, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
 
     mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
-        ("*", mime, 1) for mime in (display.CLAIM_MIME, display.TABLE_MIME, display.FIGURE_MIME)
+        ("*", mime, 1)
+        for mime in (display.CLAIM_MIME, display.TABLE_MIME, display.FIGURE_MIME, display.INTERACTIVE_MIME)
     )
 
     @staticmethod
@@ -39,6 +41,8 @@ class LabRenderer:
             return [table_node(content)]
         if data.mime_type == display.FIGURE_MIME:
             return figure_nodes(content, renderer)
+        if data.mime_type == display.INTERACTIVE_MIME:
+            return frame_nodes(content, figure_nodes(content["figure"], renderer))
         return None
 
 

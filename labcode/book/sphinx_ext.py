@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.errors import ExtensionError
 
 from labcode import __version__
-from labcode.book import caching, calculator, collecting, mathml, paper, render
+from labcode.book import caching, calculator, collecting, frames, mathml, paper, render
 from labcode.book.directives import register as register_directives
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("labcode_update_claims", False, "", bool)
     app.connect("builder-inited", _prepare_cache)
     mathml.register(app)
+    frames.register(app)
     register_directives(app)
     calculator.register(app)
     collecting.register(app)
