@@ -136,7 +136,8 @@ def innermost(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
     kept = np.flatnonzero(end > start)
     start, end = start[kept], end[kept]
     around = parents(start, end)
-    edges = np.unique(np.concatenate((start, end)))
+    edges = np.sort(np.concatenate((start, end)))
+    edges = edges[np.concatenate(([True], edges[1:] != edges[:-1]))[: len(edges)]]
     if len(edges) == 0:
         return edges, edges, edges
     # the candidate of a stretch: the last interval that begins at or before it; then outward until one is

@@ -6,6 +6,7 @@ exceed the window. Whole-graph launches count as operations.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -98,7 +99,7 @@ def explain_gaps(
         if calls is not None:
             texts["call"][here], most = _dominant(calls, "name", low, high)
             shares["call_share"][here] = most / width[here]
-            waits = calls[calls["name"].str.contains(SYNCHRONIZING, regex=True)]
+            waits = calls[named_like(calls["name"], SYNCHRONIZING)]
             for name, some in (("api_share", calls), ("sync_share", waits)):
                 inside = intervals.covered_within(some["start_ns"], some["end_ns"], low, high)
                 shares[name][here] = inside / width[here]
@@ -111,6 +112,13 @@ def explain_gaps(
     )
 
 
+def named_like(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
+    """Which names contain a match of a regular expression; each different name is looked at once."""
+    codes, distinct = pd.factorize(names)
+    found = np.array([re.search(pattern, str(name)) is not None for name in distinct], np.bool_)
+    return np.append(found, False)[codes]
+
+
 def _of_device(ops: pd.DataFrame, device: int) -> tuple[Ints, Ints]:
     mine = ops[ops["device"] == device]
     return mine["start_ns"].to_numpy(np.int64), mine["end_ns"].to_numpy(np.int64)
@@ -120,7 +128,7 @@ def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame 
     """pid and tid for each gap; -1 where there is none."""
     pid, tid = np.full(len(gaps), -1, np.int64), np.full(len(gaps), -1, np.int64)
     ends = gaps["end_ns"].to_numpy(np.int64)
-    launching = api[api["name"].str.contains(LAUNCHING, regex=True)].sort_values("start_ns", kind="stable")
+    launching = api[named_like(api["name"], LAUNCHING)].sort_values("start_ns", kind="stable")
     if len(launching):
         before = np.searchsorted(launching["start_ns"].to_numpy(), ends, "left") - 1
         some = before >= 0

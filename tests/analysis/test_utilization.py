@@ -141,3 +141,9 @@ def test_synchronizing_calls_by_name() -> None:
     )
     found = names.str.contains(utilization.SYNCHRONIZING, regex=True).tolist()
     assert found == [True, True, False, True, True, False, True, False, True]
+
+
+def test_names_are_looked_at_once_each_and_found_everywhere() -> None:
+    names = pd.Series(["cudaMemcpy", "cudaMemcpyAsync", "cudaFree", "cudaMemcpy", "cudaLaunchKernel"])
+    assert utilization.named_like(names, utilization.SYNCHRONIZING).tolist() == [True, False, True, True, False]
+    assert utilization.named_like(names[:0], utilization.SYNCHRONIZING).tolist() == []
