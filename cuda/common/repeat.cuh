@@ -53,6 +53,16 @@ private:
     std::size_t bytes_;
 };
 
+// Launches for a tenth of a second, until an idle GPU has raised its clocks.
+template <typename Launch>
+void warm_up(const Launch& launch) {
+    for (const double until = host_us() + 1e5; host_us() < until;) {
+        launch();
+        LAB_LAUNCHED();
+        LAB_CUDA(cudaDeviceSynchronize());
+    }
+}
+
 // Times of `repetitions` launches on the default stream, each on its own between two events, after `warmup` that are not
 // timed. before(): what runs ahead of each launch, outside its time (a Flush, or clearing counters).
 template <typename Launch, typename Before>
