@@ -152,7 +152,7 @@ def details_page(report: NcuReport) -> pd.DataFrame:
     names = ["Section Name", "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Type"]
     names += ["Rule Description", "Estimated Speedup Type", "Estimated Speedup"]
     who = identity(report, report.list[0]) if report.list else {}
-    return pd.DataFrame(rows, columns=[*who, *names]).fillna("").astype("str")
+    return pd.DataFrame([{name: row.get(name, "") for name in [*who, *names]} for row in rows], dtype="str")
 
 
 def _estimate(percent: float) -> str:

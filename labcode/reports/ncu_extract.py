@@ -8,13 +8,15 @@ ends this process and not the one that asked. Every number stays exactly what th
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
-EXTRACT_FORMAT = 2
+EXTRACT_FORMAT = 3
 INSTRUCTION_BYTES = 16
 _MOST_INSTRUCTIONS = 200_000
+_LABEL = re.compile(r"`\([^)]*\) ?")  # in "BRA `(.L_x_0) 0x7f00": ncu prints no label
 _SAMPLED_OVER_TIME = (".Triage", "pmsampling:", "profiler__timestamp", "profiler__pmsampler_ctxsw")
 
 
@@ -99,7 +101,7 @@ def _code(action: Any, start: int) -> dict[str, Any]:
             break
         where = action.source_info(address)
         rows["address"].append(address)
-        rows["sass"].append(sass.strip())
+        rows["sass"].append(_LABEL.sub("", sass.strip()))
         rows["ptx"].append((action.ptx_by_pc(address) or "").strip())
         rows["file"].append(str(where.file_name()) if where is not None else "")
         rows["line"].append(int(where.line()) if where is not None else 0)

@@ -25,7 +25,6 @@ STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 SAMPLES = "smsp__pcsamp_warps_issue_stalled_{}"
 NOT_ISSUED = SAMPLES + "_not_issued"
 _SASS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
-_PATH = "sm__ops_path_tensor_src_{}.sum.per_cycle_elapsed"
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
 _CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
@@ -41,6 +40,11 @@ _SOURCE, _INSTRUCTIONS = "SourceCounters", "InstructionStats"
 def _pipe(name: str, *more: str) -> tuple[str, ...]:
     kinds = (f"sm__pipe_{name}_cycles_active", f"sm__inst_executed_pipe_{name}")
     return tuple(f"{kind}.avg.pct_of_peak_sustained_active" for kind in (*kinds, *more))
+
+
+def _paths(*sources: str) -> tuple[str, ...]:
+    kinds = ("src", "op_hmma_src")
+    return tuple(f"sm__ops_path_tensor_{k}_{s}.sum.per_cycle_elapsed" for k in kinds for s in sources)
 
 
 METRICS: Mapping[str, Metric] = {
@@ -178,8 +182,8 @@ METRICS: Mapping[str, Metric] = {
     # memory
     "dram_bytes_per_s": Metric(("dram__bytes.sum.per_second",), _MEMORY, "DRAM traffic"),
     "dram_bytes": Metric(("dram__bytes.sum",), _TABLES, "DRAM traffic"),
-    "dram_read_bytes": Metric(("dram__bytes_read.sum",), _TABLES, "DRAM reads"),
-    "dram_write_bytes": Metric(("dram__bytes_write.sum",), _TABLES, "DRAM writes"),
+    "dram_read_bytes": Metric(("dram__bytes_read.sum", "dram__bytes_op_read.sum"), _TABLES, "DRAM reads"),
+    "dram_write_bytes": Metric(("dram__bytes_write.sum", "dram__bytes_op_write.sum"), _TABLES, "DRAM writes"),
     "dram_peak_bytes_per_cycle": Metric(("dram__bytes.sum.peak_sustained",), _ROOF, "DRAM bytes of a cycle"),
     "l2_bytes_per_s": Metric(
         ("derived__lts__lts2xbar_bytes.sum.per_second", "lts__t_bytes.sum.per_second"), _SINGLE, "L2 traffic"
@@ -286,14 +290,22 @@ METRICS: Mapping[str, Metric] = {
         _HIER.format("Half"),
         "FP16 peak of a cycle",
     ),
-    "tensor_fp16_per_cycle": Metric((_PATH.format("fp16"),), _TENSOR, "FP16 tensor operations of a cycle"),
-    "tensor_bf16_per_cycle": Metric((_PATH.format("bf16_dst_fp32"),), _TENSOR, "BF16 tensor operations"),
-    "tensor_tf32_per_cycle": Metric((_PATH.format("tf32_dst_fp32"),), _TENSOR, "TF32 tensor operations"),
-    "tensor_fp8_per_cycle": Metric((_PATH.format("fp8_sparsity_off"),), _TENSOR, "FP8 tensor operations"),
-    "tensor_fp64_per_cycle": Metric((_PATH.format("fp64"),), _TENSOR, "FP64 tensor operations"),
+    "tensor_fp16_per_cycle": Metric(
+        _paths("fp16", "fp16_dst_fp32", "fp16_bf16_tf32_dst_fp32"), _TENSOR, "FP16 tensor operations"
+    ),
+    "tensor_bf16_per_cycle": Metric(_paths("bf16_dst_fp32"), _TENSOR, "BF16 tensor operations"),
+    "tensor_tf32_per_cycle": Metric(_paths("tf32_dst_fp32"), _TENSOR, "TF32 tensor operations"),
+    "tensor_fp8_per_cycle": Metric(
+        _paths("fp8_sparsity_off", "fp8", "fp8_dst_fp32", "fp4_fp6_fp8_dst_fp32"),
+        _TENSOR,
+        "FP8 tensor operations",
+    ),
+    "tensor_fp64_per_cycle": Metric(_paths("fp64"), _TENSOR, "FP64 tensor operations"),
     "tensor_fp16_peak_per_cycle": Metric(
-        ("sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum.peak_sustained",)
-        + ("sm__ops_path_tensor_op_hmma_src_fp16_dst_fp32_sparsity_off.sum.peak_sustained",),
+        tuple(
+            f"sm__ops_path_tensor_{path}_sparsity_off.sum.peak_sustained"
+            for path in ("op_hgmma_src_fp16", "src_fp16_dst_fp32", "op_hmma_src_fp16_dst_fp32")
+        ),
         _TENSOR,
         "FP16 tensor peak of a cycle, dense",
     ),

@@ -6,8 +6,8 @@ them out.
 The tar holds the scrubbed reports of ``ncu_kernels.cu`` (full, basic, sol, few), for each the pages
 ``raw``, ``details`` and ``source`` as ``ncu --import --csv`` prints them of the scrubbed report, without
 the columns that name process and host; ``ptxas.txt`` and ``sass.txt``, what nvcc and cuobjdump say of the
-program; and ``occupancy_api.json``, what the CUDA occupancy API answers over a grid of registers, block
-sizes and shared memory.
+program; and ``chip.*.txt``, the names of the metrics of other chips; ``occupancy_api.json``, what the
+CUDA occupancy API answers over a grid of registers, block sizes and shared memory.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ REPORTS = {
     "sol": ("--section", "SpeedOfLight", "--section", "LaunchStats", "-k", "regex:copy"),
     "few": ("--metrics", "gpu__time_duration.sum,dram__bytes.sum,sm__inst_executed.sum"),
 }
+CHIPS = ("tu102", "ga100", "ga102", "ad102", "gb100", "gb202")
 PRIVATE = ("Process ID", "Process Name", "Host Name")
 REGISTERS = (16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 168, 200, 232, 255)
 BLOCKS = (1, 31, 32, 33, 64, 96, 100, 128, 160, 192, 256, 288, 320, 384, 416, 512, 640, 768, 800, 992, 1024)
@@ -129,6 +130,10 @@ def main(arguments: list[str]) -> int:
             for page in ("raw", "details", "source"):
                 text = run(ncu, "--import", clean, "--page", page, "--csv", cwd=work)
                 (work / f"{name}.{page}.csv").write_text(without_private(text) if page != "source" else text)
+        for chip in CHIPS:
+            lines = run(ncu, "--query-metrics", "--chips", chip, cwd=work).splitlines()
+            names = sorted({line.split()[0] for line in lines if "__" in line})
+            (work / f"chip.{chip}.txt").write_text("\n".join(names) + "\n")
         (work / "occupancy_api.json").write_text(json.dumps(occupancy_grid()))
         (work / "versions.json").write_text(json.dumps({"ncu": tool_version(ncu)}))
         for made in sorted(work.glob("*.*")):
