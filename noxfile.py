@@ -92,9 +92,20 @@ def capture(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Run the timing experiment alone: nox -s bench -- --set my-h100."""
-    install(session, "-e", ".[gpu]", TORCH)
-    labcode(session, "capture", "measuring", *session.posargs)
+    """Measure: nox -s bench -- --set my-h100 runs the timing experiment, otherwise reports beside nsys' own.
+
+    nox -s bench -- kernels measures the kernels.
+    """
+    if "--set" in session.posargs:
+        install(session, "-e", ".[gpu]", TORCH)
+        labcode(session, "capture", "measuring", *session.posargs)
+    elif session.posargs[:1] == ["kernels"]:
+        install(session, "-e", ".[gpu]", TORCH)
+        labcode(session, "bench", *session.posargs)
+    else:
+        install(session, "-e", ".")
+        words = session.posargs[1:] if session.posargs[:1] == ["reports"] else session.posargs
+        labcode(session, "bench", "reports", *words)
 
 
 @nox.session

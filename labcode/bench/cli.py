@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 bench_app = typer.Typer(
-    help="Measure the lab itself: its kernels beside ceilings and libraries.",
+    help="Measure the lab itself: its kernels beside libraries, its reports beside those of nsys.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -41,3 +41,37 @@ def bench_kernels(
         bench_report.list_kernels(only or [])
         return
     raise typer.Exit(bench_report.main(only or [], repetitions, json_file, plot_file))
+
+
+@bench_app.command("reports")
+def bench_reports(
+    file: Annotated[
+        Path | None, typer.Argument(help="An nsys export to report on; a made-up one without it.")
+    ] = None,
+    ops: Annotated[int, typer.Option("--ops", help="GPU operations of the made-up export.")] = 1_000_000,
+    mix: Annotated[str, typer.Option("--mix", help="Of the made-up export: training or dense.")] = "training",
+    nsys: Annotated[
+        Path | None, typer.Option("--nsys", help="The nsys to compare with; the one at hand without it.")
+    ] = None,
+    repetitions: Annotated[int, typer.Option("--repetitions", help="Runs of each report and program.")] = 3,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="A report; may be repeated. All without it.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Time `labcode stats` beside `nsys stats`, report by report, and compare what they print."""
+    from rich.console import Console
+
+    from labcode.bench import reports
+
+    code = reports.main(
+        file,
+        ops=ops,
+        mix=mix,
+        nsys=nsys,
+        repetitions=repetitions,
+        only=only or [],
+        json_file=json_file,
+        console=Console(),
+    )
+    raise typer.Exit(code)

@@ -1,0 +1,108 @@
+"""The benchmark of the reports: what it measures, when it says that two outputs are the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from labcode.bench import reports
+from labcode.bench.big_export import make_big_export
+from labcode.errors import LabError, ToolError
+from labcode.reports.nsys import open_report
+
+
+def run(tmp_path: Path, **options: object) -> tuple[int, str]:
+    stream = io.StringIO()
+    usual: dict[str, object] = {
+        "file": None, "ops": 400, "mix": "training", "nsys": None, "repetitions": 1,
+        "only": ["cuda_gpu_kern_sum"], "json_file": tmp_path / "b.json",
+    }  # fmt: skip
+    code = reports.main(**{**usual, **options}, console=Console(file=stream, width=120))  # type: ignore[arg-type]
+    return code, stream.getvalue()
+
+
+def fake_nsys(folder: Path, text: str) -> Path:
+    path = folder / "nsys"
+    path.write_text(f"#!/bin/sh\necho 'Processing [x] with [y]... '\ncat <<'E'\n{text}\nE\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labcode.tools.find_nsys", lambda: None)
+    code, text = run(tmp_path)
+    assert code == 0
+    assert "nsys not found: only labcode's times" in text
+    assert "cuda_gpu_kern_sum" in text
+    row = json.loads((tmp_path / "b.json").read_text())["reports"][0]
+    assert row["nsys"] is None and row["labcode"]["wall_s"][0] > 0
+    assert 1 << 20 < row["labcode"]["peak_bytes"] < 1 << 30
+
+
+def test_an_output_that_differs_is_named(tmp_path: Path) -> None:
+    file = make_big_export(tmp_path / "a.sqlite", 400)
+    code, text = run(tmp_path, file=file, nsys=fake_nsys(tmp_path, "Time (%),Name\n100.0,k"))
+    assert code == 1
+    assert "NO" in text and "lines here, 2 of nsys" in text
+
+
+def test_a_command_that_fails(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"ended with exit code 3 \(no luck\)"):
+        reports.measure([sys.executable, "-c", "import sys; print('no luck', file=sys.stderr); sys.exit(3)"],
+                        tmp_path / "out")  # fmt: skip
+
+
+def test_the_memory_of_the_measured_command_alone(tmp_path: Path) -> None:
+    held = bytearray(200 << 20)
+    _, _, peak = reports.measure(
+        [sys.executable, "-I", "-S", "-c", "x = bytearray(40 << 20)"], tmp_path / "out"
+    )
+    assert 40 << 20 < peak < 120 << 20
+    assert len(held) == 200 << 20
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nsys": Path("absent")}, "absent: no such file"),
+        ({"file": Path("absent.sqlite"), "nsys": None}, "absent.sqlite: no such file"),
+        ({"only": ["bogus"]}, "'bogus' is not a report"),
+        ({"repetitions": 0}, "counted from 1"),
+        ({"mix": "sour"}, "'sour' is not a mix"),
+    ],
+)
+def test_bad_use(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        run(tmp_path, **options)
+
+
+def test_what_counts_as_the_same() -> None:
+    ours = 'Avg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n'
+    assert reports.difference(ours, '\nAvg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n', exact=True) == ""
+    older = '\nAvg (ns),Range\n2.0,"lab:a, b"\n1.6,step\n'
+    assert reports.difference(ours, older, exact=False) == ""
+    assert "ours '1.5,:step'" in reports.difference(ours, older, exact=True)
+    assert reports.difference(ours, older.replace("1.6", "1.7"), exact=False) != ""
+    assert reports.difference(ours, older.replace("step", "stop"), exact=False) != ""
+    assert reports.difference('A\n"x ""q"", y"\n', 'A\n"x "q", y"\n', exact=True) == ""
+    assert reports.difference("A,B\n", "", exact=True) == ""
+
+
+@pytest.mark.parametrize("mix", ["training", "dense"])
+def test_the_made_up_export(tmp_path: Path, mix: str) -> None:
+    path = make_big_export(tmp_path / "a.sqlite", 4000, mix=mix)
+    assert path.read_bytes() == make_big_export(tmp_path / "b.sqlite", 4000, mix=mix).read_bytes()
+    with open_report(path) as report:
+        ops, nvtx = report.gpu_ops(), report.nvtx()
+        assert len(ops) == 4000
+        assert (len(nvtx) > 4000) == (mix == "dense")
+        assert report.warnings == ()
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    db.close()
