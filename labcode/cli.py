@@ -287,6 +287,24 @@ def timeline(
 
 
 @app.command()
+def flame(
+    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.txt.")],
+    of: Annotated[
+        str, typer.Option("--of", help="python, cpu, or launches: stacks of CUDA calls.")
+    ] = "python",
+    thread: Annotated[str | None, typer.Option("--thread", help="Only this thread: number or name.")] = None,
+    window: Annotated[
+        str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
+    ] = None,
+) -> None:
+    """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
+    from labcode.figures import flame_export
+
+    typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
+
+
+@app.command()
 def scrub(
     file: Annotated[Path, typer.Argument(help="An nsys export to take private data out of.")],
     output: Annotated[

@@ -176,7 +176,8 @@ def _backtrace_of_forward(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: 
         if outer < 0:
             continue
         same = by_number.get((pid[row], seq[outer]), rows[:0])
-        forward = [one for one in same.tolist() if end[one] <= start[row] and tid[one] != tid[row]]
+        # operations before it that record nothing for the backward pass show its number too: the last is it
+        forward = [one for one in same[::-1].tolist() if end[one] <= start[row] and tid[one] != tid[row]]
         result[rows == row] = _first_stack(stacks, ranges, forward)
     return result
 

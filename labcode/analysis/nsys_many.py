@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from labcode.analysis.nsys_format import FORMATS, write
-from labcode.analysis.nsys_stats import DEFAULT_REPORTS, TABLES, check_names, missing_data, stats
+from labcode.analysis.nsys_stats import DEFAULT_REPORTS, TABLES, check_names, missing_data, stats, table_of
 from labcode.errors import InputError, LabError
 from labcode.outputs import base_names, refuse_existing, staged
 from labcode.reports.nsys_open import open_export
@@ -95,7 +95,7 @@ def write_all(
                         continue
                     target = f"{base}_{name}{SUFFIXES[fmt]}"
                     with (work / target).open("w", encoding="utf-8", newline="") as stream:
-                        write(TABLES[name](source), fmt, stream)
+                        write(table_of(name, source), fmt, stream)
                     written.append(folder / target)
         if not written:
             raise InputError(

@@ -57,6 +57,16 @@ TABLES: dict[str, Callable[[Source], Table]] = {
     "osrt_sum": nsys_sums.osrt_sum,
 }
 
+# Reports that nsys has not, by `labcode.analysis.stack_reports`, which is imported when one is asked for.
+OWN_REPORTS = (
+    "python_stacks",
+    "python_functions",
+    "cpu_samples",
+    "thread_states",
+    "osrt_classes",
+    "osrt_gaps",
+    "launch_sites",
+)
 DEFAULT_REPORTS = (
     "nvtx_sum",
     "osrt_sum",
@@ -134,11 +144,24 @@ def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
             if lacking[name]:
                 output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {lacking[name]}\n")
             else:
-                write(TABLES[name](source), fmt, output)
+                write(table_of(name, source), fmt, output)
+
+
+def table_of(name: str, source: Source) -> Table:
+    """A report's table: one of nsys' (`TABLES`) or one of our own (`OWN_REPORTS`)."""
+    if name in TABLES:
+        return TABLES[name](source)
+    from labcode.analysis import stack_reports
+
+    return stack_reports.table(name, source)
 
 
 def missing_data(source: Source, name: str) -> str:
     """What the capture lacks for a report and how to record it; '' when it has all."""
+    if name in OWN_REPORTS:
+        from labcode.analysis import stack_reports
+
+        return stack_reports.missing(name, source)
     for what, tables, option in _NEEDS[name]:
         if not any(source.has_rows(table) for table in tables):
             if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
@@ -155,10 +178,10 @@ def missing_data(source: Source, name: str) -> str:
 def check_names(names: Sequence[str]) -> None:
     """`LabError` for a name that is no report, with the nearest one that is."""
     for name in names:
-        if name not in TABLES:
-            close = difflib.get_close_matches(name, TABLES, n=1)
+        if name not in TABLES and name not in OWN_REPORTS:
+            close = difflib.get_close_matches(name, [*TABLES, *OWN_REPORTS], n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join(TABLES)}")
+            raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join([*TABLES, *OWN_REPORTS])}")
 
 
 def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
@@ -168,6 +191,6 @@ def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str],
         if lacking[name]:
             output.write("[]\n")
         else:
-            write(TABLES[name](source), "json", output)
+            write(table_of(name, source), "json", output)
         output.write("," * (place < len(names) - 1))
     output.write("}\n")

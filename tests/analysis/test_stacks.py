@@ -252,6 +252,7 @@ def backward(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             e.call(112, 114, "cudaLaunchKernelExC_v11060", correlation=5),
         ],
         nvtx=[
+            e.push_pop(10, 20, "aten::empty, seq = 5, op_id = 9"),
             e.push_pop(80, 120, "aten::linear, seq = 4, op_id = 11"),
             e.push_pop(90, 118, "aten::addmm, seq = 5, op_id = 12"),
             e.push_pop(340, 370, "AddmmBackward0, seq = 5, op_id = 20", tid=101),
@@ -260,7 +261,7 @@ def backward(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         ],
         extra_sql=[
             *s.chain("CUDA_CALLCHAINS", 0, ["cudaLaunchKernel"]),
-            *s.python_stacks([(95, frames)], kind=s.ON_CUDA),
+            *s.python_stacks([(15, [("load", OWN, 3)]), (95, frames)], kind=s.ON_CUDA),
         ],
     )
     report = open_report(path)
