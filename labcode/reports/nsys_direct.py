@@ -6,8 +6,9 @@ None where only SQLite can tell: then `labcode.reports.nsys_columns` reads the s
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from labcode.errors import InputError
 from labcode.reports.nsys_columns import Column, Ints, foreign_values
-from labcode.reports.nsys_pages import NULL, DamagedPagesError, Decoded, PageFile, UnusualLayoutError
+from labcode.reports.nsys_pages import NULL, DamagedPagesError, Decoded, PageFile, Types, UnusualLayoutError
 
 Bools = NDArray[np.bool_]
 
@@ -24,10 +25,11 @@ _CONDITION = re.compile(r"\s*(\w+)\s*(=|<>|IN)\s*\(?([\d\s,]+?)\)?\s*")
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a table begins and the places of its integer columns in a record."""
+    """Where a table begins and the places of its columns of integers and of texts in a record."""
 
     root: int
     places: Mapping[str, int]
+    texts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,58 @@ def read_direct(
     return found
 
 
+def read_texts_direct(
+    path: Path, layout: Layout, column: str, table: str, where: str = ""
+) -> tuple[Ints, list[str]] | None:
+    """A column of texts as codes into distinct texts, -1: none there; None where SQLite has to read it.
+
+    Raises `DamagedPagesError` when the file is damaged.
+    """
+    condition = parse_condition(where) if where else None
+    place = layout.texts.get(column, 0)
+    if place == 0 or (where and (condition is None or condition.column not in layout.places)):
+        return None
+    columns = [place - 1, place, *([layout.places[condition.column]] if condition else [])]
+    seen: defaultdict[bytes, int] = defaultdict()
+    seen.default_factory = seen.__len__
+    parts = []
+    try:
+        file = PageFile(path)
+        try:
+            for decoded in file.read(layout.root, columns) if file.utf8 else ():
+                parts.append(_text_codes(decoded, condition, table, seen))
+        finally:
+            file.close()
+    except UnusualLayoutError:
+        return None
+    if not file.utf8:
+        return None
+    codes = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return codes, [text.decode(errors="replace") for text in seen]
+
+
+def _text_codes(
+    decoded: Decoded, condition: Condition | None, table: str, seen: defaultdict[bytes, int]
+) -> Ints:
+    """The codes of the rows that meet the condition; new texts are added to those seen."""
+    kind = decoded.types[1]
+    kinds = np.full(len(decoded.rowid), kind, np.uint8) if isinstance(kind, int) else kind
+    start, end = decoded.ends[:2]
+    if condition is not None:
+        rows = np.flatnonzero(
+            _meeting(_column(decoded.values[2], decoded.types[2], table, condition.column), condition)
+        )
+        kinds, start, end = kinds[rows], start[rows], end[rows]
+    if ((kinds != NULL) & ((kinds < 12) | (kinds % 2 == 0))).any():
+        raise UnusualLayoutError("something else than a text")
+    codes = np.full(len(kinds), -1, np.int64)
+    there = np.flatnonzero(kinds != NULL)
+    data = decoded.buffer.tobytes() if len(there) else b""
+    texts = [data[a:b] for a, b in zip(start[there].tolist(), end[there].tolist(), strict=True)]
+    codes[there] = np.fromiter(map(seen.__getitem__, texts), np.int64, len(texts))
+    return codes
+
+
 def _add(
     parts: dict[str, list[Column]],
     decoded: Decoded,
@@ -95,17 +149,7 @@ def _add(
     """Append the rows that meet the condition to the parts of each column."""
     have = {}
     for name, values, types in zip(stored, decoded.values, decoded.types, strict=True):
-        if isinstance(types, int):
-            foreign, present = (
-                types == 7 or types >= 10,
-                None if types != NULL else np.zeros(len(values), bool),
-            )
-        else:
-            foreign = bool((types == 7).any() or int(types.max()) >= 10)
-            present = types != NULL if int(types.min()) == NULL else None
-        if foreign:
-            raise foreign_values(table, name)
-        have[name] = Column(values, present)
+        have[name] = _column(values, types, table, name)
     have["rowid"] = Column(decoded.rowid)
     if "duration" in parts:
         have["duration"] = _difference(have["end"], have["start"], table)
@@ -116,6 +160,19 @@ def _add(
             have = {name: have[name].take(chosen) for name in parts}
     for name, part in parts.items():
         part.append(have[name])
+
+
+def _column(values: Ints, types: Types, table: str, name: str) -> Column:
+    """Integers as a column; `InputError` when something else is among them."""
+    if isinstance(types, int):
+        foreign = types == 7 or types >= 10
+        present = np.zeros(len(values), np.bool_) if types == NULL else None
+    else:
+        foreign = int(types.max()) >= 10 or bool((types == 7).any())
+        present = types != NULL if int(types.min()) == NULL else None
+    if foreign:
+        raise foreign_values(table, name)
+    return Column(values, present)
 
 
 def _meeting(column: Column, condition: Condition) -> Bools:

@@ -228,7 +228,8 @@ def _tables(connection: sqlite3.Connection, path: Path) -> tuple[_Tables, dict[s
                 for column in columns
                 if str(column[2]).upper().startswith("INT") and not column[5]
             }
-            layouts[standard] = Layout(root, places)
+            texts = {str(column[1]): int(column[0]) for column in columns if column[2] == "TEXT"}
+            layouts[standard] = Layout(root, places, texts)
     return tables, layouts
 
 

@@ -47,11 +47,13 @@ class DamagedPagesError(Exception):
 
 @dataclass(frozen=True)
 class Decoded:
-    """Columns of some rows: row numbers; for each column the values (0 where there is none) and the types."""
+    """Columns of some rows: row numbers; for each column the integers (0 for anything else) and the types."""
 
     rowid: Ints
     values: tuple[Ints, ...]
     types: tuple[Types, ...]
+    ends: tuple[Ints, ...]  # where each value ends in `buffer`
+    buffer: Bytes  # what the rows were decoded from; valid until the next rows are
 
 
 class PageFile:
@@ -63,6 +65,7 @@ class PageFile:
         size = int.from_bytes(head[16:18], "big")
         self.page_size = 65536 if size == 1 else size
         self.usable = self.page_size - head[20]
+        self.utf8 = head[56:60] in (b"\0\0\0\0", b"\0\0\0\1")
         self.pages = os.fstat(self._handle.fileno()).st_size // max(self.page_size, 1)
         if self.page_size < 512 or self.usable < 480:
             raise DamagedPagesError("impossible page size")
@@ -173,7 +176,8 @@ def _decode(buffer: Bytes, size: int, usable: int, columns: Sequence[int]) -> De
     if (at + payload > end).any() or (payload < 1).any():
         raise DamagedPagesError("a record outside its page")
     if not columns or len(at) == 0:
-        return Decoded(rowid, tuple(np.zeros(len(at), np.int64) for _ in columns), (ZERO,) * len(columns))
+        nothing = tuple(np.zeros(len(at), np.int64) for _ in columns)
+        return Decoded(rowid, nothing, (ZERO,) * len(columns), nothing, buffer)
     width = max(columns) + 1
     head = buffer[at].astype(np.int64)
     if (head > 127).any() or (head <= width).any():
@@ -189,7 +193,9 @@ def _decode(buffer: Bytes, size: int, usable: int, columns: Sequence[int]) -> De
     if (done > at + payload).any():
         raise DamagedPagesError("a value outside its record")
     found = [_integers(buffer, types[c], places[c]) for c in columns]
-    return Decoded(rowid, tuple(found), tuple(types[c] for c in columns))
+    return Decoded(
+        rowid, tuple(found), tuple(types[c] for c in columns), tuple(places[c] for c in columns), buffer
+    )
 
 
 def _fixed(
@@ -227,7 +233,8 @@ def _walk(
             raise DamagedPagesError("a value of an impossible length")
         value_end = value_end + np.where(kind < 128, _WIDTH[np.minimum(kind, 127)], (kind - 12) // 2)
         if column in columns:
-            types[column], ends[column] = np.minimum(kind, 127).astype(np.uint8), value_end
+            short = np.where(kind < 128, kind, 126 | kind & 1)  # a blob or a text, as the last that fit
+            types[column], ends[column] = short.astype(np.uint8), value_end
     return types, ends, value_end
 
 

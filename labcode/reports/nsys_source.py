@@ -8,18 +8,21 @@ from the pages of the file, which checks them, and through SQLite where a table 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from labcode.errors import InputError
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, read_ints, read_strings, read_texts
-from labcode.reports.nsys_direct import read_direct
+from labcode.reports.nsys_direct import Layout, read_direct, read_texts_direct
 from labcode.reports.nsys_open import Opened, TableCheck
 from labcode.reports.nsys_pages import DamagedPagesError
+
+_T = TypeVar("_T")
 
 
 class Source:
@@ -28,6 +31,7 @@ class Source:
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
         self._connection = opened.connection
+        self._sqlite = opened.sqlite
         self._warnings = dict.fromkeys(opened.warnings)
         self._checked: set[str] = set()
         self.path: Path = opened.path
@@ -85,6 +89,11 @@ class Source:
         """A column of texts as codes into distinct texts; -1: missing."""
         if table not in self._opened.tables:
             return np.empty(0, np.int64), []
+        found = self._pages(
+            table, lambda layout: read_texts_direct(self._sqlite, layout, column, table, where)
+        )
+        if found is not None:
+            return found
         with self._reading(table):
             if column in self._opened.tables[table]:
                 return read_texts(self._connection, table, column, where)
@@ -113,11 +122,17 @@ class Source:
 
     def _from_pages(self, table: str, columns: dict[str, bool], where: str) -> dict[str, Column] | None:
         """The columns as `read_direct` has them; reading checks the pages that it reads."""
+        if not columns:
+            return None
+        return self._pages(table, lambda layout: read_direct(self._sqlite, layout, columns, table, where))
+
+    def _pages(self, table: str, read: Callable[[Layout], _T | None]) -> _T | None:
+        """What is read from the pages of a table; None where SQLite has to read it."""
         layout = self._opened.layouts.get(table)
-        if layout is None or not columns:
+        if layout is None:
             return None
         try:
-            return read_direct(self._opened.sqlite, layout, columns, table, where)
+            return read(layout)
         except DamagedPagesError as error:
             raise InputError(f"{self.path}: damaged ({table}: {error}); export or copy it again") from None
         except InputError as error:

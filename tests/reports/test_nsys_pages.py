@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from labcode.errors import InputError
 from labcode.reports import nsys_open, nsys_pages
 from labcode.reports.nsys import open_report
-from labcode.reports.nsys_columns import read_ints
-from labcode.reports.nsys_direct import Layout, parse_condition, read_direct
+from labcode.reports.nsys_columns import read_ints, read_texts
+from labcode.reports.nsys_direct import Layout, parse_condition, read_direct, read_texts_direct
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_pages import DamagedPagesError, PageFile, UnusualLayoutError
 from labcode.reports.nsys_source import Source
@@ -79,6 +79,45 @@ def test_the_same_as_sqlite(
     path = tmp_path_factory.mktemp("pages") / "a.sqlite"
     layout = make(path, rows, "a INTEGER, text TEXT, real REAL, b INTEGER", page_size)
     assert direct(path, layout) == of_sqlite(path)
+    found = read_texts_direct(path, Layout(layout.root, layout.places, {"text": 1}), "text", "t")
+    assert found is not None
+    assert [found[1][code] if code >= 0 else None for code in found[0]] == [row[1] for row in rows]
+
+
+@pytest.mark.parametrize("where", ["", "b = 1", "b <> 1"])
+def test_texts(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "a.sqlite"
+    texts = ["", None, "x" * 300, "ünï, \n⚡", "a\0b", "x" * 57, "x" * 58, "x" * 300]
+    layout = make(path, [(i % 3 or None, text, i % 2) for i, text in enumerate(texts * 700)],
+                  "a INTEGER, text TEXT, b INTEGER", 2048)  # fmt: skip
+    layout = Layout(layout.root, layout.places, {"text": 1})
+    found = read_texts_direct(path, layout, "text", "t", where)
+    db = sqlite3.connect(path)
+    codes, names = read_texts(db, "t", "text", where)
+    db.close()
+    assert found is not None
+    assert (found[0].tolist(), found[1]) == (codes.tolist(), names)
+
+
+@pytest.mark.parametrize("value", ["x'00ff'", "5", "x'" + "00" * 70 + "'"])
+def test_texts_that_are_none_are_for_sqlite(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "a.sqlite"
+    layout = make(path, [(1, "x", 2)], "a INTEGER, text, b INTEGER")
+    with sqlite3.connect(path) as db:
+        db.execute(f"INSERT INTO t VALUES (1, {value}, 2)")
+        db.execute("INSERT INTO t VALUES (1, ?, 2)", ("x" * 99,))
+    db.close()
+    assert read_texts_direct(path, Layout(layout.root, layout.places, {"text": 1}), "text", "t") is None
+
+
+def test_texts_of_another_encoding_are_for_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "a.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA encoding = 'UTF-16'")
+        db.execute("CREATE TABLE t (a INTEGER, text TEXT)")
+        db.execute("INSERT INTO t VALUES (1, 'x')")
+    db.close()
+    assert read_texts_direct(path, Layout(2, {"a": 0}, {"text": 1}), "text", "t") is None
 
 
 @pytest.mark.parametrize("page_size", [512, 4096])
