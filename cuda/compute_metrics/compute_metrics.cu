@@ -135,23 +135,21 @@ void add_occupancy(const Bench& b, Cases& cases) {
 
 void add_divergence(const Bench& b, Cases& cases) {
     const int rounds = b.scaled(512, 8), count = b.threads;
-    const auto add = [&](const std::string& name, const char* role, const char* what, int paths, int shift, double predicted) {
+    const auto add = [&](const std::string& name, const char* role, const char* what, auto kernel, int paths, double predicted) {
         cases.push_back({"divergence", name, role, what, predicted,
-                         [&b, count, rounds, paths, shift] {
-                             metrics::diverge<<<static_cast<unsigned>((count + 255) / 256), 256>>>(b.in, b.out, count, rounds, paths, shift);
-                         },
+                         [&b, kernel, count, rounds, paths] { kernel<<<static_cast<unsigned>((count + 255) / 256), 256>>>(b.in, b.out, count, rounds, paths); },
                          static_cast<std::size_t>(count), false,
-                         [&b, rounds, paths, shift](std::size_t i) {
-                             const int path = static_cast<int>(i >> shift) & (paths - 1);
+                         [&b, rounds, paths](std::size_t i) {
+                             const int path = static_cast<int>(i) & (paths - 1);
                              double x = static_cast<double>(b.values[i]);
                              for (int k = 0; k < rounds; ++k) x = x * (1 - (path + 1) / 256.0) + (path + 1) / 128.0;
                              return x;
                          },
                          static_cast<double>(rounds) * count});
     };
-    add("lanes_32_paths", "baseline", "neighboring lanes on 32 paths", 32, 0, 32);
-    for (const int paths : {16, 8, 4, 2}) add("lanes_" + std::to_string(paths) + "_paths", "knob", "neighboring lanes on several paths", paths, 0, paths);
-    add("warps_32_paths", "improved", "32 paths, each warp on one", 32, 5, 1);
+    add("in_order_32_paths", "baseline", "neighboring lanes on 32 paths", metrics::diverge<false>, 32, 32);
+    for (const int paths : {16, 8, 4, 2}) add("in_order_" + std::to_string(paths) + "_paths", "knob", "neighboring lanes on several paths", metrics::diverge<false>, paths, paths);
+    add("regrouped_32_paths", "improved", "32 paths, each warp on one", metrics::diverge<true>, 32, 1);
 }
 
 void add_banks(const Bench& b, Cases& cases) {
@@ -273,21 +271,22 @@ void add_mix(const Bench& b, Cases& cases) {
 }
 
 void add_chains(const Bench& b, Cases& cases) {
-    const int total = b.scaled(65536, 64), threads = 128 * b.gpu.multiProcessorCount;
+    const int steps = b.scaled(8192, 16), threads = 128 * b.gpu.multiProcessorCount;
     const float factor = 0.9990234375f;
     const auto add = [&](int chains, const char* role, auto kernel, double predicted) {
         cases.push_back({"dependency_chains", "chains_" + std::to_string(chains), role, "independent chains a thread, one warp a scheduler", predicted,
-                         [&b, kernel, threads, total, factor] { kernel<<<static_cast<unsigned>(threads / 128), 128>>>(b.in, b.out, total, factor); },
+                         [&b, kernel, threads, steps, factor] { kernel<<<static_cast<unsigned>(threads / 128), 128>>>(b.in, b.out, steps, factor); },
                          static_cast<std::size_t>(threads), false,
-                         [&b, total, chains, factor](std::size_t i) {
+                         [&b, steps, factor](std::size_t i) {
                              // n steps of x ← f·x + s have a closed form: fixed point + f^n · (x − fixed point)
-                             const double f = static_cast<double>(factor), fixed = (1.0 / 64) / (1 - f), power = std::pow(f, total / chains);
+                             const double f = static_cast<double>(factor), fixed = (1.0 / 64) / (1 - f), power = std::pow(f, steps);
                              double sum = 0;
-                             for (int c = 0; c < chains; ++c) sum += fixed + power * (static_cast<double>(b.values[i] + static_cast<float>(c)) - fixed);
+                             for (int c = 0; c < metrics::kAdvanced; ++c) sum += fixed + power * (static_cast<double>(b.values[i] + static_cast<float>(c)) - fixed);
                              return sum;
                          },
-                         static_cast<double>(threads) * total});
+                         static_cast<double>(threads) * steps * metrics::kAdvanced});
     };
+    // A multiply-add's result can be used 4 cycles later.
     add(1, "baseline", metrics::chains<1>, 4);
     add(2, "knob", metrics::chains<2>, 2);
     add(4, "improved", metrics::chains<4>, 1);
@@ -393,8 +392,8 @@ Options parse(int argc, char** argv) {
     args.real("--work", &o.work, 0.01, 100, "steps a thread does, as a multiple of the usual");
     args.integer("--waves", &o.waves, 1, 64, "threads, as a multiple of what the GPU holds");
     args.integer("--lines", &o.lines, 64, 1 << 24, "lines of 128 bytes in the chain that is followed");
-    args.integer("--repetitions", &o.repetitions, 1, 10000, "measured launches");
-    args.integer("--warmup", &o.warmup, 1, 10000, "launches before those");
+    args.integer("--repetitions", &o.repetitions, 1, 1000, "measured launches");
+    args.integer("--warmup", &o.warmup, 1, 1000, "launches before those");
     args.integer("--seed", &o.seed, 0, 1LL << 62, "seed of the random inputs");
     args.text("--json", &o.json, "FILE", "write the record here");
     args.parse(argc, argv);

@@ -77,12 +77,18 @@ __device__ float walk(float x, int rounds) {
     return x;
 }
 
-// Element i takes path (i >> shift) mod paths. shift 0: neighboring lanes differ; shift 5: the lanes of a warp agree.
-__global__ void diverge(const float* __restrict__ in, float* __restrict__ out, int count, int rounds, int paths, int shift) {
-    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+// Element i takes path i mod paths, a power of two. In order, neighboring lanes differ. Regrouped, a warp takes 32 elements of one
+// path: of each 32·paths elements its lane l has element l·paths + path (what is left over at the end stays in order).
+template <bool REGROUPED>
+__global__ void diverge(const float* __restrict__ in, float* __restrict__ out, int count, int rounds, int paths) {
+    int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= count) return;
+    if (REGROUPED) {
+        const int group = 32 * paths, begin = i & ~(group - 1);
+        if (begin + group <= count) i = begin + (i & 31) * paths + (i & (group - 1)) / 32;
+    }
     float x = in[i];
-    switch ((i >> shift) & (paths - 1)) {
+    switch (i & (paths - 1)) {
 #define LAB_PATH(p) case p: x = walk<p>(x, rounds); break;
 #define LAB_PATHS(p) LAB_PATH(p) LAB_PATH(p + 1) LAB_PATH(p + 2) LAB_PATH(p + 3)
         LAB_PATHS(0) LAB_PATHS(4) LAB_PATHS(8) LAB_PATHS(12) LAB_PATHS(16) LAB_PATHS(20) LAB_PATHS(24) LAB_PATHS(28)
@@ -230,20 +236,28 @@ __global__ void index_shift(const unsigned* __restrict__ in, unsigned* __restric
 
 // ---- dependent and independent operations ---------------------------------------------------------------------------------
 
-// `total` multiply-adds a thread in CHAINS chains that do not wait for each other. Launched with one warp a scheduler.
+// Eight values a thread, each advanced by `steps` multiply-adds; CHAINS of them side by side, one group after another. The work is
+// the same, the number of operations that do not wait for each other is not. Launched with one warp a scheduler.
+constexpr int kAdvanced = 8;
+
 template <int CHAINS>
-__global__ void chains(const float* __restrict__ in, float* __restrict__ out, int total, float factor) {
+__global__ void chains(const float* __restrict__ in, float* __restrict__ out, int steps, float factor) {
     const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
-    float x[CHAINS], sum = 0;
+    const float start = in[thread];
+    float sum = 0;
+#pragma unroll 1
+    for (int first = 0; first < kAdvanced; first += CHAINS) {
+        float x[CHAINS];
 #pragma unroll
-    for (int c = 0; c < CHAINS; ++c) x[c] = in[thread] + static_cast<float>(c);
-#pragma unroll 8
-    for (int k = 0; k < total / CHAINS; ++k) {
+        for (int c = 0; c < CHAINS; ++c) x[c] = start + static_cast<float>(first + c);
+#pragma unroll 16
+        for (int k = 0; k < steps; ++k) {
 #pragma unroll
-        for (int c = 0; c < CHAINS; ++c) x[c] = fmaf(x[c], factor, 1.0f / 64);
+            for (int c = 0; c < CHAINS; ++c) x[c] = fmaf(x[c], factor, 1.0f / 64);
+        }
+#pragma unroll
+        for (int c = 0; c < CHAINS; ++c) sum += x[c];
     }
-#pragma unroll
-    for (int c = 0; c < CHAINS; ++c) sum += x[c];
     out[thread] = sum;
 }
 

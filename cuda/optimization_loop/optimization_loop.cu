@@ -96,8 +96,8 @@ Options parse(int argc, char** argv) {
     args.integer("--width", &o.width, 1, 65536, "columns of the image");
     args.real("--sigma", &o.sigma, 0.01, 10, "standard deviation of the weight for likeness");
     args.integer("--strip-rows", &o.strip_rows, 1, 65536, "rows of a strip in rounds 8 and 9");
-    args.integer("--repetitions", &o.repetitions, 1, 10000, "measured launches");
-    args.integer("--warmup", &o.warmup, 1, 10000, "launches before those");
+    args.integer("--repetitions", &o.repetitions, 1, 1000, "measured launches");
+    args.integer("--warmup", &o.warmup, 1, 1000, "launches before those");
     args.integer("--seed", &o.seed, 0, 1LL << 62, "seed of the random image");
     args.text("--json", &o.json, "FILE", "write the record here");
     args.parse(argc, argv);

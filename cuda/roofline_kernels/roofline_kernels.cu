@@ -49,8 +49,8 @@ Options parse(int argc, char** argv) {
     args.integer("--mebibytes", &o.mebibytes, 1, 16384, "bytes in, and as many out, of the kernels that go through DRAM, in MiB");
     args.integer("--l2-mebibytes", &o.l2_mebibytes, 1, 1024, "what is read over and over from the L2, in MiB");
     args.real("--work", &o.work, 0.001, 100, "length of the loops of the other roofs, as a multiple of the usual");
-    args.integer("--repetitions", &o.repetitions, 1, 10000, "measured launches");
-    args.integer("--warmup", &o.warmup, 1, 10000, "launches before those");
+    args.integer("--repetitions", &o.repetitions, 1, 1000, "measured launches");
+    args.integer("--warmup", &o.warmup, 1, 1000, "launches before those");
     args.integer("--seed", &o.seed, 0, 1LL << 62, "seed of the random inputs");
     args.text("--json", &o.json, "FILE", "write the record here");
     args.parse(argc, argv);
