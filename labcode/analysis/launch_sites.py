@@ -178,7 +178,8 @@ def _backtrace_of_forward(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: 
         same = by_number.get((pid[row], seq[outer]), rows[:0])
         # operations before it that record nothing for the backward pass show its number too: the last is it
         forward = [one for one in same[::-1].tolist() if end[one] <= start[row] and tid[one] != tid[row]]
-        result[rows == row] = _first_stack(stacks, ranges, forward)
+        around = _outwards(ranges, forward[0])[1:] if forward else []
+        result[rows == row] = _first_stack(stacks, ranges, [*forward, *around])
     return result
 
 
