@@ -18,6 +18,7 @@ from labcode.analysis.joins import duration_ns, launch_rows
 
 Ints = NDArray[np.int64]
 _SEQUENCE = re.compile(r"^(?P<op>.+?), seq = (?P<seq>\d+)(?:,|$)")
+_ENGINE = "autograd::engine::evaluate_function: "
 _LIBRARY = r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib/python\d|^<(?:frozen|string|__)"
 _SITE = ["function", "file", "line"]
 
@@ -174,6 +175,8 @@ def _backtrace_of_forward(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: 
         # operations that a backward function calls have numbers of their own: the outermost range is it
         outer = next((one for one in _outwards(ranges, row)[::-1] if seq[one] >= 0), -1)
         if outer < 0:
+            outer = _evaluated(ranges, row)
+        if outer < 0:
             continue
         same = by_number.get((pid[row], seq[outer]), rows[:0])
         # operations before it that record nothing for the backward pass show its number too: the last is it
@@ -190,6 +193,24 @@ def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: In
     for row in np.unique(rows).tolist():
         result[rows == row] = _first_stack(stacks, ranges, _outwards(ranges, row))
     return result
+
+
+def _evaluated(ranges: pd.DataFrame, row: int) -> int:
+    """The backward function that the engine was evaluating, for work it does beside it; -1: none."""
+    for around in _outwards(ranges, row):
+        one = ranges.iloc[around]
+        name = one["op"].removeprefix(_ENGINE)
+        if name != one["op"]:
+            inside = (
+                (ranges["tid"] == one["tid"])
+                & (ranges["pid"] == one["pid"])
+                & (ranges["start_ns"] >= one["start_ns"])
+                & (ranges["end_ns"] <= one["end_ns"])
+                & (ranges["seq"] >= 0)
+                & (ranges["op"] == name)
+            )
+            return int(inside.to_numpy().argmax()) if inside.any() else -1
+    return -1
 
 
 def _outwards(ranges: pd.DataFrame, row: int) -> list[int]:

@@ -16,7 +16,7 @@ from labcode.analysis import intervals
 from labcode.analysis.os_runtime import call_class
 from labcode.errors import LabError
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, styled
-from labcode.figures.text import fit, number, width_in
+from labcode.figures.text import fit, width_in
 
 Window = tuple[int, int]
 Ints = NDArray[np.int64]
@@ -108,7 +108,7 @@ def thread_strips(
         borderaxespad=0.1,
     )
     if len(spent) > len(chosen):
-        note = f"the {len(chosen)} threads that ran longest, of {number(len(spent))}"
+        note = f"the {len(chosen)} threads that ran longest, of {len(spent)}"
         figure.text(1, 0.02 / height, note, color=palette.muted, fontsize=SMALL_PT, ha="right", va="bottom")
     return figure
 

@@ -241,6 +241,7 @@ def backward(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             e.kernel(400, 500, "sum", correlation=2),
             e.kernel(600, 610, "gemm_backward", correlation=3),
             e.kernel(700, 701, "of_another", correlation=4),
+            e.kernel(750, 751, "beside_the_backward_function", correlation=6),
             e.kernel(800, 808, "by_a_call_without_a_stack", correlation=5),
         ],
         api=[
@@ -249,6 +250,7 @@ def backward(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             e.call(350, 360, correlation=2, tid=101),
             e.call(550, 560, correlation=3, tid=101),
             e.call(650, 660, correlation=4),
+            e.call(575, 577, correlation=6, tid=101),
             e.call(112, 114, "cudaLaunchKernelExC_v11060", correlation=5),
         ],
         nvtx=[
@@ -257,6 +259,7 @@ def backward(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             e.push_pop(90, 118, "aten::addmm, seq = 5, op_id = 12"),
             e.push_pop(340, 370, "AddmmBackward0, seq = 5, op_id = 20", tid=101),
             e.push_pop(345, 365, "aten::sum, seq = 77, op_id = 21", tid=101),
+            e.push_pop(535, 580, "autograd::engine::evaluate_function: AddmmBackward0, op_id = 23", tid=101),
             e.push_pop(540, 570, "AddmmBackward0, seq = 5, op_id = 22", tid=101),
         ],
         extra_sql=[
@@ -279,13 +282,20 @@ def test_a_kernel_leads_to_the_line_of_its_own_or_of_its_forward_operation(
     backward: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:
     sites, summary = backward
-    assert sites["how"].tolist() == ["backtrace", "forward", "forward", "none", "range"]
-    assert sites["autograd"].tolist() == ["aten::addmm", "aten::sum", "AddmmBackward0", "", "aten::addmm"]
-    assert sites["function"].tolist() == ["train"] * 3 + ["", "train"]
-    assert sites["line"].fillna(0).tolist() == [20, 20, 20, 0, 20]
+    assert sites["how"].tolist() == ["backtrace", "forward", "forward", "none", "forward", "range"]
+    assert sites["autograd"].tolist() == [
+        "aten::addmm",
+        "aten::sum",
+        "AddmmBackward0",
+        "",
+        "autograd::engine::evaluate_function: AddmmBackward0",
+        "aten::addmm",
+    ]
+    assert sites["function"].tolist() == ["train"] * 3 + ["", "train", "train"]
+    assert sites["line"].fillna(0).tolist() == [20, 20, 20, 0, 20, 20]
     assert summary["file"].tolist() == [OWN, ""]
-    assert summary["gpu_ns"].tolist() == [218, 1]
-    assert summary["backward"].tolist() == [2, 0] and summary["names"].tolist() == [4, 1]
+    assert summary["gpu_ns"].tolist() == [219, 1]
+    assert summary["backward"].tolist() == [3, 0] and summary["names"].tolist() == [5, 1]
     assert np.isclose(summary["gpu_share"].sum(), 1)
 
 

@@ -31,7 +31,12 @@ def test_the_threads_that_ran_longest_with_what_they_waited_in() -> None:
     svg = render(
         lambda: thread_strips(STATES, (0, 100), threads=NAMES, waits=waits, gpu_ops=ops, most=2), "dark"
     ).decode()
-    for text in ("waits for another thread", "runs on a CPU", "GPU busy", "the 2 threads that ran longest"):
+    for text in (
+        "waits for another thread",
+        "runs on a CPU",
+        "GPU busy",
+        "the 2 threads that ran longest, of 3<",
+    ):
         assert f">{text}" in svg
 
 
