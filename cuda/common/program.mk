@@ -13,7 +13,7 @@ BUILD ?= build
 COMMON := $(dir $(lastword $(MAKEFILE_LIST)))
 NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow
 NVCCFLAGS += -gencode=arch=compute_$(ARCH),code=sm_$(ARCH)
-HEADERS := $(wildcard $(COMMON)*.cuh $(COMMON)*.hpp)
+HEADERS := $(wildcard $(COMMON)*.cuh $(COMMON)*.hpp *.cuh)
 
 .PHONY: all run resources clean
 all: $(BUILD)/$(PROGRAM)

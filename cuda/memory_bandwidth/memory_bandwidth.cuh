@@ -11,6 +11,13 @@ using Size = unsigned long long;
 
 constexpr int kWord = 16;  // bytes: the widest access of a thread
 
+// What the programs and the catalogue launch: the fastest found on an H200 (132 multiprocessors).
+constexpr int kRun = 32;                                                   // strided: elements a thread
+constexpr int kThreads = 256;                                              // a block, where nothing else is said
+constexpr int kLoads = 2, kLoadThreads = 128;                              // in_flight: words a thread, threads a block
+constexpr int kPieceBytes = 4096, kPieceThreads = 32, kPieceBlocks = 12;   // bulk: bytes and threads a block; blocks an SM
+constexpr int kRingBytes = 4096, kRingStages = 3, kRingBlocks = 4;         // bulk_ring: of a stage; stages; blocks an SM
+
 __device__ __forceinline__ Size address(const void* p) { return reinterpret_cast<Size>(p); }
 
 __device__ __forceinline__ Size thread_index() { return static_cast<Size>(blockIdx.x) * blockDim.x + threadIdx.x; }
@@ -109,6 +116,9 @@ __device__ __forceinline__ void barrier_init(Size* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
+// What was written to shared memory before is seen by the copy engine after.
+__device__ __forceinline__ void copy_engine_sees() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // One arrival that also says how many bytes the barrier is to wait for.
 __device__ __forceinline__ void barrier_expect(Size* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -145,36 +155,60 @@ __device__ __forceinline__ void bulk_stores_read() {
 }
 #endif
 
-// A ring of Stages pieces of StageBytes in shared memory. Thread 0 loads ahead, waits for a piece, stores it from where it
-// lies; no element passes through a register. Pieces are dealt to the blocks in turn. Launched with Stages × StageBytes of
-// dynamic shared memory.
-template <typename T, int StageBytes, int Stages>
+// One piece a block, through shared memory: thread 0 asks for it, waits, and asks for it to be stored; no element passes
+// through a register. Dynamic shared memory: PieceBytes, or more to have fewer blocks, and bytes, under way on a multiprocessor.
+template <typename T, int PieceBytes>
 __global__ void bulk(const T* __restrict__ in, T* __restrict__ out, Size n) {
 #if LAB_BULK
-    static_assert(StageBytes % kWord == 0 && Stages >= 2, "a ring of whole words");
-    extern __shared__ __align__(128) unsigned char ring[];
+    static_assert(PieceBytes % kWord == 0, "whole words");
+    extern __shared__ __align__(128) unsigned char pieces[];
+    __shared__ Size full;
+    const Cut c = cut(address(in) - address(out), out, n);
+    rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
+    const Size bytes = c.words * kWord, place = static_cast<Size>(blockIdx.x) * PieceBytes;
+    if (threadIdx.x != 0 || place >= bytes) return;
+    const unsigned length = static_cast<unsigned>(bytes - place < PieceBytes ? bytes - place : PieceBytes);
+    barrier_init(&full, 1);
+    copy_engine_sees();
+    barrier_expect(&full, length);
+    bulk_load(pieces, reinterpret_cast<const char*>(in + c.head) + place, length, &full);
+    barrier_wait(&full, 0);
+    bulk_store(reinterpret_cast<char*>(out + c.head) + place, pieces, length);
+    bulk_stores_read<0>();  // before the block ends and its shared memory goes to another
+#else
+    if (n != 0) __trap();
+#endif
+}
+
+// A ring of Stages pieces of PieceBytes: blocks that stay, each with loads under way while it stores. Pieces are dealt to the
+// blocks in turn. Dynamic shared memory: Stages × PieceBytes.
+template <typename T, int PieceBytes, int Stages>
+__global__ void bulk_ring(const T* __restrict__ in, T* __restrict__ out, Size n) {
+#if LAB_BULK
+    static_assert(PieceBytes % kWord == 0 && Stages >= 2, "a ring of whole words");
+    extern __shared__ __align__(128) unsigned char pieces[];
     __shared__ Size full[Stages];
     const Cut c = cut(address(in) - address(out), out, n);
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
     if (threadIdx.x != 0) return;
     const char* from = reinterpret_cast<const char*>(in + c.head);
     char* to = reinterpret_cast<char*>(out + c.head);
-    const Size bytes = c.words * kWord, pieces = (bytes + StageBytes - 1) / StageBytes;
-    const Size mine = blockIdx.x < pieces ? (pieces - blockIdx.x - 1) / gridDim.x + 1 : 0;
-    const auto place = [&](Size k) { return (blockIdx.x + k * gridDim.x) * StageBytes; };
-    const auto length = [&](Size k) { return static_cast<unsigned>(bytes - place(k) < StageBytes ? bytes - place(k) : StageBytes); };
+    const Size bytes = c.words * kWord, all = (bytes + PieceBytes - 1) / PieceBytes;
+    const Size mine = blockIdx.x < all ? (all - blockIdx.x - 1) / gridDim.x + 1 : 0;
+    const auto place = [&](Size k) { return (blockIdx.x + k * gridDim.x) * PieceBytes; };
+    const auto length = [&](Size k) { return static_cast<unsigned>(bytes - place(k) < PieceBytes ? bytes - place(k) : PieceBytes); };
     const auto load = [&](Size k, int stage) {
         barrier_expect(&full[stage], length(k));
-        bulk_load(ring + stage * StageBytes, from + place(k), length(k), &full[stage]);
+        bulk_load(pieces + stage * PieceBytes, from + place(k), length(k), &full[stage]);
     };
     for (int s = 0; s < Stages; ++s) barrier_init(&full[s], 1);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the copy engine sees the barriers
+    copy_engine_sees();
     for (int s = 0; s < Stages && s < mine; ++s) load(s, s);
     int stage = 0, before = Stages - 1;
     unsigned parity = 0;
     for (Size k = 0; k < mine; ++k) {
         barrier_wait(&full[stage], parity);
-        bulk_store(to + place(k), ring + stage * StageBytes, length(k));
+        bulk_store(to + place(k), pieces + stage * PieceBytes, length(k));
         if (k > 0 && k - 1 + Stages < mine) {  // the piece before this one: once it is read, its stage takes the next load
             bulk_stores_read<1>();
             load(k - 1 + Stages, before);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device code only, for nvcc and NVRTC. T: an unsigned type of 2 or 4 bytes; values are moved, never computed with.
-// Grids: x counts tiles along the columns of the input, y along its rows; further rows of tiles are taken in a loop.
+// Grids up to swizzled: x counts tiles along the columns of the input, y along its rows; a loop takes further rows of tiles.
 #pragma once
 
 namespace lab::transpose {
@@ -121,7 +121,6 @@ __device__ __forceinline__ void words_tile(const T* __restrict__ in, T* __restri
             *reinterpret_cast<uint4*>(out + static_cast<Size>(c0 + row) * rows + r0 + word * E) = tile[place(row, word)];
         }
     }
-    __syncthreads();
 }
 
 // Any tile, through the same shared memory, element by element: for rows that start anywhere.
@@ -141,111 +140,118 @@ __device__ __forceinline__ void elements_tile(const T* __restrict__ in, T* __res
         const int r = i % kHigh, c = i / kHigh;
         if (r0 + r < rows && c0 + c < columns) out[static_cast<Size>(c0 + c) * rows + r0 + r] = tile[place(r, c)];
     }
-    __syncthreads();
 }
 
-// X × Y threads; a tile is X words wide and Y words high (E × E elements a thread).
-template <typename T, int X, int Y>
+// Which tile a block takes. Blocks run in about the order of their numbers: those that run at the same time take a patch of
+// tiles that is Group tiles high, so that the pieces they write lie side by side in memory too, Group tiles long, and not only
+// those they read.
+struct Corner {
+    int row, column;
+};
+template <int Group>
+__device__ __forceinline__ Corner corner(int rows, int columns, int high, int wide) {
+    const unsigned down = (rows + high - 1) / high, across = (columns + wide - 1) / wide;
+    const unsigned band = blockIdx.x / (Group * across), place = blockIdx.x % (Group * across);
+    const unsigned tall = down - band * Group < Group ? down - band * Group : Group;
+    return {static_cast<int>(band * Group + place % tall) * high, static_cast<int>(place / tall) * wide};
+}
+
+// X × Y threads; a tile is X words wide and Y words high (E × E elements a thread). One block a tile.
+template <typename T, int X, int Y, int Group>
 __global__ void __launch_bounds__(X* Y) vectorized(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
     constexpr int E = kPer<T>;
     static_assert(Y % 8 == 0, "the swizzle takes 8 words of a row");
     __shared__ uint4 tile[X * Y * E];
-    const bool words = on_words(in, out, rows, columns);
-    const int c0 = blockIdx.x * X * E;
-    for (int r0 = blockIdx.y * Y * E; r0 < rows; r0 += gridDim.y * Y * E) {
-        if (words) words_tile<T, X, Y>(in, out, tile, r0, c0, rows, columns);
-        else elements_tile<T, X, Y>(in, out, reinterpret_cast<T*>(tile), r0, c0, rows, columns);
-    }
+    const Corner at = corner<Group>(rows, columns, Y * E, X * E);
+    if (on_words(in, out, rows, columns)) words_tile<T, X, Y>(in, out, tile, at.row, at.column, rows, columns);
+    else elements_tile<T, X, Y>(in, out, reinterpret_cast<T*>(tile), at.row, at.column, rows, columns);
 }
 
 // ---- rows that start anywhere --------------------------------------------------------------------------------------------
 
-constexpr int kWindowThreads = 256;
+// The columns a tile of Words × 4 bytes has: a row of 2-byte elements may start in the middle of a word, so two fewer than fit.
+template <typename T, int Words>
+constexpr int kWindowColumns = sizeof(T) == 4 ? Words : 2 * Words - 2;
 
-// 4 bytes of a row: one element of column c, or two. A row of 2-byte elements may start in the middle of 4 bytes; its words
-// then begin one element later, and the last lane takes the first and the last element.
-template <typename T>
-struct Piece {
-    unsigned value;
-    int low, high;  // columns, from the tile's first; high only for 2-byte types
-};
-
-template <typename T, int Columns>
-__device__ __forceinline__ Piece<T> piece_place(const T* row, int lane) {
-    if constexpr (sizeof(T) == 4) return {0, lane, lane};
-    const bool between = reinterpret_cast<Size>(row) % 4 != 0;
-    if (!between) return {0, 2 * lane, 2 * lane + 1};
-    return lane < 31 ? Piece<T>{0, 2 * lane + 1, 2 * lane + 2} : Piece<T>{0, Columns - 1, 0};
-}
-
-template <typename T>
-__device__ __forceinline__ unsigned piece_load(const T* row, const Piece<T>& p, int valid) {
-    if constexpr (sizeof(T) == 4) return p.low < valid ? row[p.low] : 0;
-    if (p.high == p.low + 1 && p.high < valid) return *reinterpret_cast<const unsigned*>(row + p.low);
-    return (p.low < valid ? row[p.low] : 0u) | (p.high < valid ? row[p.high] : 0u) << 16;
-}
-
-// What one thread stores: E elements of an output row, a column of the tile.
-template <typename T, int Pitch>
-__device__ __forceinline__ uint4 column_word(const T* column) {
-    if constexpr (sizeof(T) == 4) return make_uint4(column[0], column[Pitch], column[2 * Pitch], column[3 * Pitch]);
-    const auto pair = [=](int k) { return column[k * Pitch] | static_cast<unsigned>(column[(k + 1) * Pitch]) << 16; };
-    return make_uint4(pair(0), pair(2), pair(4), pair(6));
-}
+template <typename T, int Rows, int Line, int Words>
+constexpr int kWindowBytes = (Rows + Line / static_cast<int>(sizeof(T))) * (Words + 1) * 4;
 
 // Rows that start anywhere cut sectors of 32 bytes in two, and a sector of which a part is written costs more than a whole
 // one. So the tile reads Line bytes more rows than it writes, and each row of the output takes the window of them that starts
-// on a boundary of Line bytes: all writes are whole words on whole sectors. Reads may share sectors; the cache serves them.
-// The tile is 128 bytes wide and Rows high.
-template <typename T, int Rows, int Line>
-__global__ void __launch_bounds__(kWindowThreads) windowed(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
-    constexpr int E = kPer<T>, kOfBank = 4 / static_cast<int>(sizeof(T)), kColumns = 32 * kOfBank, kWarps = kWindowThreads / 32;
-    constexpr int kLine = Line / static_cast<int>(sizeof(T)), kRead = Rows + kLine, kLoads = kRead / kWarps;
-    constexpr int kPitch = kColumns + kOfBank, kRun = 8 * E, kRuns = Rows / kRun;  // a run: 128 bytes of an output row
-    static_assert(kRead % kWarps == 0 && Rows % kRun == 0 && Rows % kLine == 0, "whole rows a warp, whole runs a tile");
-    __shared__ T tile[kRead * kPitch];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c0 = blockIdx.x * kColumns, valid = columns - c0;
-    // Elements from the start of output row c0 + c, at r0, to the next boundary.
-    const auto shift = [=](int c, int r0) {
-        const Size place = reinterpret_cast<Size>(out + static_cast<Size>(c0 + c) * rows + r0) / sizeof(T);
+// on a boundary of Line bytes: all writes are whole 16-byte words on whole sectors. Reads are words of 4 bytes, a row's from
+// the boundary before its first element; the sectors that they share with the next tile's come from the cache.
+// The tile is Words words wide and Rows rows high; shared memory: kWindowBytes.
+template <typename T, int Rows, int Line, int Words, int Threads, int Across, int Group>
+__global__ void __launch_bounds__(Threads) windowed(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
+    constexpr int E = kPer<T>, kOfWord = 4 / static_cast<int>(sizeof(T)), kColumns = kWindowColumns<T, Words>, kWarps = Threads / 32;
+    constexpr int kLine = Line / static_cast<int>(sizeof(T)), kRead = Rows + kLine, kPasses = Words / 32, kLoads = (kRead + kWarps - 1) / kWarps;
+    constexpr int kPitch = (Words + 1) * kOfWord, kRun = Across * E, kRuns = Rows / kRun, kDown = 32 / Across;
+    static_assert(Rows % kRun == 0 && Rows % kLine == 0 && Words % 32 == 0, "whole runs a tile, whole words a lane");
+    extern __shared__ unsigned window[];
+    T* tile = reinterpret_cast<T*>(window);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Corner at = corner<Group>(rows, columns, Rows, kColumns);
+    const int r0 = at.row, c0 = at.column, valid = columns - c0 < kColumns ? columns - c0 : kColumns;
+    const Size total = static_cast<Size>(rows) * columns, start = static_cast<Size>(r0) * columns + c0;
+    // Elements from a word's boundary to the first of row r of the tile, 0 or 1.
+    const auto skipped = [=](int r) {
+        return kOfWord == 1 ? 0 : static_cast<int>((reinterpret_cast<Size>(in) / 2 + start + static_cast<Size>(r) * columns) % 2);
+    };
+    const bool inside = start > 0 && start + static_cast<Size>(kRead - 1) * columns + kOfWord * Words <= total;
+    if (inside) {  // every word lies in the matrix, though not every one in its row
+        unsigned values[kLoads][kPasses];
+#pragma unroll
+        for (int k = 0; k < kLoads; ++k) {
+            const int r = warp + k * kWarps;
+            const unsigned* words = reinterpret_cast<const unsigned*>(in + start + static_cast<Size>(r) * columns - skipped(r));
+#pragma unroll
+            for (int j = 0; j < kPasses; ++j) {
+                if (kRead % kWarps == 0 || r < kRead) values[k][j] = words[lane + 32 * j];
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < kLoads; ++k) {
+#pragma unroll
+            for (int j = 0; j < kPasses; ++j) {
+                const int r = warp + k * kWarps;
+                if (kRead % kWarps == 0 || r < kRead) window[r * (Words + 1) + lane + 32 * j] = values[k][j];
+            }
+        }
+    } else {
+        for (int i = threadIdx.x; i < kRead * kColumns; i += Threads) {
+            const int r = i / kColumns, c = i % kColumns;
+            if (r0 + r < rows && c < valid) tile[r * kPitch + c + skipped(r)] = in[start + static_cast<Size>(r) * columns + c];
+        }
+    }
+    __syncthreads();
+    // Elements from the tile's first of output row c0 + c to the next boundary.
+    const auto shift = [=](int c) {
+        const Size place = reinterpret_cast<Size>(out) / sizeof(T) + static_cast<Size>(c0 + c) * rows + r0;
         return static_cast<int>((kLine - place % kLine) % kLine);
     };
-    for (int r0 = blockIdx.y * Rows; r0 < rows; r0 += gridDim.y * Rows) {
-        unsigned values[kLoads];
-        const T* row = in + static_cast<Size>(r0 + warp) * columns + c0;
+    const int odd = kOfWord == 1 ? 0 : columns % 2, first_skipped = skipped(0);
+    const auto element = [=](int r, int c) -> unsigned { return tile[r * kPitch + c + ((first_skipped + r * odd) & (kOfWord - 1))]; };
+#pragma unroll 2
+    for (int unit = warp; unit < (kColumns + kDown - 1) / kDown * kRuns; unit += kWarps) {  // a warp: kDown rows, a run of each
+        const int c = unit / kRuns * kDown + lane / Across;
+        if (c >= valid) continue;
+        const int first = shift(c) + unit % kRuns * kRun + lane % Across * E, r = r0 + first;
+        T* to = out + static_cast<Size>(c0 + c) * rows + r;
+        if (r + E <= rows) {
+            unsigned word[4];
 #pragma unroll
-        for (int k = 0; k < kLoads; ++k) {
-            const T* mine = row + static_cast<Size>(k * kWarps) * columns;
-            values[k] = r0 + warp + k * kWarps < rows ? piece_load(mine, piece_place<T, kColumns>(mine, lane), valid) : 0;
-        }
-#pragma unroll
-        for (int k = 0; k < kLoads; ++k) {
-            T* line = tile + (warp + k * kWarps) * kPitch;
-            const Piece<T> p = piece_place<T, kColumns>(row + static_cast<Size>(k * kWarps) * columns, lane);
-            line[p.low] = static_cast<T>(values[k]);
-            if constexpr (sizeof(T) == 2) line[p.high] = static_cast<T>(values[k] >> 16);
-        }
-        __syncthreads();
-#pragma unroll 4
-        for (int unit = warp; unit < kColumns / 4 * kRuns; unit += kWarps) {  // a warp: 4 rows of the output, a run of each
-            const int c = unit / kRuns * 4 + lane / 8;
-            const int first = shift(c, r0) + unit % kRuns * kRun + lane % 8 * E, r = r0 + first;
-            if (c >= valid) continue;
-            T* to = out + static_cast<Size>(c0 + c) * rows + r;
-            const T* column = tile + first * kPitch + c;
-            if (r + E <= rows) {
-                *reinterpret_cast<uint4*>(to) = column_word<T, kPitch>(column);
-            } else {
-                for (int k = 0; r + k < rows; ++k) to[k] = column[k * kPitch];
+            for (int k = 0; k < 4; ++k) {
+                word[k] = kOfWord == 1 ? element(first + k, c) : element(first + 2 * k, c) | element(first + 2 * k + 1, c) << 16;
             }
+            *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
+        } else {
+            for (int k = 0; r + k < rows; ++k) to[k] = static_cast<T>(element(first + k, c));
         }
-        if (r0 == 0) {  // what lies before the first boundary
-            for (int i = threadIdx.x; i < kColumns * kLine; i += kWindowThreads) {
-                const int c = i / kLine, r = i % kLine;
-                if (c < valid && r < rows && r < shift(c, 0)) out[static_cast<Size>(c0 + c) * rows + r] = tile[r * kPitch + c];
-            }
-        }
-        __syncthreads();
+    }
+    if (r0 > 0) return;
+    for (int i = threadIdx.x; i < kColumns * kLine; i += Threads) {  // what lies before the first boundary
+        const int c = i / kLine, r = i % kLine;
+        if (c < valid && r < rows && r < shift(c)) out[static_cast<Size>(c0 + c) * rows + r] = static_cast<T>(element(r, c));
     }
 }
 

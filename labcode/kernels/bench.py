@@ -136,7 +136,8 @@ def bench_problem(
         output.fill_(float("nan"))
         call()
         torch.cuda.synchronize()
-        verdict = checking.judge(torch, kernel, output, reference, scale, wanted.dtype or problem.dtype)
+        allowed = checking.allowance(kernel, step, problem)
+        verdict = checking.judge(torch, allowed, output, reference, scale)
         verdicts[f"{kernel.name}, {step.name}, {problem}"] = verdict
         raw = function(kernel.header, entry(step, problem))
         extra = {
@@ -202,6 +203,8 @@ def held(kernel: Kernel, rows: Sequence[Row]) -> list[Held]:
             continue
         best = min(steps, key=lambda row: row.time_us)
         for mark in kernel.marks:
+            if mark.problems and problem not in mark.problems:
+                continue
             ratio = best.ratio_to_copy if mark.against == "copy" else best.ratio_to_library[mark.against]
             found.append(
                 Held(kernel.name, problem, best.name, mark.against, ratio, mark.at_least, mark.stretch)

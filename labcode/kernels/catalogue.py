@@ -107,6 +107,7 @@ class Step:
     predicted: float | None = None  # throughput ÷ the ceiling's, reckoned before it was measured
     helped: bool = True
     clears_output: bool = False
+    tolerance: float | None = None  # instead of the kernel's, for a step that rounds more
     scratch_bytes: Callable[[Problem, Gpu], int] | None = None
     scalars: Callable[[Problem], tuple[np.generic, ...]] | None = None  # instead of the kernel's
     bytes_moved: Callable[[Problem], int] | None = None  # instead of the kernel's
@@ -115,11 +116,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Mark:
-    """What the last step is held to: ``against`` "copy" (throughput, bytes a second) or a library (time)."""
+    """What the last step is held to: ``against`` "copy" (throughput, bytes a second) or a library (time).
+
+    ``problems``: those it is asked for, as ``str(problem)``; without any, all that are timed.
+    """
 
     against: str
     at_least: float
     stretch: float | None = None
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

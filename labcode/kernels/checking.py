@@ -92,14 +92,13 @@ def expected(torch: Any, kernel: Kernel, inputs: list[Any]) -> tuple[Any, float]
     return result, scale if kernel.scale else float(result.norm())
 
 
-def judge(torch: Any, kernel: Kernel, output: Any, reference: Any, scale: float, dtype: str) -> Outcome:
+def judge(torch: Any, allowed: float, output: Any, reference: Any, scale: float) -> Outcome:
     """Compare an output with the reference; NaN never passes."""
     unwritten = int(torch.isnan(output).sum())
     if unwritten:
         return Outcome(
             False, float("nan"), f"{unwritten} of {output.numel()} elements are NaN or not written"
         )
-    allowed = kernel.tolerance[dtype]
     if allowed == 0:
         wrong = int((output != reference.to(output.dtype)).sum())
         return Outcome(wrong == 0, float(wrong), f"{wrong} of {output.numel()} elements differ")
@@ -108,6 +107,13 @@ def judge(torch: Any, kernel: Kernel, output: Any, reference: Any, scale: float,
     difference = torch.where(finite, output.double() - torch.where(finite, reference, 0.0), 0.0)
     error = float(difference.norm()) / max(scale, 1e-300)
     return Outcome(same and error <= allowed, error, f"relative error {error:.1e}, allowed {allowed:.0e}")
+
+
+def allowance(kernel: Kernel, step: Step, problem: Problem) -> float:
+    """The relative error that a step may make."""
+    if step.tolerance is not None:
+        return step.tolerance
+    return kernel.tolerance[kernel.output(problem).dtype or problem.dtype]
 
 
 def run_case(torch: Any, kernel: Kernel, step: Step, case: Case, seed: int) -> Outcome:
@@ -135,7 +141,7 @@ def run_case(torch: Any, kernel: Kernel, step: Step, case: Case, seed: int) -> O
     if outside:
         return Outcome(False, float("nan"), f"{outside} elements outside the output were written")
     reference, scale = expected(torch, kernel, inputs)
-    return judge(torch, kernel, output, reference, scale, wanted.dtype or problem.dtype)
+    return judge(torch, allowance(kernel, step, problem), output, reference, scale)
 
 
 def check_step(torch: Any, kernel: Kernel, step: Step, gpu: Gpu, seed: int = 1) -> Outcome:

@@ -12,10 +12,16 @@ from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem,
 HEADER = "memory_bandwidth/memory_bandwidth.cuh"
 NAMESPACE = "lab::memory_bandwidth"
 SCALE = 3.0  # of the triad
-RUN = 32  # elements that a thread of the strided copy takes
 SECTOR_BYTES = 32
-STAGE_BYTES, STAGES, BLOCKS_AN_SM = 16384, 4, 3  # of the bulk copy
+THREADS = 256
 GATHERED = 1 << 25
+
+# As in the header.
+RUN = 32
+LOADS, LOAD_THREADS = 2, 128
+PIECE_BYTES, PIECE_THREADS, PIECE_BLOCKS = 4096, 32, 12
+RING_BYTES, RING_STAGES, RING_BLOCKS = 4096, 3, 4
+_SYSTEM_BYTES = 1024  # of shared memory, for each block
 
 
 def per_block(threads: int, bytes_a_thread: int) -> Callable[[Problem, Gpu], Launch]:
@@ -28,8 +34,14 @@ def per_block(threads: int, bytes_a_thread: int) -> Callable[[Problem, Gpu], Lau
     return launch
 
 
+def _ring(problem: Problem, gpu: Gpu) -> Launch:
+    return Launch(RING_BLOCKS * gpu.sm_count, PIECE_THREADS, RING_STAGES * RING_BYTES)
+
+
 def _bulk(problem: Problem, gpu: Gpu) -> Launch:
-    return Launch(BLOCKS_AN_SM * gpu.sm_count, 32, STAGES * STAGE_BYTES)
+    """A block a piece; as much shared memory as leaves room for ``PIECE_BLOCKS`` on a multiprocessor."""
+    blocks = -(-problem.elements * problem.item_bytes // PIECE_BYTES)
+    return Launch(blocks, PIECE_THREADS, gpu.shared_bytes // PIECE_BLOCKS - _SYSTEM_BYTES)
 
 
 def _size(problem: Problem) -> tuple[np.generic, ...]:
@@ -50,38 +62,59 @@ _COPY_STEPS = (
         "strided",
         f"Each thread copies {RUN} neighboring elements one after another, so that the lanes of a warp are "
         f"{4 * RUN} bytes apart: 32 sectors a request where 4 would do.",
-        f"{NAMESPACE}::strided<{{T}}, {RUN}>",
-        per_block(256, RUN * 4),
+        f"{NAMESPACE}::strided<{{W}}, {RUN}>",
+        per_block(THREADS, RUN * 4),
         predicted=0.2,
     ),
     Step(
         "coalesced",
-        "Lanes side by side: a warp's request is one line of 128 bytes, four whole sectors.",
-        f"{NAMESPACE}::coalesced<{{T}}>",
-        per_block(256, 4),
+        "Lanes side by side: a warp's request is one line of 128 bytes, four whole sectors. Full "
+        "occupancy, and still only 8 KiB under way on each multiprocessor: latency decides.",
+        f"{NAMESPACE}::coalesced<{{W}}>",
+        per_block(THREADS, 4),
         predicted=0.72,
     ),
     Step(
         "vectorized",
-        "16 bytes a thread: a quarter of the instructions, requests and blocks; four times the bytes under "
-        "way.",
-        f"{NAMESPACE}::vectorized<{{T}}>",
-        per_block(256, 16),
+        "16 bytes a thread: a quarter of the instructions and requests, and 32 KiB under way on each "
+        "multiprocessor, as much as latency times bandwidth asks for.",
+        f"{NAMESPACE}::vectorized<{{W}}>",
+        per_block(THREADS, 16),
         predicted=0.97,
     ),
     Step(
         "in flight",
-        "Four loads of 16 bytes a thread before its first store: latency times bandwidth has to be under "
-        "way at any time, and threads that wait for one load each do not hold enough.",
-        f"{NAMESPACE}::in_flight<{{T}}, 4, true>",
-        per_block(256, 4 * 16),
+        "Two loads of 16 bytes a thread before its first store. Enough was under way before: more of it only "
+        "waits in the memory system's queues, and reads and writes come in longer bursts.",
+        f"{NAMESPACE}::in_flight<{{W}}, {LOADS}, false>",
+        per_block(LOAD_THREADS, LOADS * 16),
         predicted=1.0,
+        helped=False,
+    ),
+    Step(
+        "streaming",
+        "The same with hints that every line is used once. The cache then gives up written lines at once, "
+        "and memory changes between reading and writing more often.",
+        f"{NAMESPACE}::in_flight<{{W}}, {LOADS}, true>",
+        per_block(LOAD_THREADS, LOADS * 16),
+        predicted=1.0,
+        helped=False,
+    ),
+    Step(
+        "bulk ring",
+        "The copy engine of the multiprocessor (TMA) moves pieces into a ring in shared memory and out "
+        "again; one thread a block asks for them, no register holds data. The blocks stay, and drift apart.",
+        f"{NAMESPACE}::bulk_ring<{{W}}, {RING_BYTES}, {RING_STAGES}>",
+        _ring,
+        min_cc=90,
+        predicted=1.0,
+        helped=False,
     ),
     Step(
         "bulk",
-        "The copy engine of the multiprocessor (TMA) moves pieces into shared memory and out again; one "
-        "thread a block asks for them, no register holds data.",
-        f"{NAMESPACE}::bulk<{{T}}, {STAGE_BYTES}, {STAGES}>",
+        "A block a piece of 4 KiB and no ring: blocks start in the order of their pieces, so that all "
+        "multiprocessors work on one stretch of memory. Shared memory limits them to 48 KiB under way.",
+        f"{NAMESPACE}::bulk<{{W}}, {PIECE_BYTES}>",
         _bulk,
         min_cc=90,
         predicted=1.0,
@@ -118,15 +151,25 @@ TRIAD = Kernel(
             "coalesced",
             "One element a thread, lanes side by side.",
             f"{NAMESPACE}::triad_coalesced",
-            per_block(256, 4),
+            per_block(THREADS, 4),
             predicted=0.9,
         ),
         Step(
-            "in flight",
-            "Loads of 16 bytes, two of each input under way before the first result.",
-            f"{NAMESPACE}::triad_in_flight<2>",
-            per_block(256, 2 * 16),
+            "vectorized",
+            "16 bytes of each input a thread. Two reads for each write: a better mix for the memory than a "
+            "copy's.",
+            f"{NAMESPACE}::triad_in_flight<1>",
+            per_block(THREADS, 16),
             predicted=1.0,
+        ),
+        Step(
+            "in flight",
+            "Two loads of 16 bytes of each input under way before the first result; enough was under way "
+            "before.",
+            f"{NAMESPACE}::triad_in_flight<2>",
+            per_block(THREADS, 2 * 16),
+            predicted=1.0,
+            helped=False,
         ),
     ),
     inputs=lambda problem: (_same(problem), _same(problem)),
@@ -153,15 +196,15 @@ GATHER = Kernel(
             f"A random read of 4 bytes moves a sector of {SECTOR_BYTES}: the cost model counts what is "
             "asked for, the memory moves 32 + 4 + 4 bytes an element, so at most a third of a copy's "
             "throughput is useful.",
-            f"{NAMESPACE}::gather<{{T}}>",
-            per_block(256, 4),
+            f"{NAMESPACE}::gather<{{W}}>",
+            per_block(THREADS, 4),
             predicted=0.3,
         ),
         Step(
             "in flight",
             "Four indices a thread, then four reads under way at once.",
-            f"{NAMESPACE}::gather_in_flight<{{T}}, 4>",
-            per_block(256, 4 * 4),
+            f"{NAMESPACE}::gather_in_flight<{{W}}, 4>",
+            per_block(THREADS, 4 * 4),
             predicted=0.3,
         ),
     ),
