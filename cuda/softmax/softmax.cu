@@ -1,0 +1,159 @@
+// Softmax over rows: each step of the ladder checked and timed beside the device copy. Flags in, a table and a JSON record out.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps are in softmax.cuh. `chosen` takes the fastest of them for the length of the rows, `chosen_any_gpu` the fastest of
+// those that need no clusters. A softmax of n elements must read and write each once, so the device copy is its ceiling.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "../common/rows_program.cuh"
+#include "softmax.cuh"
+
+namespace {
+
+using namespace lab::rows;
+namespace steps = lab::softmax;
+using lab::rows::Options;
+
+constexpr long long kMostBlocks = 0x7fffffff;
+constexpr long long kWarpRowsUpTo = 256, kVectorizedUpTo = 16384;  // where `chosen` goes on to the next step
+
+// Each of these fills a plan that is still open when its kernel holds rows this long.
+template <typename T, int kEach, int kThreads>
+void take_vectorized(Plan<T>& plan, const Options& o) {
+    if (!plan.open() || o.columns > kEach * kThreads) return;
+    plan.kernel = name_of<T>("vectorized", {kEach, kThreads});
+    plan.launch = [](const Matrix<T>& m) {
+        steps::vectorized<T, kEach, kThreads><<<static_cast<unsigned>(m.rows), kThreads>>>(m.in, m.out, m.rows, m.columns);
+    };
+}
+
+template <typename T, int kEach, int kThreads>
+void take_warp_rows(Plan<T>& plan, const Options& o) {
+    if (!plan.open() || o.columns > kEach * kWarp) return;
+    plan.kernel = name_of<T>("warp_rows", {kEach, kThreads});
+    plan.launch = [](const Matrix<T>& m) {
+        constexpr long long kRows = kThreads / kWarp;
+        steps::warp_rows<T, kEach, kThreads><<<static_cast<unsigned>((m.rows + kRows - 1) / kRows), kThreads>>>(m.in, m.out, m.rows, m.columns);
+    };
+}
+
+template <typename T, int kEach, int kThreads, int kParts>
+void take_cluster(Plan<T>& plan, const Options& o) {
+    if (!plan.open() || o.columns > kEach * kThreads * kParts || o.rows > kMostBlocks / kParts) return;
+    plan.kernel = name_of<T>("cluster", {kEach, kThreads, kParts});
+    plan.compute_capability = 90;
+    plan.launch = [](const Matrix<T>& m) {
+        steps::cluster<T, kEach, kThreads, kParts><<<static_cast<unsigned>(m.rows * kParts), kThreads>>>(m.in, m.out, m.rows, m.columns);
+    };
+}
+
+template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks, int kRounds>
+void take_bulk(Plan<T>& plan, const Options& o) {
+    if (!plan.open() || o.columns > kEach * kThreads * kParts) return;
+    plan.kernel = name_of<T>("bulk", {kEach, kThreads, kParts, kStages, kBlocks});
+    plan.compute_capability = 90;
+    plan.shared_bytes = kStages * static_cast<std::size_t>(slice_length<T>(static_cast<int>(o.columns), kParts)) * sizeof(T);
+    plan.launch = [bytes = plan.shared_bytes](const Matrix<T>& m) {
+        const auto kernel = steps::bulk<T, kEach, kThreads, kParts, kStages, kBlocks>;
+        allow_shared(kernel, bytes);
+        kernel<<<staying_blocks(m.rows, kParts, kBlocks, kRounds), kThreads, bytes>>>(m.in, m.out, m.rows, m.columns);
+    };
+}
+
+template <typename T>
+Plan<T> three_passes(const Options& o) {
+    const int threads = threads_for(o.columns);
+    return {"three_passes", name_of<T>("three_passes", {}), "", 0, 75, [threads](const Matrix<T>& m) {
+        steps::three_passes<T><<<static_cast<unsigned>(m.rows), threads>>>(m.in, m.out, m.rows, m.columns);
+    }};
+}
+
+template <typename T>
+Plan<T> online(const Options& o, const std::string& variant) {
+    const int threads = threads_for(o.columns);
+    return {variant, name_of<T>("online", {}), "", 0, 75, [threads](const Matrix<T>& m) {
+        steps::online<T><<<static_cast<unsigned>(m.rows), threads>>>(m.in, m.out, m.rows, m.columns);
+    }};
+}
+
+template <typename T>
+Plan<T> on_chip(const Options& o) {
+    const int threads = threads_for(o.columns);
+    const std::size_t bytes = static_cast<std::size_t>(o.columns) * sizeof(float);
+    return {"on_chip", name_of<T>("on_chip", {}), "", bytes, 75, [=](const Matrix<T>& m) {
+        allow_shared(steps::on_chip<T>, bytes);
+        steps::on_chip<T><<<static_cast<unsigned>(m.rows), threads, bytes>>>(m.in, m.out, m.rows, m.columns);
+    }};
+}
+
+template <typename T>
+void all_warp_rows(Plan<T>& plan, const Options& o) {
+    take_warp_rows<T, 8, 64>(plan, o);
+    take_warp_rows<T, 16, 64>(plan, o);
+    take_warp_rows<T, 32, 64>(plan, o);
+}
+
+template <typename T>
+void all_vectorized(Plan<T>& plan, const Options& o) {
+    take_vectorized<T, 8, 64>(plan, o);
+    take_vectorized<T, 8, 128>(plan, o);
+    take_vectorized<T, 8, 256>(plan, o);
+    take_vectorized<T, 8, 512>(plan, o);
+    take_vectorized<T, 8, 1024>(plan, o);
+    take_vectorized<T, 32, 512>(plan, o);
+    take_vectorized<T, 32, 1024>(plan, o);
+}
+
+template <typename T>
+void all_clusters(Plan<T>& plan, const Options& o) {
+    take_cluster<T, 32, 256, 2>(plan, o);
+    take_cluster<T, 32, 256, 8>(plan, o);
+    take_cluster<T, 32, 1024, 4>(plan, o);
+    take_cluster<T, 32, 1024, 8>(plan, o);
+}
+
+template <typename T>
+void all_bulk(Plan<T>& plan, const Options& o) {
+    take_bulk<T, 32, 128, 1, 2, 6, 8>(plan, o);
+    take_bulk<T, 32, 512, 1, 3, 1, 1>(plan, o);
+    take_bulk<T, 32, 512, 4, 1, 2, 8>(plan, o);
+    take_bulk<T, 32, 512, 8, 1, 2, 8>(plan, o);
+    take_bulk<T, 32, 1024, 8, 1, 1, 8>(plan, o);
+}
+
+template <typename T>
+std::vector<Plan<T>> plans(const Options& o) {
+    Plan<T> any{"chosen_any_gpu", "", "", 0, 75, nullptr}, best{"chosen", "", "", 0, 75, nullptr};
+    if (o.columns <= kWarpRowsUpTo) all_warp_rows(any, o);
+    all_vectorized(any, o);
+    if (o.columns <= kWarpRowsUpTo) all_warp_rows(best, o);
+    if (o.columns <= kVectorizedUpTo) all_vectorized(best, o);
+    all_bulk(best, o);
+    return {three_passes<T>(o), online<T>(o, "online"), on_chip<T>(o), first_of<T>("vectorized", all_vectorized<T>, o, "32,768"),
+            first_of<T>("warp_rows", all_warp_rows<T>, o, "1,024"), first_of<T>("cluster", all_clusters<T>, o, "262,144"),
+            first_of<T>("bulk", all_bulk<T>, o, "262,144"), any.open() ? online<T>(o, "chosen_any_gpu") : any,
+            best.open() ? online<T>(o, "chosen") : best};
+}
+
+// The same on the host, in double precision.
+void reference(const std::vector<double>& x, const std::vector<double>&, std::vector<double>& y) {
+    const double largest = *std::max_element(x.begin(), x.end());
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += y[i] = std::exp(x[i] - largest);
+    for (double& value : y) value /= sum;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    lab::program_name = "softmax";
+    const std::vector<std::string> variants{"three_passes", "online", "on_chip", "vectorized", "warp_rows", "cluster", "bulk", "chosen_any_gpu", "chosen"};
+    const Options o = parse(argc, argv, "Softmax over the rows of a matrix: every step of the ladder, checked, timed and compared with the device copy.", variants);
+    return o.type == "float" ? run<float>(o, plans<float>(o), reference, 0) : run<__nv_bfloat16>(o, plans<__nv_bfloat16>(o), reference, 0);
+}

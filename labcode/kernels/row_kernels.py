@@ -1,0 +1,164 @@
+"""Row kernels: instances of a template and the length of rows in; the instance that serves them out.
+
+What softmax and RMSNorm have in common: problems of shape (rows, columns), kernels on top of
+``cuda/common/rows.cuh``. The programs of ``cuda/softmax`` and ``cuda/rmsnorm`` choose alike: ``--plan 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from labcode.kernels.catalogue import Gpu, Launch, Problem, Step
+
+WARP = 32
+VECTOR_BYTES = 16
+MOST_SHARED_BYTES = 226 << 10  # of compute capability 9.0, less a kilobyte for a kernel's own variables
+_RESERVED_BYTES = (
+    1 << 10
+)  # what the system takes of each block's shared memory, from compute capability 8.0 on
+_OWN_BYTES = _RESERVED_BYTES + 512  # with the kernels' own variables
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a template: ``each`` elements a thread, ``threads`` a block, ``parts`` blocks a row.
+
+    ``stages``, ``blocks`` (an SM) and ``rounds`` (times what fits on the GPU) are those of kernels that stay
+    and take row after row. ``at_most``: blocks an SM may hold, less than it could; the launch then asks for
+    shared memory that the kernel leaves alone.
+    """
+
+    step: str
+    each: int
+    threads: int
+    parts: int = 1
+    stages: int = 0
+    blocks: int = 0
+    rounds: int = 0
+    at_most: int = 0
+
+    @property
+    def columns(self) -> int:
+        """The longest row it holds."""
+        return self.each * self.parts * (WARP if self.step == "warp_rows" else self.threads)
+
+    def entry(self, namespace: str) -> str:
+        """The C++ name expression, with ``{T}`` for the element type."""
+        sizes = [self.each, self.threads]
+        if self.step in ("cluster", "bulk"):
+            sizes.append(self.parts)
+        if self.step == "bulk":
+            sizes += [self.stages, self.blocks]
+        return f"{namespace}::{self.step}<{{T}}, {', '.join(str(size) for size in sizes)}>"
+
+    def launch(self, problem: Problem, gpu: Gpu) -> Launch:
+        """Grid, block, shared memory, cluster."""
+        rows, columns = problem.shape
+        if self.step != "bulk":
+            in_block = self.threads // WARP if self.step == "warp_rows" else 1
+            unused = (gpu.shared_bytes + _RESERVED_BYTES) // self.at_most - _OWN_BYTES if self.at_most else 0
+            return Launch(-(-rows // in_block) * self.parts, self.threads, unused, self.parts)
+        vector = VECTOR_BYTES // problem.item_bytes
+        slice_bytes = -(-columns // (self.parts * vector)) * VECTOR_BYTES
+        clusters = max(1, gpu.sm_count * self.blocks // self.parts) * self.rounds
+        return Launch(min(rows, clusters) * self.parts, self.threads, self.stages * slice_bytes, self.parts)
+
+
+def first_that_holds(instances: Sequence[Instance], problem: Problem) -> Instance | None:
+    """The first of a list, shortest first, that holds a problem's rows; None when all are too small."""
+    return next((one for one in instances if problem.shape[1] <= one.columns), None)
+
+
+def why_not(instances: Sequence[Instance], problem: Problem) -> str | None:
+    """Why none of a list serves a problem; None when one does."""
+    most = max(one.columns for one in instances)
+    if problem.shape[1] > most:
+        return f"holds rows of up to {most:,} elements"
+    return None
+
+
+def looping_launch(problem: Problem, gpu: Gpu) -> Launch:
+    """A block a row, its threads going through about 16 elements each."""
+    rows, columns = problem.shape
+    return Launch(rows, min(max(-(-(columns // 16) // WARP) * WARP, WARP), 1024))
+
+
+def keeping_launch(problem: Problem, gpu: Gpu) -> Launch:
+    """The same with the row in dynamic shared memory, 4 bytes an element."""
+    found = looping_launch(problem, gpu)
+    return Launch(found.grid, found.block, 4 * problem.shape[1])
+
+
+def too_long_to_keep(problem: Problem) -> str | None:
+    """Why a row does not fit into a block's shared memory; None when it does."""
+    if 4 * problem.shape[1] > MOST_SHARED_BYTES:
+        return f"holds rows of up to {MOST_SHARED_BYTES // 4:,} elements"
+    return None
+
+
+def bytes_moved(problem: Problem, arrays: int = 2) -> int:
+    """Each element read once and written once."""
+    return arrays * problem.elements * problem.item_bytes
+
+
+def step(
+    name: str,
+    namespace: str,
+    instances: Sequence[Instance],
+    reason: str,
+    *,
+    predicted: float,
+    min_cc: int = 75,
+    helped: bool = True,
+) -> Step:
+    """A rung of the ladder: of its instances the first that holds a row."""
+
+    def held(problem: Problem) -> Instance:
+        return first_that_holds(instances, problem) or instances[-1]
+
+    return Step(
+        name,
+        reason,
+        lambda problem: held(problem).entry(namespace),
+        lambda problem, gpu: held(problem).launch(problem, gpu),
+        min_cc=min_cc,
+        predicted=predicted,
+        helped=helped,
+        unfit=lambda problem: why_not(instances, problem),
+    )
+
+
+def chosen_step(
+    name: str,
+    namespace: str,
+    choose: Callable[[Problem], Instance | None],
+    otherwise: str,
+    reason: str,
+    *,
+    predicted: float,
+    min_cc: int = 75,
+) -> Step:
+    """The step that takes what ``choose`` says for the rows, and a looping kernel where it says None."""
+
+    def entry(problem: Problem) -> str:
+        found = choose(problem)
+        return found.entry(namespace) if found else f"{namespace}::{otherwise}<{{T}}>"
+
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        found = choose(problem)
+        return found.launch(problem, gpu) if found else looping_launch(problem, gpu)
+
+    return Step(name, reason, entry, launch, min_cc=min_cc, predicted=predicted)
+
+
+ELEMENTS = 1 << 28  # of the timed matrices: 1 GiB of fp32 in, 1 GiB out
+LENGTHS = (1024, 4096, 8192, 16384, 65536, 131072)
+TIMED = tuple(Problem((ELEMENTS // length, length)) for length in LENGTHS)
+_CHECKED = (
+    *((1, columns) for columns in (1, 33, 1000, 16385, 65536, 131072, 262144, 300001)),
+    *((rows, 1) for rows in (7, 1000)),
+    *((5, columns) for columns in (2, 3, 31, 32, 127, 256, 257, 1023, 1024, 1025, 4095, 4096, 8191, 8193)),
+    *((300, columns) for columns in (1024, 8192, 16383, 16384, 32768, 50257, 65536, 100002, 131072, 131076)),
+)
+CHECKED = tuple(Problem(shape, dtype) for shape in _CHECKED for dtype in ("float32", "bfloat16"))

@@ -1,0 +1,153 @@
+"""RMSNorm over rows (``cuda/rmsnorm``): from two passes over memory to clusters that share a long row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labcode.kernels import row_kernels
+from labcode.kernels.catalogue import Array, Kernel, Mark, Problem, Step
+from labcode.kernels.row_kernels import CHECKED, TIMED, Instance, chosen_step, step
+
+HEADER = "rmsnorm/rmsnorm.cuh"
+NAMESPACE = "lab::rmsnorm"
+EPSILON = 1e-6
+
+WARP_ROWS = (Instance("warp_rows", 8, 64), Instance("warp_rows", 16, 64), Instance("warp_rows", 32, 64))
+VECTORIZED = (
+    Instance("vectorized", 8, 64),
+    Instance("vectorized", 8, 128),
+    Instance("vectorized", 8, 256),
+    Instance("vectorized", 8, 512),
+    Instance("vectorized", 8, 1024),
+    Instance("vectorized", 32, 512),
+    Instance("vectorized", 32, 1024),
+)
+CLUSTERS = (
+    Instance("cluster", 32, 256, 2),
+    Instance("cluster", 32, 256, 8),
+    Instance("cluster", 32, 1024, 4),
+    Instance("cluster", 32, 1024, 8),
+)
+BULK = (
+    Instance("bulk", 32, 128, 1, stages=2, blocks=6, rounds=8),
+    Instance("bulk", 32, 512, 1, stages=3, blocks=1, rounds=1),
+    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rounds=8),
+    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rounds=8),
+)
+AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
+WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 16384  # where «chosen» goes on to the next step
+
+
+def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
+    """The fastest instance for rows of this length; None: they are longer than any of them holds."""
+    columns = problem.shape[1]
+    if columns <= WARP_ROWS_UP_TO:
+        return row_kernels.first_that_holds(WARP_ROWS, problem)
+    if columns <= VECTORIZED_UP_TO or not clusters:
+        return row_kernels.first_that_holds(VECTORIZED, problem)
+    return row_kernels.first_that_holds(BULK, problem)
+
+
+def reference(x: Any, weight: Any) -> Any:
+    """x / √(mean(x²) + ε) · weight along the rows."""
+    return x / ((x * x).mean(axis=-1, keepdims=True) + EPSILON) ** 0.5 * weight
+
+
+RMSNORM = Kernel(
+    "rmsnorm",
+    "rmsnorm",
+    "RMSNorm over rows",
+    HEADER,
+    (
+        Step(
+            "two passes",
+            "A block a row: once over it for the sum of squares, again to write. Two reads and a write "
+            "where one read would do: two thirds of the copy's throughput, once rows are too long for a "
+            "cache to hold them between passes.",
+            f"{NAMESPACE}::two_passes<{{T}}>",
+            row_kernels.looping_launch,
+            predicted=0.67,
+        ),
+        Step(
+            "on chip",
+            "The row stays in shared memory between reading and writing: one read, one write. Loads are "
+            "still 4 bytes a thread, and blocks are few where rows are long.",
+            f"{NAMESPACE}::on_chip<{{T}}>",
+            row_kernels.keeping_launch,
+            predicted=0.8,
+            unfit=row_kernels.too_long_to_keep,
+        ),
+        step(
+            "vectorized",
+            NAMESPACE,
+            VECTORIZED,
+            "The row stays in registers; all of a thread's 16-byte loads are under way before the first is "
+            "used.",
+            predicted=0.92,
+        ),
+        step(
+            "warp rows",
+            NAMESPACE,
+            WARP_ROWS,
+            "A warp a row for short rows: no barrier, no shared memory.",
+            predicted=0.95,
+        ),
+        step(
+            "cluster",
+            NAMESPACE,
+            CLUSTERS,
+            "The blocks of a cluster share a long row, each keeps a slice in registers, and they read each "
+            "other's sums through distributed shared memory.",
+            predicted=0.88,
+            min_cc=90,
+        ),
+        step(
+            "bulk",
+            NAMESPACE,
+            BULK,
+            "Clusters stay and take row after row, so that a block meets the same columns again and keeps "
+            "their weights in registers; the copy engine (TMA) fetches the next rows while a row is "
+            "computed and written; sums are sent to the blocks that need them and counted by a barrier.",
+            predicted=0.95,
+            min_cc=90,
+        ),
+        chosen_step(
+            "chosen, any GPU",
+            NAMESPACE,
+            lambda problem: chosen(problem, clusters=False),
+            "two_passes",
+            "The fastest step without clusters for the length of the rows; beyond 32,768 elements: two "
+            "passes.",
+            predicted=0.92,
+        ),
+        chosen_step(
+            "chosen",
+            NAMESPACE,
+            lambda problem: chosen(problem, clusters=True),
+            "two_passes",
+            "The fastest step for the length of the rows.",
+            predicted=0.95,
+            min_cc=90,
+        ),
+    ),
+    inputs=lambda problem: (Array(problem.shape), Array(problem.shape[1:])),
+    output=lambda problem: Array(problem.shape),
+    scalars=lambda problem: (
+        np.int64(problem.shape[0]),
+        np.int32(problem.shape[1]),
+        np.float32(EPSILON),
+    ),
+    reference=reference,
+    bytes_moved=lambda problem: row_kernels.bytes_moved(problem) + problem.shape[1] * problem.item_bytes,
+    flops=lambda problem: 4 * problem.elements,  # square, sum, two products
+    tolerance={"float32": 1e-5, "bfloat16": 4e-3},
+    timed=(*TIMED, Problem((2 * AT_8K.shape[0], 8192), "bfloat16")),
+    checked=CHECKED,
+    values=("normal",),  # squares of large values overflow, in PyTorch too
+    libraries=("torch rms_norm",),
+    marks=(Mark("copy", 0.90, 0.95, tuple(str(problem) for problem in TIMED)),),
+)
+
+KERNELS = (RMSNORM,)

@@ -1,0 +1,170 @@
+"""Softmax over rows (``cuda/softmax``): from three passes over memory to clusters that share a long row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from labcode.kernels import row_kernels
+from labcode.kernels.catalogue import Array, Kernel, Mark, Problem, Step
+from labcode.kernels.row_kernels import CHECKED, TIMED, Instance, chosen_step, step
+
+HEADER = "softmax/softmax.cuh"
+NAMESPACE = "lab::softmax"
+
+WARP_ROWS = (Instance("warp_rows", 8, 64), Instance("warp_rows", 16, 64), Instance("warp_rows", 32, 64))
+VECTORIZED = (
+    Instance("vectorized", 8, 64),
+    Instance("vectorized", 8, 128),
+    Instance("vectorized", 8, 256),
+    Instance("vectorized", 8, 512),
+    Instance("vectorized", 8, 1024),
+    Instance("vectorized", 32, 512),
+    Instance("vectorized", 32, 1024),
+)
+CLUSTERS = (
+    Instance("cluster", 32, 256, 2),
+    Instance("cluster", 32, 256, 8),
+    Instance("cluster", 32, 1024, 4),
+    Instance("cluster", 32, 1024, 8),
+)
+BULK = (
+    Instance("bulk", 32, 128, 1, stages=2, blocks=6, rounds=8),
+    Instance("bulk", 32, 512, 1, stages=3, blocks=1, rounds=1),
+    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rounds=8),
+    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rounds=8),
+    Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rounds=8),
+)
+AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
+WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 16384  # where «chosen» goes on to the next step
+
+
+def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
+    """The fastest instance for rows of this length; None: they are longer than any of them holds."""
+    columns = problem.shape[1]
+    if columns <= WARP_ROWS_UP_TO:
+        return row_kernels.first_that_holds(WARP_ROWS, problem)
+    if columns <= VECTORIZED_UP_TO or not clusters:
+        return row_kernels.first_that_holds(VECTORIZED, problem)
+    return row_kernels.first_that_holds(BULK, problem)
+
+
+def reference(x: Any) -> Any:
+    """exp(x − m) / Σ exp(x − m) along the rows, m the row's largest."""
+    xp = _module(x)
+    powers = xp.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def _module(x: Any) -> Any:
+    """NumPy, or CuPy when the array is one of its."""
+    if isinstance(x, np.ndarray):
+        return np
+    import cupy
+
+    return cupy.get_array_module(x)
+
+
+SOFTMAX = Kernel(
+    "softmax",
+    "softmax",
+    "Softmax over rows",
+    HEADER,
+    (
+        Step(
+            "three passes",
+            "A block a row: once over it for the largest element, again for the sum, again to write. Three "
+            "reads and a write where one read would do: half of the copy's throughput, once rows are too "
+            "long for a cache to hold them between passes.",
+            f"{NAMESPACE}::three_passes<{{T}}>",
+            row_kernels.looping_launch,
+            predicted=0.5,
+        ),
+        Step(
+            "online",
+            "The sum is kept for the largest element so far and corrected when a larger one comes, so that "
+            "one pass finds both: two reads and a write.",
+            f"{NAMESPACE}::online<{{T}}>",
+            row_kernels.looping_launch,
+            predicted=0.67,
+        ),
+        Step(
+            "on chip",
+            "The row stays in shared memory between reading and writing: one read, one write. Loads are "
+            "still 4 bytes a thread, each waited for by the online sum before the next, and blocks are few "
+            "where rows are long.",
+            f"{NAMESPACE}::on_chip<{{T}}>",
+            row_kernels.keeping_launch,
+            predicted=0.8,
+            unfit=row_kernels.too_long_to_keep,
+        ),
+        step(
+            "vectorized",
+            NAMESPACE,
+            VECTORIZED,
+            "The row stays in registers; all of a thread's 16-byte loads are under way before the first is "
+            "used. Each warp subtracts its own largest element, so that one exchange and one barrier a row "
+            "are left.",
+            predicted=0.92,
+        ),
+        step(
+            "warp rows",
+            NAMESPACE,
+            WARP_ROWS,
+            "A warp a row for short rows: no barrier, no shared memory.",
+            predicted=0.95,
+        ),
+        step(
+            "cluster",
+            NAMESPACE,
+            CLUSTERS,
+            "The blocks of a cluster share a long row, each keeps a slice in registers, and they read each "
+            "other's sums through distributed shared memory.",
+            predicted=0.88,
+            min_cc=90,
+        ),
+        step(
+            "bulk",
+            NAMESPACE,
+            BULK,
+            "Clusters stay and take row after row; the copy engine (TMA) fetches the next rows while a row "
+            "is computed and written; sums are sent to the blocks that need them and counted by a barrier.",
+            predicted=0.95,
+            min_cc=90,
+        ),
+        chosen_step(
+            "chosen, any GPU",
+            NAMESPACE,
+            lambda problem: chosen(problem, clusters=False),
+            "online",
+            "The fastest step without clusters for the length of the rows; beyond 32,768 elements: online.",
+            predicted=0.92,
+        ),
+        chosen_step(
+            "chosen",
+            NAMESPACE,
+            lambda problem: chosen(problem, clusters=True),
+            "online",
+            "The fastest step for the length of the rows.",
+            predicted=0.95,
+            min_cc=90,
+        ),
+    ),
+    inputs=lambda problem: (Array(problem.shape),),
+    output=lambda problem: Array(problem.shape),
+    scalars=lambda problem: (np.int64(problem.shape[0]), np.int32(problem.shape[1])),
+    reference=reference,
+    bytes_moved=row_kernels.bytes_moved,
+    flops=lambda problem: 4 * problem.elements,  # difference, exponential, sum, product
+    tolerance={"float32": 1e-5, "bfloat16": 4e-3},
+    timed=(*TIMED, Problem((2 * AT_8K.shape[0], 8192), "bfloat16")),
+    checked=CHECKED,
+    libraries=("torch.softmax",),
+    marks=(
+        Mark("copy", 0.90, 0.95, tuple(str(problem) for problem in TIMED)),
+        Mark("torch.softmax", 1.9, None, (str(AT_8K),)),
+    ),
+)
+
+KERNELS = (SOFTMAX,)

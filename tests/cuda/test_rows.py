@@ -1,0 +1,139 @@
+"""Row kernels in C++: registers and spills of every instance, choices equal to those of Python, flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labcode.kernels.catalogue import Kernel, Problem, entry
+from labcode.kernels.topics import rmsnorm, softmax
+from tests.cuda.conftest import CUDA, WARNINGS
+
+KERNELS: dict[str, Kernel] = {"softmax": softmax.SOFTMAX, "rmsnorm": rmsnorm.RMSNORM}
+ELEMENTS_IN_REGISTERS = {8: 40, 16: 48, 32: 128}  # elements a thread → the most registers it should take
+TYPES = {"float": "float32", "bf16": "bfloat16"}
+NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def programs(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The binary of a program and what the compiler said of its kernels, for compute capability 9.0."""
+    folder = tmp_path_factory.mktemp("rows")
+
+    @cache
+    def build(name: str, architecture: str = "90a") -> tuple[Path, str]:
+        target = folder / f"{name}-{architecture}"
+        flags = ["-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v"]
+        code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+        done = run([nvcc, *flags, code, CUDA / name / f"{name}.cu", "-o", target])
+        assert done.returncode == 0, done.stderr
+        return target, done.stderr + done.stdout
+
+    return build
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+def test_no_instance_spills(programs: Any, name: str, architecture: str) -> None:
+    report = programs(name, architecture)[1]
+    stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert len(stacks) > 20
+    assert set(stacks) == {("0", "0", "0")}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_registers_leave_room_for_the_blocks_meant(programs: Any, name: str) -> None:
+    report = programs(name)[1]
+    found = re.findall(r"Compiling entry function '(\S+)'.*?Used (\d+) registers", report, re.DOTALL)
+    instances = {}
+    for mangled, registers in found:
+        sizes = tuple(int(size) for size in re.findall(r"Li(\d+)E", mangled))
+        if sizes and "bench" not in mangled:
+            instances[(mangled, sizes)] = int(registers)
+    assert len(instances) > 20
+    for (mangled, sizes), registers in instances.items():
+        assert registers <= ELEMENTS_IN_REGISTERS[sizes[0]], mangled
+        assert registers * sizes[1] <= 65536, mangled
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    "columns", [1, 300, 1024, 1025, 5000, 8192, 16384, 16388, 40000, 65536, 131072, 262144, 300001]
+)
+def test_the_program_takes_the_kernels_that_python_takes(
+    programs: Any, name: str, kind: str, columns: int
+) -> None:
+    shown = run([programs(name)[0], "--plan", "1", "--type", kind, "--columns", columns])
+    assert shown.returncode == 0, shown.stderr
+    said = dict(line.split(": ", 1) for line in shown.stdout.splitlines())
+    kernel, problem = KERNELS[name], Problem((1000, columns), TYPES[kind])
+    expected = {}
+    for step in kernel.steps:
+        refused = step.unfit(problem) if step.unfit else None
+        if step.name == "on chip":  # the program asks the GPU how much shared memory there is
+            refused = None
+        key = step.name.replace(", ", "_").replace(" ", "_").lower()
+        expected[key] = refused or entry(step, problem).removeprefix(f"lab::{name}::")
+    assert said == expected
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_flags_variants_and_bad_use(programs: Any, tmp_path: Path, name: str) -> None:
+    program = programs(name)[0]
+    listed = run([program, "--list"]).stdout.split()
+    assert listed[0] == "all"
+    assert len(listed) == len(KERNELS[name].steps) + 1
+    for flags, message in (
+        (["--variant", "fast"], "--variant fast: there is no such choice"),
+        (["--columns", "0"], "--columns 0: give a whole number from 1 to"),
+        (["--type", "half"], "--type half: there is no such choice"),
+    ):
+        done = run([program, *flags])
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"{name}: {message}")
+        assert len(done.stderr.splitlines()) == 1
+    done = run([program, "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{name}: no NVIDIA GPU: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_make_builds_it_alone(nvcc: Path, tmp_path: Path, name: str) -> None:
+    done = run(["make", "-C", CUDA / name, f"BUILD={tmp_path}", f"NVCC={nvcc}", "ARCH=80"])
+    assert done.returncode == 0, done.stderr
+    assert run([tmp_path / name, "--help"]).returncode == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("columns", "rows", "offset"),
+    [(1, 5, 0), (1000, 33, 1), (8192, 500, 0), (16383, 40, 0), (65536, 50, 4), (131072, 300, 0)],
+)
+def test_the_program_checks_itself(
+    tmp_path: Path, name: str, kind: str, columns: int, rows: int, offset: int
+) -> None:
+    from labcode.kernels.build import build
+
+    path = tmp_path / "record.json"
+    sizes = ["--columns", columns, "--rows", rows, "--offset", offset, "--type", kind]
+    done = run([build(name), *sizes, "--repetitions", "2", "--json", path])
+    assert done.returncode == 0, done.stderr
+    record = json.loads(path.read_text())
+    assert set(record) == {"program", "variant", "parameters", "results", "checks", "gpu"}
+    assert record["checks"]["chosen"]["passed"]
+    assert all(check["passed"] for check in record["checks"].values())
