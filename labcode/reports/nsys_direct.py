@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from labcode.errors import InputError
 from labcode.reports.nsys_columns import Column, Ints, foreign_values
-from labcode.reports.nsys_pages import NULL, DamagedPagesError, Decoded, PageFile, Types, UnusualLayoutError
+from labcode.reports.nsys_pages import (
+    NULL,
+    DamagedPagesError,
+    Decoded,
+    Only,
+    PageFile,
+    Types,
+    UnusualLayoutError,
+)
 
 Bools = NDArray[np.bool_]
 
@@ -66,16 +74,15 @@ def read_direct(
     stored = [name for name in columns if name not in ("rowid", "duration")]
     if "duration" in columns:
         stored += [name for name in ("start", "end") if name not in columns]
-    if condition is not None and condition.column not in stored:
-        stored.append(condition.column)
-    if not set(stored) <= set(layout.places):
+    if not {*stored, *([condition.column] if condition else [])} <= set(layout.places):
         return None
     parts: dict[str, list[Column]] = {name: [] for name in columns}
     try:
         file = PageFile(path)
         try:
-            for decoded in file.read(layout.root, [layout.places[name] for name in stored]):
-                _add(parts, decoded, stored, condition, table)
+            places = [layout.places[name] for name in stored]
+            for decoded in file.read(layout.root, places, _only(layout, condition, table)):
+                _add(parts, decoded, stored, table)
         finally:
             file.close()
     except UnusualLayoutError:
@@ -98,15 +105,15 @@ def read_texts_direct(
     place = layout.texts.get(column, 0)
     if place == 0 or (where and (condition is None or condition.column not in layout.places)):
         return None
-    columns = [place - 1, place, *([layout.places[condition.column]] if condition else [])]
     seen: defaultdict[bytes, int] = defaultdict()
     seen.default_factory = seen.__len__
     parts = []
     try:
         file = PageFile(path)
         try:
-            for decoded in file.read(layout.root, columns) if file.utf8 else ():
-                parts.append(_text_codes(decoded, condition, table, seen))
+            only = _only(layout, condition, table)
+            for decoded in file.read(layout.root, [place - 1, place], only) if file.utf8 else ():
+                parts.append(_text_codes(decoded, seen))
         finally:
             file.close()
     except UnusualLayoutError:
@@ -117,18 +124,11 @@ def read_texts_direct(
     return codes, [text.decode(errors="replace") for text in seen]
 
 
-def _text_codes(
-    decoded: Decoded, condition: Condition | None, table: str, seen: defaultdict[bytes, int]
-) -> Ints:
-    """The codes of the rows that meet the condition; new texts are added to those seen."""
+def _text_codes(decoded: Decoded, seen: defaultdict[bytes, int]) -> Ints:
+    """The codes of the texts in the second column, which the first ends before; new ones are added."""
     kind = decoded.types[1]
     kinds = np.full(len(decoded.rowid), kind, np.uint8) if isinstance(kind, int) else kind
-    start, end = decoded.ends[:2]
-    if condition is not None:
-        rows = np.flatnonzero(
-            _meeting(_column(decoded.values[2], decoded.types[2], table, condition.column), condition)
-        )
-        kinds, start, end = kinds[rows], start[rows], end[rows]
+    start, end = decoded.ends
     if ((kinds != NULL) & ((kinds < 12) | (kinds % 2 == 0))).any():
         raise UnusualLayoutError("something else than a text")
     codes = np.full(len(kinds), -1, np.int64)
@@ -143,23 +143,28 @@ def _add(
     parts: dict[str, list[Column]],
     decoded: Decoded,
     stored: Sequence[str],
-    condition: Condition | None,
     table: str,
 ) -> None:
-    """Append the rows that meet the condition to the parts of each column."""
+    """Append some rows to the parts of each column."""
     have = {}
     for name, values, types in zip(stored, decoded.values, decoded.types, strict=True):
         have[name] = _column(values, types, table, name)
     have["rowid"] = Column(decoded.rowid)
     if "duration" in parts:
         have["duration"] = _difference(have["end"], have["start"], table)
-    if condition is not None:
-        rows = _meeting(have[condition.column], condition)
-        if not rows.all():
-            chosen = np.flatnonzero(rows)
-            have = {name: have[name].take(chosen) for name in parts}
     for name, part in parts.items():
         part.append(have[name])
+
+
+def _only(layout: Layout, condition: Condition | None, table: str) -> Only | None:
+    if condition is None:
+        return None
+    asked = condition
+
+    def choose(values: Ints, types: Types) -> Bools:
+        return _meeting(_column(values, types, table, asked.column), asked)
+
+    return layout.places[asked.column], choose
 
 
 def _column(values: Ints, types: Types, table: str, name: str) -> Column:

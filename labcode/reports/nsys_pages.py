@@ -12,7 +12,7 @@ the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Types = Bytes | int  # one number where all rows have the same type
+Only = tuple[int, Callable[[Ints, Types], NDArray[np.bool_]]]  # a column, and which of its values to take
 
 _PAGES = 256  # read at once
 _DEEPEST = 20  # levels of a B-tree; 2^32 pages need fewer
@@ -31,7 +32,7 @@ _PAD = 64  # bytes before and behind the pages, so that eight can be read around
 
 # The type of a value as the record's header has it: NULL, integers of 1, 2, 3, 4, 6, 8 bytes, a float, the
 # integers 0 and 1. Texts and blobs have types from 12 on.
-NULL, ZERO, ONE = 0, 8, 9
+NULL, ONE = 0, 9
 _INTEGERS = (1, 2, 3, 4, 5, 6)
 _WIDTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((t - 12) // 2 for t in range(12, 128))], np.int64)
 _SHIFT = np.array([64 - 8 * w if t in _INTEGERS else 0 for t, w in enumerate(_WIDTH.tolist())], np.int64)
@@ -56,6 +57,20 @@ class Decoded:
     buffer: Bytes  # what the rows were decoded from; valid until the next rows are
 
 
+@dataclass(frozen=True)
+class _Records:
+    """Records in a buffer: row numbers, where each begins, how long its header is, where it ends."""
+
+    rowid: Ints
+    at: Ints
+    head: Ints
+    end: Ints
+
+    def take(self, rows: Ints) -> _Records:
+        """Some of them."""
+        return _Records(self.rowid[rows], self.at[rows], self.head[rows], self.end[rows])
+
+
 class PageFile:
     """An SQLite file read page by page, for as long as it is open."""
 
@@ -75,24 +90,33 @@ class PageFile:
         """Close the file."""
         self._handle.close()
 
-    def read(self, root: int, columns: Sequence[int]) -> Iterator[Decoded]:
+    def read(self, root: int, columns: Sequence[int], only: Only | None = None) -> Iterator[Decoded]:
         """The columns of these places (from 0) in the records of a table, some rows at a time.
 
-        ``root`` is the page that the table begins with, as sqlite_master names it.
+        ``root`` is the page that the table begins with, as sqlite_master names it; ``only`` chooses rows by
+        the values and types of another column.
         """
         last = -(1 << 63) - 1
         leaves = self._leaves(root)
         for low in range(0, len(leaves), _PAGES):
             buffer = self._load(leaves[low : low + _PAGES])
-            decoded = _decode(buffer, self.page_size, self.usable, columns)
-            if len(decoded.rowid) == 0:
+            records = _records(buffer, self.page_size, self.usable)
+            rowid = records.rowid
+            if len(rowid) == 0:
                 if len(leaves) > 1:
                     raise DamagedPagesError("an empty page in a table")
                 continue
-            if int(decoded.rowid[0]) <= last or (decoded.rowid[1:] <= decoded.rowid[:-1]).any():
+            if int(rowid[0]) <= last or (rowid[1:] <= rowid[:-1]).any():
                 raise DamagedPagesError("row numbers out of order")
-            last = int(decoded.rowid[-1])
-            yield decoded
+            last = int(rowid[-1])
+            if only is not None:
+                place, choose = only
+                found = _decode(buffer, records, [place])
+                rows = choose(found.values[0], found.types[0])
+                if not rows.all():
+                    records = records.take(np.flatnonzero(rows))
+            if len(records.rowid):
+                yield _decode(buffer, records, columns)
 
     def _leaves(self, root: int) -> Ints:
         """The numbers of the pages that hold the rows, in order."""
@@ -163,79 +187,71 @@ def _cells(buffer: Bytes, pages: int, size: int, usable: int, kind: int) -> tupl
     return base, count, pointer, owner
 
 
-def _decode(buffer: Bytes, size: int, usable: int, columns: Sequence[int]) -> Decoded:
-    """The rows of leaf pages."""
+def _records(buffer: Bytes, size: int, usable: int) -> _Records:
+    """The records of leaf pages."""
     pages = (len(buffer) - 2 * _PAD) // size
     base, _, pointer, owner = _cells(buffer, pages, size, usable, _LEAF)
     at = base[owner] + pointer
-    end = (base + usable)[owner]
     payload, at = _varint(buffer, at)
     if (payload > usable - 35).any():
         raise UnusualLayoutError("a record that overflows its page")
     rowid, at = _varint(buffer, at)
-    if (at + payload > end).any() or (payload < 1).any():
+    end = at + payload
+    if (end > (base + usable)[owner]).any() or (payload < 1).any():
         raise DamagedPagesError("a record outside its page")
-    if not columns or len(at) == 0:
-        nothing = tuple(np.zeros(len(at), np.int64) for _ in columns)
-        return Decoded(rowid, nothing, (ZERO,) * len(columns), nothing, buffer)
-    width = max(columns) + 1
     head = buffer[at].astype(np.int64)
-    if (head > 127).any() or (head <= width).any():
-        raise UnusualLayoutError("a record with a long header or fewer columns than the table")
+    if (head > 127).any():
+        raise UnusualLayoutError("a record with a long header")
     if (head > payload).any():
         raise DamagedPagesError("a record with a header longer than itself")
-    records = np.ndarray((len(buffer) - width,), f"V{width}", buffer, strides=(1,))
-    kinds = records[at + 1].view(np.uint8).reshape(len(at), width).T.copy()
-    if int(kinds.max()) > 127:
-        types, places, done = _walk(buffer, at, head, columns)
-    else:
-        types, places, done = _fixed(kinds, at + head, columns)
-    if (done > at + payload).any():
-        raise DamagedPagesError("a value outside its record")
-    found = [_integers(buffer, types[c], places[c]) for c in columns]
+    return _Records(rowid, at, head, end)
+
+
+def _decode(buffer: Bytes, records: _Records, columns: Sequence[int]) -> Decoded:
+    """Columns of records."""
+    types, ends = _places(buffer, records, columns) if columns else ({}, {})
+    values = tuple(_integers(buffer, types[c], ends[c]) for c in columns)
     return Decoded(
-        rowid, tuple(found), tuple(types[c] for c in columns), tuple(places[c] for c in columns), buffer
+        records.rowid, values, tuple(types[c] for c in columns), tuple(ends[c] for c in columns), buffer
     )
 
 
-def _fixed(
-    kinds: Bytes, begin: Ints, columns: Sequence[int]
-) -> tuple[dict[int, Types], dict[int, Ints], Ints]:
-    """Types and ends of columns whose types take one byte, ``kinds[column, row]``; the last end."""
+def _places(
+    buffer: Bytes, records: _Records, columns: Sequence[int]
+) -> tuple[dict[int, Types], dict[int, Ints]]:
+    """Types of columns, and where their values end."""
+    at, width = records.at, max(columns) + 1
+    if (records.head <= width).any():
+        raise UnusualLayoutError("a record with fewer columns than the table")
+    headers = np.ndarray((len(buffer) - width,), f"V{width}", buffer, strides=(1,))
+    kinds = headers[at + 1].view(np.uint8).reshape(len(at), width).T.copy()
     types: dict[int, Types] = {}
     ends: dict[int, Ints] = {}
-    end, ahead = begin, 0  # of the last column: end + ahead
-    for column, kind in enumerate(kinds):
-        least = int(kind.min())
-        same = least == int(kind.max())
-        if same:
-            ahead += int(_WIDTH[least])
+    place: Ints | None = None  # of the type, once there was a column with a type of several bytes
+    end, ahead = at + records.head, 0  # of the last column: end + ahead
+    for column in range(width):
+        kind = kinds[column] if place is None else buffer[place]
+        most = int(kind.max())
+        if most > 127:
+            long, place = _varint(buffer, at + 1 + column if place is None else place)
+            if int(long.min()) < 0 or int(long.max()) > 1 << 20:
+                raise DamagedPagesError("a value of an impossible length")
+            end = end + np.where(long < 128, _WIDTH[np.minimum(long, 127)], (long - 12) // 2)
+            kind = np.where(long < 128, long, 126 | long & 1).astype(np.uint8)  # texts stay texts
+        elif int(kind.min()) == most:
+            ahead += int(_WIDTH[most])
         else:
             end = end + _WIDTH.take(kind)
+        if place is not None:
+            place = place if most > 127 else place + 1
+            if (place > at + records.head).any():
+                raise UnusualLayoutError("a record with fewer columns than the table")
         if column in columns:
-            types[column] = least if same else kind
+            types[column] = most if most < 128 and int(kind.min()) == most else kind
             ends[column] = end + ahead
-    return types, ends, end + ahead
-
-
-def _walk(
-    buffer: Bytes, at: Ints, head: Ints, columns: Sequence[int]
-) -> tuple[dict[int, Types], dict[int, Ints], Ints]:
-    """Types and ends of columns where types may take several bytes (texts of more than 57); the last end."""
-    types: dict[int, Types] = {}
-    ends: dict[int, Ints] = {}
-    place, value_end = at + 1, at + head
-    for column in range(max(columns) + 1):
-        if (place >= at + head).any():
-            raise UnusualLayoutError("a record with fewer columns than the table")
-        kind, place = _varint(buffer, place)
-        if (kind < 0).any() or (kind > 1 << 20).any():
-            raise DamagedPagesError("a value of an impossible length")
-        value_end = value_end + np.where(kind < 128, _WIDTH[np.minimum(kind, 127)], (kind - 12) // 2)
-        if column in columns:
-            short = np.where(kind < 128, kind, 126 | kind & 1)  # a blob or a text, as the last that fit
-            types[column], ends[column] = short.astype(np.uint8), value_end
-    return types, ends, value_end
+    if (end + ahead > records.end).any():
+        raise DamagedPagesError("a value outside its record")
+    return types, ends
 
 
 def _integers(buffer: Bytes, kind: Types, end: Ints) -> Ints:
