@@ -52,7 +52,7 @@ template <typename T>
 std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const std::string& only) {
     const std::size_t bytes = static_cast<std::size_t>(rows) * columns * sizeof(T);
     const auto over = [](int n, int side) { return static_cast<unsigned>((n + side - 1) / side); };
-    const dim3 threads(steps::kTile, steps::kRows), tiles(over(columns, steps::kTile), over(rows, steps::kTile));
+    const dim3 threads(steps::kTile, steps::kRows), tiles(over(columns, steps::kTile), std::min(65535u, over(rows, steps::kTile)));
     std::vector<lab::Rung> all;
     const auto step = [&](const char* name, std::function<void()> run) {
         if (only == "all" || only == name) all.push_back({name, lab::Rung::kStep, 2.0 * bytes, std::move(run)});
@@ -76,15 +76,17 @@ std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const s
         LAB_LAUNCHED();
     });
     step("vectorized", [=] {
-        constexpr int kWide = steps::kWordsWide * steps::kPer<T>, kHigh = steps::kWordsHigh * steps::kPer<T>;
-        steps::vectorized<T, steps::kWordsWide, steps::kWordsHigh>
-            <<<dim3(over(columns, kWide), over(rows, kHigh)), steps::kWordsWide * steps::kWordsHigh>>>(in, out, rows, columns);
+        constexpr int kSide = steps::kWords * steps::kPer<T>;
+        steps::vectorized<T, steps::kWords, steps::kWords, steps::kGroup>
+            <<<over(columns, kSide) * over(rows, kSide), steps::kWords * steps::kWords>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
     step("windowed", [=] {
-        constexpr int kColumns = 128 / sizeof(T);
-        steps::windowed<T, steps::kWindowRows, steps::kWindowLine>
-            <<<dim3(over(columns, kColumns), over(rows, steps::kWindowRows)), steps::kWindowThreads>>>(in, out, rows, columns);
+        using namespace steps;
+        const auto kernel = windowed<T, kWindowRows, kWindowLine, kWindowWords, kWindowThreads, kWindowAcross * sizeof(T) / 4, kWindowGroup>;
+        constexpr int kBytes = kWindowBytes<T, kWindowRows, kWindowLine, kWindowWords>;
+        LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+        kernel<<<over(columns, kWindowColumns<T, kWindowWords>) * over(rows, kWindowRows), kWindowThreads, kBytes>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
     return all;

@@ -12,6 +12,11 @@ using Size = unsigned long long;
 constexpr int kTile = 32;  // elements a side, for the steps up to swizzled
 constexpr int kRows = 8;   // rows of threads of their blocks: 32 × 8 threads
 
+// What the programs and the catalogue launch: the fastest found on an H200 (132 multiprocessors).
+constexpr int kWords = 16, kGroup = 8;                                        // vectorized: words a side of a tile; tiles a patch
+constexpr int kWindowRows = 128, kWindowLine = 32, kWindowWords = 64;         // windowed: a tile's rows, boundary, 4-byte words
+constexpr int kWindowThreads = 256, kWindowAcross = 8, kWindowGroup = 8;      // … threads; lanes along a row of 4-byte elements
+
 // One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of the output.
 template <typename T>
 __global__ void naive(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {

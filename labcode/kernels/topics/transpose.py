@@ -8,11 +8,12 @@ from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem,
 
 HEADER = "transpose/transpose.cuh"
 NAMESPACE = "lab::transpose"
+
+# As in the header.
 TILE, THREAD_ROWS = 32, 8
-SIDE, BATCH = (
-    16,
-    16,
-)  # of the last step: threads a side of its blocks; loads under way where rows lie anywhere
+WORDS, GROUP = 16, 8
+WINDOW_ROWS, WINDOW_LINE, WINDOW_WORDS = 128, 32, 64
+WINDOW_THREADS, WINDOW_ACROSS, WINDOW_GROUP = 256, 8, 8
 _MOST_BLOCKS_Y = 65535
 
 
@@ -29,9 +30,21 @@ def _tiled(problem: Problem, gpu: Gpu) -> Launch:
     return _tiles(TILE, TILE, (TILE, THREAD_ROWS), problem)
 
 
+def _count(problem: Problem, high: int, wide: int) -> int:
+    rows, columns = problem.shape
+    return -(-rows // high) * -(-columns // wide)
+
+
 def _vectorized(problem: Problem, gpu: Gpu) -> Launch:
-    side = SIDE * 16 // problem.item_bytes
-    return _tiles(side, side, (SIDE * SIDE,), problem)
+    side = WORDS * 16 // problem.item_bytes
+    return Launch(_count(problem, side, side), WORDS * WORDS)
+
+
+def _windowed(problem: Problem, gpu: Gpu) -> Launch:
+    """A tile a block; of 2-byte elements two columns fewer than fit, as rows may start between two words."""
+    wide = WINDOW_WORDS if problem.item_bytes == 4 else 2 * WINDOW_WORDS - 2
+    shared_bytes = (WINDOW_ROWS + WINDOW_LINE // problem.item_bytes) * (WINDOW_WORDS + 1) * 4
+    return Launch(_count(problem, WINDOW_ROWS, wide), WINDOW_THREADS, shared_bytes)
 
 
 _SQUARE = ((1, 1), (32, 32), (64, 64), (128, 256), (1024, 1024))
@@ -78,11 +91,22 @@ TRANSPOSE = Kernel(
         Step(
             "vectorized",
             "Each thread reads a block of 16-byte rows, all loads under way at once, turns it in registers "
-            "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides. "
-            "Where rows do not start on 16 bytes: element by element, with as many loads under way.",
-            f"{NAMESPACE}::vectorized<{{W}}, {SIDE}, {BATCH}>",
+            "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides, and "
+            "blocks take them in patches, so that written pieces lie side by side too. Element by element "
+            "where rows do not start on 16 bytes.",
+            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {GROUP}>",
             _vectorized,
             predicted=0.95,
+        ),
+        Step(
+            "windowed",
+            "For rows that start anywhere: a tile reads a few rows more than it writes, and each row of "
+            "the output takes the window of them that starts on a sector, so that no sector is written in "
+            "two parts.",
+            f"{NAMESPACE}::windowed<{{W}}, {WINDOW_ROWS}, {WINDOW_LINE}, {WINDOW_WORDS}, {WINDOW_THREADS}, "
+            f"{WINDOW_ACROSS} * sizeof({{W}}) / 4, {WINDOW_GROUP}>",
+            _windowed,
+            predicted=0.92,
         ),
     ),
     inputs=lambda problem: (Array(problem.shape),),
