@@ -30,13 +30,17 @@ def read_ranges(
     A range without an end ends with the last of all NVTX events (with ``among_styles``, of all ranges of the
     given styles); where none has an end, it is left out.
     """
-    where = f"eventType IN ({', '.join(map(str, styles))})"
     columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "rowid")
-    raw = source.ints(schema.NVTX, columns, where)
-    code, named, names = _names(
-        source, raw["domainId"], raw["globalTid"].values, raw["textId"], where, default_domain
-    )
-    last = raw["end"] if among_styles else source.ints(schema.NVTX, ("end",))["end"]
+    every = source.ints(schema.NVTX, columns)
+    texts, own_texts = source.texts(schema.NVTX, "text")
+    kind = every["eventType"].values
+    chosen = np.flatnonzero((kind == styles[0]) | (kind == styles[-1]))
+    raw = {name: column.take(chosen) for name, column in every.items()}
+    created = np.flatnonzero(kind == schema.DOMAIN_CREATED)
+    prefixes = _prefixes(every["globalTid"].values[created], every["domainId"].values[created],
+                         texts[created], own_texts)  # fmt: skip
+    code, named, names = _names(source, raw, texts[chosen], own_texts, prefixes, default_domain)
+    last = raw["end"] if among_styles else every["end"]
     ended = last.values if last.present is None else last.values[last.present]
     end = raw["end"].filled(int(ended.max()) if len(ended) else 0)
     elsewhere = raw["endGlobalTid"]
@@ -117,27 +121,29 @@ def _one_style(source: Source, style: int, default_domain: str) -> Table:
     return statistics(ranges.code, keys, ranges.end - ranges.start, ["Range"])
 
 
+def _prefixes(thread: Ints, number: Ints, label: Ints, texts: list[str]) -> dict[tuple[int, int], str]:
+    """What names of a process and domain begin with, of the events that created the domains."""
+    prefixes: dict[tuple[int, int], str] = {}
+    for pid, domain, text in zip(pid_of(thread).tolist(), number.tolist(), label.tolist(), strict=True):
+        if text >= 0:
+            prefixes.setdefault((pid, domain), f"{texts[text]}:")
+    return prefixes
+
+
 def _names(
-    source: Source, domain: Column, thread: Ints, text_id: Column, where: str, default_domain: str
+    source: Source,
+    raw: dict[str, Column],
+    own: Ints,
+    own_texts: list[str],
+    prefixes: dict[tuple[int, int], str],
+    default_domain: str,
 ) -> tuple[Ints, NDArray[np.bool_], list[str]]:
     """Names with their domain as codes into distinct names, '' for a range without a text; which have one."""
-    registered, texts = source.strings(text_id)
-    own, own_texts = source.texts(schema.NVTX, "text", where)
+    registered, texts = source.strings(raw["textId"])
     known = np.array([text != "" for text in texts], np.bool_)[registered] if len(registered) else own > 0
     text = np.where(known, registered, np.where(own < 0, -1, own + len(texts)))
     texts = [*texts, *own_texts]
-    created = f"eventType = {schema.DOMAIN_CREATED}"
-    rows = source.ints(schema.NVTX, ("globalTid", "domainId"), created)
-    labels, label_texts = source.texts(schema.NVTX, "text", created)
-    prefixes: dict[tuple[int, int], str] = {}
-    for pid, number, label in zip(
-        pid_of(rows["globalTid"].values).tolist(),
-        rows["domainId"].values.tolist(),
-        labels.tolist(),
-        strict=True,
-    ):
-        if label >= 0:
-            prefixes.setdefault((pid, number), f"{label_texts[label]}:")
+    thread, domain = raw["globalTid"].values, raw["domainId"]
     pids, pid = unique(pid_of(thread))
     numbers, number = unique(domain.filled(0))
     groups, group = unique((text + 1) * (len(pids) * len(numbers)) + pid * len(numbers) + number)
