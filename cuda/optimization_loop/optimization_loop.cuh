@@ -181,7 +181,8 @@ __global__ void __launch_bounds__(256) round5(const float* __restrict__ in, floa
 
 // Round 6. Two powers of two by one instruction of PTX, in half precision: ex2.approx.f16x2.
 __device__ inline void exp2_pair(float& first, float& second) {
-    asm("{ .reg .b32 h; .reg .b16 l, u; cvt.rn.f16x2.f32 h, %1, %0; ex2.approx.f16x2 h, h; mov.b32 {l, u}, h; cvt.f32.f16 %0, l; cvt.f32.f16 %1, u; }"
+    asm("{ .reg .b32 h; .reg .b16 l, u; cvt.rn.f16.f32 l, %0; cvt.rn.f16.f32 u, %1; mov.b32 h, {l, u}; ex2.approx.f16x2 h, h;"
+        " mov.b32 {l, u}, h; cvt.f32.f16 %0, l; cvt.f32.f16 %1, u; }"
         : "+f"(first), "+f"(second));
 }
 
