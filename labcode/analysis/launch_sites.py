@@ -129,7 +129,7 @@ def autograd_ranges(nvtx: pd.DataFrame) -> pd.DataFrame:
             "pid": closed["pid"].to_numpy(np.int64),
             "tid": closed["tid"].to_numpy(np.int64),
             "op": np.array([name.partition(", ")[0] for name in closed["name"]], object),
-            "seq": split["seq"].fillna(-1).astype("int64").to_numpy(),
+            "seq": pd.to_numeric(split["seq"]).fillna(-1).to_numpy(np.int64),
         }
     )
 

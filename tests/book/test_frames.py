@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from labcode import book
 from labcode.book import display, frames
 from labcode.book.build import build
 from labcode.figures.interactive import assemble, bokeh_script
-from tests.book.test_build import HEADER, INDEX, house, html, write_page
+from tests.book.check_browser import browser, complaints, find_browser, served
+from tests.book.test_build import HEADER, INDEX, REPOSITORY, house, html, write_page
 
 __all__ = ["house"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")
@@ -125,3 +127,37 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     shutil.rmtree(house / "_build" / "jupyter_execute", ignore_errors=True)
     assert build(None, "html") == 0
     assert file.is_file() and address in html(house, "part/page")
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_in_a_browser_the_frame_follows_the_page(house: Path, width: int) -> None:
+    write_page(house, "page", PAGE)
+    shutil.copytree(REPOSITORY / "book" / "_static", house / "book" / "_static", dirs_exist_ok=True)
+    assert build(None, "html") == 0
+    with served(house / "_build" / "html") as address, browser(find_browser() or "") as tab:
+        for name in ("Page", "Network", "Runtime", "Log"):
+            tab.call(f"{name}.enable")
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        tab.call("Emulation.setDeviceMetricsOverride", **size)
+        tab.open(f"{address}/page.html")
+        tab.evaluate("document.querySelector('iframe').scrollIntoView()")
+        inside = "document.querySelector('iframe').contentDocument?.documentElement"
+        _wait(tab, f"{inside}?.dataset.ready === 'true'")
+        for theme in ("dark", "light"):
+            tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            _wait(tab, f"{inside}.dataset.theme === '{theme}'")
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+        assert tab.evaluate(f"{inside}.scrollWidth <= {inside}.clientWidth") is True
+        still = "getComputedStyle(document.querySelector('.lab-interactive-still')).display"
+        assert tab.evaluate(still) == "none"
+        tab.call("Emulation.setEmulatedMedia", media="print")
+        assert tab.evaluate(still) == "block"
+        assert complaints(tab.events, address) == []
+
+
+def _wait(tab: Any, condition: str) -> None:
+    end = time.monotonic() + 20
+    while tab.evaluate(condition) is not True:
+        assert time.monotonic() < end, condition
+        time.sleep(0.05)
