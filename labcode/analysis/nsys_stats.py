@@ -21,6 +21,7 @@ from labcode.analysis import (
     nsys_sums,
     nsys_traces,
 )
+from labcode.analysis.nsys_arguments import split, with_arguments
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.analysis.nsys_table import Table, to_frame
 from labcode.errors import InputError, LabError
@@ -148,9 +149,10 @@ def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
 
 
 def table_of(name: str, source: Source) -> Table:
-    """A report's table: one of nsys' (`TABLES`) or one of our own (`OWN_REPORTS`)."""
-    if name in TABLES:
-        return TABLES[name](source)
+    """A report's table: one of nsys' (`TABLES`), with its arguments, or one of our own (`OWN_REPORTS`)."""
+    plain, arguments = split(name)
+    if plain in TABLES:
+        return TABLES[plain](with_arguments(source, arguments))
     from labcode.analysis import stack_reports
 
     return stack_reports.table(name, source)
@@ -162,6 +164,7 @@ def missing_data(source: Source, name: str) -> str:
         from labcode.analysis import stack_reports
 
         return stack_reports.missing(name, source)
+    name, _ = split(name)
     for what, tables, option in _NEEDS[name]:
         if not any(source.has_rows(table) for table in tables):
             if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
@@ -178,7 +181,9 @@ def missing_data(source: Source, name: str) -> str:
 def check_names(names: Sequence[str]) -> None:
     """`LabError` for a name that is no report, with the nearest one that is."""
     for name in names:
-        if name not in TABLES and name not in OWN_REPORTS:
+        if name.split(":")[0] in TABLES:
+            split(name)
+        elif name not in OWN_REPORTS:
             close = difflib.get_close_matches(name, [*TABLES, *OWN_REPORTS], n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join([*TABLES, *OWN_REPORTS])}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from labcode.analysis import nsys_rounding
+from labcode.analysis.nsys_arguments import WITH_KERNEL_NAMES, split, with_arguments
 from labcode.analysis.nsys_stats import TABLES, write
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_source import Source
@@ -36,25 +38,32 @@ def of_nsys(path: Path, names: list[str]) -> dict[str, list[str]]:
     run_tool([NSYS, "stats", "--quiet", "--format=csv", *flags, f"--output={folder}/r", path], 120)
     found = {}
     for name in names:
-        made = folder / f"r_{name}.csv"
+        made = folder / f"r_{name.replace(':', '_')}.csv"
         found[name] = (
             made.read_text().strip("\n").split("\n") if made.is_file() and made.stat().st_size else []
         )
     return found
 
 
-def compare(path: Path, year: int, monkeypatch: pytest.MonkeyPatch, unread: tuple[str, ...] = ()) -> None:
+def compare(
+    path: Path,
+    year: int,
+    monkeypatch: pytest.MonkeyPatch,
+    unread: tuple[str, ...] = (),
+    asked: Sequence[str] = tuple(TABLES),
+) -> None:
     if year < 2025:  # older ones round by the decimal text, and leave the default domain away
         monkeypatch.setattr(nsys_rounding, "_as_decimal", lambda value: Decimal(repr(value)))
-    theirs = of_nsys(path, [name for name in TABLES if name not in unread])
+    theirs = of_nsys(path, [name for name in asked if name not in unread])
     assert any(theirs.values())
     source = Source(open_export(path))
     wrong = []
     for name in theirs:
-        table = TABLES[name]
+        plain, arguments = split(name)
+        table = TABLES[plain]
         stream = io.StringIO()
         prefix = {"default_domain": ""} if year < 2025 and name.startswith("nvtx") else {}
-        write(table(source, **prefix), "csv", stream)
+        write(table(with_arguments(source, arguments), **prefix), "csv", stream)
         ours = as_nsys_writes(stream.getvalue())
         if not theirs[name]:
             ours = ours[1:]
@@ -71,6 +80,14 @@ def test_random_exports(
     tmp_path: Path, seed: int, shuffled: bool, year: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare(make_random_export(tmp_path / "r.sqlite", seed, shuffled=shuffled), year, monkeypatch)
+
+
+@pytest.mark.parametrize("argument", ["base", "mangled", "mangled:base"])
+def test_kernels_by_their_other_names(
+    tmp_path: Path, argument: str, year: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}:{argument}" for name in WITH_KERNEL_NAMES]
+    compare(make_random_export(tmp_path / "r.sqlite", 7), year, monkeypatch, asked=names)
 
 
 @pytest.mark.parametrize("schema", [(3, 7, 2), (3, 11, 1), (3, 25, 0)])

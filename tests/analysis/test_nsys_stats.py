@@ -101,6 +101,35 @@ def test_unknown_report(export: Path) -> None:
         printed(export, "xyz")
 
 
+def test_kernels_by_another_name(tmp_path: Path) -> None:
+    rows = [e.kernel(0, 9, "scale<float>(int)", short="scale", mangled="_Zs"),
+            {**e.kernel(0, 5, "scale<double>(int)", short="scale"), "mangledName": None}]  # fmt: skip
+    path = e.make_export(tmp_path / "b.sqlite", kernels=rows)
+
+    def names(report: str) -> list[str]:
+        return [row["Name"] for row in csv.DictReader(io.StringIO(printed(path, report)))]
+
+    assert names("cuda_gpu_kern_sum") == ["scale<float>(int)", "scale<double>(int)"]
+    assert names("cuda_gpu_kern_sum:base") == ["scale"]
+    assert names("cuda_gpu_kern_sum:mangled") == ["_Zs", "scale<double>(int)"]  # one was not recorded
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ("cuda_gpu_kern_sum:bogus", "cuda_gpu_kern_sum:bogus: 'bogus' is not an argument .* base or mangled"),
+        ("cuda_api_sum:base", "'base' is not an argument of the report cuda_api_sum; it takes none"),
+        (
+            "cuda_gpu_kern_sun:base",
+            "'cuda_gpu_kern_sun:base' is not a report; did you mean cuda_gpu_kern_sum",
+        ),
+    ],
+)
+def test_arguments_that_a_report_does_not_take(export: Path, report: str, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        printed(export, report)
+
+
 def test_unknown_format(export: Path) -> None:
     with pytest.raises(LabError, match="'xml' is not a format; choose one of table, csv, json, md"):
         printed(export, "nvtx_sum", fmt="xml")
@@ -193,3 +222,93 @@ def test_no_time_at_all_is_no_division_by_zero(tmp_path: Path) -> None:
     assert row["Time (%)"] == ""
     trace = list(csv.DictReader(io.StringIO(printed(path, "cuda_gpu_trace"))))
     assert trace[1]["Throughput (MB/s)"] == ""
+
+
+SCHEMAS = [(3, 7, 2), (3, 11, 1), (3, 20, 3), (3, 24, 0), (3, 25, 0), (3, 27, 1)]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("seed", [3, 11])
+def test_every_report_of_every_known_schema_is_the_same(
+    tmp_path: Path, schema: tuple[int, int, int], seed: int
+) -> None:
+    usual = make_random_export(tmp_path / "usual.sqlite", seed)
+    other = make_random_export(tmp_path / "other.sqlite", seed, schema=schema)
+    for name in nsys_stats.TABLES:
+        expected = list(csv.DictReader(io.StringIO(printed(usual, name))))
+        found = list(csv.DictReader(io.StringIO(printed(other, name))))
+        if name == "cuda_gpu_trace" and schema[1] < 11:  # green contexts are newer
+            assert any(row["GreenCtx"] for row in expected)
+            expected = [{**row, "GreenCtx": ""} for row in expected]
+        assert found == expected, name
+        assert expected, name
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_what_an_older_schema_lacks_is_one_line(tmp_path: Path, schema: tuple[int, int, int]) -> None:
+    graphs = [e.graph_launch(0, 9, correlation=1)] if schema[1] >= 11 else []
+    path = e.make_export(tmp_path / "a.sqlite", schema=schema, graphs=graphs, api=[e.call(0, 1)])
+    with pytest.raises(InputError) as caught:
+        printed(path, "cuda_gpu_trace")
+    text = str(caught.value)
+    assert ("only whole-graph launches" in text) == bool(graphs)
+    assert "the capture holds no GPU operations" in text or graphs
+    with open_report(path) as report:
+        lacking = [line for line in report.warnings if "does not record" in line]
+    assert len(lacking) == (schema[1] < 20)
+    assert any("whole-graph launches" in line for line in lacking) == (schema[1] < 11)
+
+
+def test_correlations_and_streams_repeat_across_processes_and_gpus(tmp_path: Path) -> None:
+    both = [(100, 0), (200, 1)]
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(50, 60 + pid, "k", pid=pid, device=gpu, correlation=1) for pid, gpu in both],
+        api=[e.call(10 + gpu, 20, pid=pid, tid=pid, correlation=1) for pid, gpu in both],
+        nvtx=[e.push_pop(0, 30, f"of {pid}", pid=pid, tid=pid) for pid, _ in both],
+    )
+    rows = list(csv.DictReader(io.StringIO(printed(path, "cuda_kern_exec_trace"))))
+    assert [(row["PID"], row["API Start (ns)"], row["Kernel Dur (ns)"]) for row in rows] == [
+        ("100", "10", "110"),
+        ("200", "11", "210"),
+    ]
+    rows = list(csv.DictReader(io.StringIO(printed(path, "nvtx_gpu_proj_sum"))))
+    assert [(row["Range"], row["Total GPU Ops"], row["Proj Max (ns)"]) for row in rows] == [
+        (":of 200", "1", "210"),
+        (":of 100", "1", "110"),
+    ]
+
+
+def test_nodes_of_a_graph_and_kernels_that_nothing_launched(tmp_path: Path) -> None:
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(10 * i, 10 * i + 5, "node", correlation=1, graph_node=i) for i in range(3, 6)]
+        + [e.kernel(90, 99, "alone", correlation=77), e.kernel(100, 101, "unlinked", correlation=None)],
+        api=[e.call(5, 9, "cudaGraphLaunch_v10000", correlation=1)],
+        nvtx=[e.push_pop(0, 20, "step")],
+    )
+    rows = list(csv.DictReader(io.StringIO(printed(path, "cuda_kern_exec_trace"))))
+    assert [row["Kernel Name"] for row in rows] == ["node"] * 3
+    rows = list(csv.DictReader(io.StringIO(printed(path, "nvtx_kern_sum"))))
+    assert [(row["NVTX Range"], row["Kernel Name"], row["Kern Inst"]) for row in rows] == [
+        ("", "alone", "1"),
+        ("", "unlinked", "1"),
+        (":step", "node", "3"),
+    ]
+    assert len(printed(path, "cuda_gpu_trace").splitlines()) == 6
+
+
+@pytest.mark.parametrize("name", sorted(nsys_stats.TABLES))
+def test_times_near_the_limit_and_events_that_end_early(tmp_path: Path, name: str) -> None:
+    high = (1 << 63) - 1
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(high - 9, high, "late", correlation=1), e.kernel(50, 40, "early", correlation=2)],
+        memcpys=[e.memcpy(high - 5, high - 1, correlation=3), e.memcpy(7, 3, correlation=4)],
+        memsets=[e.memset(high - 5, high - 1)],
+        api=[e.call(high - 20, high - 10, correlation=1), e.call(30, 20, correlation=2)],
+        nvtx=[e.push_pop(high - 30, high, "r"), e.push_pop(40, 30, "backwards"), e.push_pop(10, None, "open"),
+              e.start_end(high - 30, high, "s"), e.start_end(5, None, "never")],
+        osrt=[e.osrt(high - 2, high), e.osrt(9, 1)],
+    )  # fmt: skip
+    assert len(printed(path, name).splitlines()) > 1
