@@ -7,13 +7,14 @@ import pandas as pd
 
 from labcode.analysis import intervals
 from labcode.analysis.joins import extent, in_window
+from labcode.analysis.matching import named_like
 
 NCCL = r"^nccl(?:Dev)?Kernel|^nccl.*Kernel"
 
 
 def is_communication(ops: pd.DataFrame) -> pd.Series:
     """Which rows are NCCL's kernels, by their name."""
-    return ops["short_name"].str.contains(NCCL, case=False, regex=True)
+    return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
 
 
 def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:

@@ -98,7 +98,9 @@ def concurrency(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
     times = np.concatenate((start, end))
     steps = np.concatenate((np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)))
     order = np.argsort(times, kind="stable")
-    edges, first = np.unique(times[order], return_index=True)
+    times = times[order]
+    first = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1]))[: len(times)])
+    edges = times[first]
     if len(edges) == 0:
         return edges, edges, edges
     level = np.cumsum(np.add.reduceat(steps[order], first))[:-1]

@@ -7,6 +7,7 @@ import pandas as pd
 
 from labcode.analysis import intervals
 from labcode.analysis.joins import extent, in_window
+from labcode.analysis.matching import named_like
 
 _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 
@@ -35,7 +36,7 @@ def copy_compute_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = Non
                 "busy_ns": intervals.total(*_spans(mine)),
                 "hidden_share": both / copy_ns if copy_ns else np.nan,
                 **{
-                    name: intervals.total(*_spans(mine[mine["name"].str.contains(pattern, regex=True)]))
+                    name: intervals.total(*_spans(mine[named_like(mine["name"], pattern)]))
                     for name, pattern in _COPIES.items()
                 },
             }

@@ -6,7 +6,6 @@ exceed the window. Whole-graph launches count as operations.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis import intervals
 from labcode.analysis.joins import extent, launch_rows
+from labcode.analysis.matching import named_like
 from labcode.analysis.nvtx import labels
 
 Ints = NDArray[np.int64]
@@ -110,13 +110,6 @@ def explain_gaps(
         **{name: shares[name] for name in ("call_share", "api_share", "sync_share")},
         none_share=1 - shares["api_share"],
     )
-
-
-def named_like(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
-    """Which names contain a match of a regular expression; each different name is looked at once."""
-    codes, distinct = pd.factorize(names)
-    found = np.array([re.search(pattern, str(name)) is not None for name in distinct], np.bool_)
-    return np.append(found, False)[codes]
 
 
 def _of_device(ops: pd.DataFrame, device: int) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis import utilization
+from labcode.analysis.matching import named_like
 from tests.analysis.tables import api, call, nvtx, op, ops, span
 
 
@@ -145,5 +146,5 @@ def test_synchronizing_calls_by_name() -> None:
 
 def test_names_are_looked_at_once_each_and_found_everywhere() -> None:
     names = pd.Series(["cudaMemcpy", "cudaMemcpyAsync", "cudaFree", "cudaMemcpy", "cudaLaunchKernel"])
-    assert utilization.named_like(names, utilization.SYNCHRONIZING).tolist() == [True, False, True, True, False]
-    assert utilization.named_like(names[:0], utilization.SYNCHRONIZING).tolist() == []
+    assert named_like(names, utilization.SYNCHRONIZING).tolist() == [True, False, True, True, False]
+    assert named_like(names[:0], utilization.SYNCHRONIZING).tolist() == []
