@@ -8,8 +8,12 @@ return either.
 from __future__ import annotations
 
 import math
+import sqlite3
+import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,21 @@ class Other:
 
     type_name: str
     text: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder with these text files; a learner's function gets its path, or with ``only`` its one file's."""
+
+    files: Mapping[str, str]
+    only: bool = False
+
+
+@dataclass(frozen=True)
+class Database:
+    """An SQLite file with these tables; a learner's function gets its path."""
+
+    tables: Mapping[str, pd.DataFrame]
 
 
 def encode(value: Any, depth: int = 0) -> Any:
@@ -43,6 +62,12 @@ def encode(value: Any, depth: int = 0) -> Any:
     if isinstance(value, pd.DataFrame):
         columns = [[str(name), str(value[name].dtype), _column(value[name])] for name in value.columns]
         return {"$": "frame", "columns": columns}
+    if isinstance(value, Folder):
+        return {"$": "folder", "items": list(value.files.items()), "only": value.only}
+    if isinstance(value, Database):
+        return {"$": "database", "items": [[name, encode(table)] for name, table in value.tables.items()]}
+    if isinstance(value, Path):
+        return {"$": "path", "text": str(value)}
     if isinstance(value, pd.Series):
         return {"$": "series", "items": [[encode(k), encode(v)] for k, v in value.items()]}
     if isinstance(value, np.ndarray):
@@ -60,7 +85,10 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value `encode` was given (lists for tuples and sets, dictionaries for series)."""
+    """The value `encode` was given (lists for tuples and sets, dictionaries for series).
+
+    Folders and databases are written to a new temporary folder, and their path is given.
+    """
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -72,7 +100,37 @@ def decode(data: Any) -> Any:
         return {_key(decode(key)): decode(item) for key, item in data["items"]}
     if kind == "set":
         return [decode(item) for item in data["items"]]
+    if kind == "path":
+        return Path(data["text"])
+    if kind == "folder":
+        folder = _write_folder(data["items"])
+        return folder / data["items"][0][0] if data["only"] else folder
+    if kind == "database":
+        return write_database({name: decode(table) for name, table in data["items"]})
     return Other(data["type"], data["text"])
+
+
+def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:
+    """A new SQLite file with these tables, in a new temporary folder; missing values are NULL."""
+    path = Path(tempfile.mkdtemp(prefix="export-")) / "export.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name, table in tables.items():
+            declared = ", ".join(
+                f'"{column}" {"TEXT" if table[column].dtype in ("str", "object") else "INTEGER"}'
+                for column in table.columns
+            )
+            connection.execute(f'CREATE TABLE "{name}" ({declared})')
+            marks = ", ".join("?" * len(table.columns))
+            columns = [_column(table[column]) for column in table.columns]
+            connection.executemany(f'INSERT INTO "{name}" VALUES ({marks})', zip(*columns, strict=True))
+    return path
+
+
+def _write_folder(files: list[list[str]]) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="folder-"))
+    for name, text in files:
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    return folder
 
 
 def _column(series: pd.Series[Any]) -> list[Any]:

@@ -65,6 +65,8 @@ def run_calls(file: Path, calls: Sequence[Call], *, load_limit_s: float = LOAD_L
     with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
         work = Path(folder) / "work"
         work.mkdir()
+        inputs = Path(folder) / "inputs"  # files that are arguments; they go with the folder
+        inputs.mkdir()
         calls_file, events_file = Path(folder) / "calls.json", Path(folder) / "events.jsonl"
         encoded = [
             {"function": call.function, "arguments": [codec.encode(a) for a in call.arguments]}
@@ -73,7 +75,7 @@ def run_calls(file: Path, calls: Sequence[Call], *, load_limit_s: float = LOAD_L
         calls_file.write_text(json.dumps(encoded), encoding="utf-8")
         events_file.touch()
         command = ["-m", "labcode.exercises.worker", str(file.resolve()), str(calls_file), str(events_file)]
-        with start([sys.executable, "-B", *command], work) as running:
+        with start([sys.executable, "-B", *command], work, {"TMPDIR": str(inputs)}) as running:
             ended = _wait(running, events_file, calls, load_limit_s)
         return _read(events_file, calls, ended, running, load_limit_s)
 

@@ -9,9 +9,9 @@ CUDA files):
     # raise NotImplementedError("divide the idle time by the window")
     # [end]
 
-In the starter the whole block is replaced by the lines after ``[starter]``, without their comment sign and
-the blank after it. Without ``[starter]`` the region disappears. Everything outside of regions is the same in
-both files.
+(``--`` in SQL files.) In the starter the whole block is replaced by the lines after ``[starter]``, without
+their comment sign and the blank after it. Without ``[starter]`` the region disappears. Everything outside
+of regions is the same in both files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from labcode.errors import LabError
 from labcode.exercises.catalogue import EXERCISES
 from labcode.exercises.records import Exercise
 
-SIGNS = {".py": "#", ".cu": "//"}
+SIGNS = {".py": "#", ".cu": "//", ".sql": "--"}
 IGNORED = ("*.bak", "*.bak[0-9]*", ".*", "__pycache__", "README.md")
 
 
@@ -38,7 +38,7 @@ def starter(source: str, name: str) -> str:
     """
     sign = SIGNS.get(Path(name).suffix)
     if sign is None:
-        raise LabError(f"{name}: only {' and '.join(SIGNS)} files can be cut into starters")
+        raise LabError(f"{name}: only {', '.join(SIGNS)} files can be cut into starters")
     out: list[str] = []
     state, opened = "outside", 0
     for number, line in enumerate(source.splitlines(), start=1):

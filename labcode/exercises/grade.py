@@ -112,6 +112,8 @@ def _complaint(case: Case, outcome: execution.Outcome, number: int) -> tuple[str
 
 
 def _forbidden_import(task: Task, file: Path) -> str:
+    if file.suffix != ".py":
+        return ""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

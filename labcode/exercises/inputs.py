@@ -127,6 +127,24 @@ class Recorder:
         name = f"memcpy {kind}"
         return self._queue("memcpy", ns, stream, correlation, name=name, short_name=name, bytes=size, **more)
 
+    def memset(self, ns: int, size: int = 4096, stream: int = MAIN_STREAM) -> Row:
+        """Queue a memset that runs for ``ns``."""
+        correlation = self.call("cudaMemsetAsync", self.launch_ns)
+        return self._queue("memset", ns, stream, correlation, name="memset", short_name="memset", bytes=size)
+
+    def graph(self, ns: int, stream: int = MAIN_STREAM) -> Row:
+        """Launch a graph that is traced as a whole and runs for ``ns``."""
+        correlation = self.call("cudaGraphLaunch", self.launch_ns)
+        return self._queue("graph", ns, stream, correlation, name="graph", short_name="graph")
+
+    def graph_nodes(self, ns: Sequence[int], name: str, stream: int = MAIN_STREAM) -> list[Row]:
+        """Launch a graph of which each node is traced: kernels that share the correlation of the launch."""
+        correlation = self.call("cudaGraphLaunch", self.launch_ns)
+        return [
+            self._queue("kernel", each, stream, correlation, name=name, short_name=name, graph_node=node)
+            for node, each in enumerate(ns, 1)
+        ]
+
     def synchronize(self, after_ns: int = 4000, name: str = "cudaDeviceSynchronize") -> None:
         """Wait until the GPU is done; the call returns ``after_ns`` later."""
         done = max([self.now, *self.free.values()])

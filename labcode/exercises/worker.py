@@ -11,6 +11,7 @@ nothing of the expected answers.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -55,7 +56,14 @@ def main(argv: list[str]) -> int:
 
 
 def load(file: Path) -> dict[str, Any]:
-    """Run a file as a module named ``exercise``, so that its ``__main__`` part rests; give back its names."""
+    """Run a file as a module named ``exercise``, so that its ``__main__`` part rests; give back its names.
+
+    Of an SQL file, the one name is ``answer``, a function that runs the query.
+    """
+    if file.suffix == ".sql":
+        from labcode.exercises import sql
+
+        return {"answer": functools.partial(sql.answer, file)}
     source = file.read_bytes()
     sys.path.insert(0, str(file.parent))
     namespace: dict[str, Any] = {"__name__": "exercise", "__file__": str(file), "__builtins__": __builtins__}
@@ -86,6 +94,8 @@ def describe(error: BaseException, file: Path) -> list[str]:
         ]
     if isinstance(error, NotImplementedError):
         return [*_frames(error, file), f"not written yet: {error}" if str(error) else "not written yet"]
+    if type(error).__name__ == "QueryError":
+        return [str(error)]
     text = "".join(traceback.format_exception_only(error)).strip().splitlines()
     return [*_frames(error, file), *text[-3:]]
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
-from labcode.exercises import catalogue, codec, grade
+from labcode.exercises import catalogue, codec, grade, sql
 from labcode.exercises.cases import Case, Task, judge
 from labcode.exercises.records import Exercise, Part
 
@@ -41,23 +46,55 @@ def cases(short: str, seed: int = 0) -> tuple[Case, ...]:
     return tuple(task(short).generated(np.random.default_rng(seed)))
 
 
-def names_of(source: str) -> dict[str, Any]:
+def names_of(source: str, short: str = "") -> dict[str, Any]:
+    """The names a file defines, which may import those beside it; of a query, a function that runs it."""
+    exercise, found = part(short) if short else (None, None)
+    if exercise is not None and found is not None and found.file.endswith(".sql"):
+        return {"answer": lambda export, columns: _answer(source, export, columns)}
     namespace: dict[str, Any] = {"__name__": "exercise"}
-    exec(compile(source, "exercise", "exec"), namespace)
+    beside = str(ROOT / "solutions" / exercise.folder) if exercise is not None else ""
+    with _importable(beside):
+        exec(compile(source, "exercise", "exec"), namespace)
     return namespace
+
+
+def _answer(source: str, export: Path, columns: list[str]) -> list[list[Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "query.sql"
+        file.write_text(source, encoding="utf-8")
+        return sql.answer(file, export, columns)
+
+
+@contextlib.contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[None]:
+    """Folders and databases that are arguments are written to a folder that goes away."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 def complaints(short: str, source: str, seed: int = 0) -> list[tuple[str, ...]]:
     """What is said about the answers of a file, run in this process: one entry a case that is not right."""
-    names = names_of(source)
+    exercise, _ = part(short)
+    names = names_of(source, short)
     found = []
     for case in cases(short, seed):
-        arguments = [codec.decode(codec.encode(argument)) for argument in case.arguments]
-        try:
-            answer = codec.decode(codec.encode(names[case.function](*arguments)))
-        except Exception as error:
-            found.append((case.name, f"{type(error).__name__}: {error}"))
-            continue
+        with temporary_files(), _importable(str(ROOT / "solutions" / exercise.folder)):
+            arguments = [codec.decode(codec.encode(argument)) for argument in case.arguments]
+            try:
+                answer = codec.decode(codec.encode(names[case.function](*arguments)))
+            except Exception as error:
+                found.append((case.name, f"{type(error).__name__}: {error}"))
+                continue
         if lines := judge(case, answer):
             found.append((case.name, *lines))
     return found

@@ -83,10 +83,16 @@ def test_the_model_predicts_the_pipelined_capture() -> None:
 def test_trying_a_file_by_hand_works(short: str, tmp_path: Path) -> None:
     """The main part of each file, as its text says to run it, with the functions of the solution."""
     exercise, found = part(short)
+    file = str(ROOT / "solutions" / exercise.path(found))
+    command = [sys.executable, "-B", file]
+    if file.endswith(".sql"):
+        captures = store.load_set(store.SHIPPED_SET)
+        capture = captures.stored("timeline_basics", "baseline", ".sqlite")
+        command = [sys.executable, "-m", "labcode.exercises.sql", file, str(capture)]
     if exercise.short == "nsys-ex04" and "multi_gpu" not in store.load_set(store.SHIPPED_SET).experiments:
         pytest.skip("the shipped set has no multi_gpu")
     done = subprocess.run(
-        [sys.executable, "-B", str(ROOT / "solutions" / exercise.path(found))],
+        command,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,

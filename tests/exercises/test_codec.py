@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.exercises.codec import Other, decode, encode
+from labcode.exercises.codec import Database, Folder, Other, decode, encode
 
 
 def through(value: Any) -> Any:
@@ -83,3 +87,17 @@ def test_endless_nesting_is_cut() -> None:
             return
         got = got[0]
     pytest.fail("no end")
+
+
+def test_folders_and_databases_become_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = through(Folder({"a.csv": "x,y\r\n1,ß\n", "b.csv": ""}))
+    assert (folder / "a.csv").read_bytes() == "x,y\r\n1,ß\n".encode()
+    assert sorted(path.name for path in folder.iterdir()) == ["a.csv", "b.csv"]
+    assert through(Folder({"a.csv": "1"}, only=True)).name == "a.csv"
+    numbers, texts = pd.Series([1, None], dtype="Int64"), pd.Series(["a", None], dtype="str")
+    table = pd.DataFrame({"n": numbers, "text": texts})
+    path = through(Database({"t": table}))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT n, text FROM t").fetchall() == [(1, "a"), (None, None)]
+    assert through(Path("/x/y")) == Path("/x/y")

@@ -102,7 +102,7 @@ def test_unbalanced_markers_are_named(lines: list[str], message: str) -> None:
 
 
 def test_other_files_cannot_be_cut() -> None:
-    with pytest.raises(LabError, match=r"a\.txt: only \.py and \.cu files"):
+    with pytest.raises(LabError, match=r"a\.txt: only \.py, \.cu, \.sql files"):
         starter(SOURCE, "a.txt")
 
 

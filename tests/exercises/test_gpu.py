@@ -145,7 +145,7 @@ def test_the_command_grades_gpu_parts(tmp_path: Path) -> None:
     exercise, found = part("nsys-ex02c")
     shutil.copy(ROOT / "solutions" / exercise.path(found), tmp_path / "exercises" / exercise.path(found))
     done = subprocess.run(
-        [sys.executable, "-m", "labcode", "exercises", "ex02c"],
+        [sys.executable, "-m", "labcode", "exercises", "nsys-ex02c"],
         cwd=ROOT,
         env={**__import__("os").environ, "LABCODE_HOME": str(tmp_path)},
         capture_output=True,

@@ -41,7 +41,7 @@ def training(time: float, idle: int) -> dict[str, Any]:
 
 
 def test_a_fast_training_loop_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = graded(monkeypatch, "ex01c", training(5.0, 2))
+    verdict = graded(monkeypatch, "nsys-ex01c", training(5.0, 2))
     assert verdict.status == "passed"
     assert verdict.details[0] == "✔ time: 0.5 × that of the plain loop (at most 0.67 is asked for)"
     assert verdict.details[1].startswith("✔ GPU idle share: 0.020, 0.333 in the plain loop")
@@ -51,27 +51,29 @@ def test_a_fast_training_loop_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_or_idle_training_loop_fails(
     monkeypatch: pytest.MonkeyPatch, time: float, idle: int, failing: int
 ) -> None:
-    verdict = graded(monkeypatch, "ex01c", training(time, idle))
+    verdict = graded(monkeypatch, "nsys-ex01c", training(time, idle))
     assert (verdict.status, verdict.headline) == ("failed", "right, but not fast enough")
     assert sum(line.startswith("✘") for line in verdict.details) == failing
 
 
 def test_what_the_profiler_did_not_see_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert graded(monkeypatch, "ex01c", {**training(5.0, 2), "learner_operations": []}).status == "not run"
+    assert (
+        graded(monkeypatch, "nsys-ex01c", {**training(5.0, 2), "learner_operations": []}).status == "not run"
+    )
     silent = {"baseline_ms": 1.0, "learner_ms": 1.0, "baseline_operations": [], "learner_operations": []}
-    verdict = graded(monkeypatch, "ex04c", silent)
+    verdict = graded(monkeypatch, "nsys-ex04c", silent)
     assert verdict.status == "not run" and "the communication could not be measured" in verdict.headline
 
 
 @pytest.mark.parametrize(("us", "status"), [(400.0, "passed"), (500.0, "passed"), (510.0, "failed")])
 def test_overlap(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> None:
-    assert graded(monkeypatch, "ex02c", {"baseline_us": 1000.0, "learner_us": us}).status == status
+    assert graded(monkeypatch, "nsys-ex02c", {"baseline_us": 1000.0, "learner_us": us}).status == status
 
 
 @pytest.mark.parametrize(("us", "status"), [(1200.0, "passed"), (1300.0, "failed"), (2700.0, "failed")])
 def test_pipeline(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> None:
     record = {"h2d_us": 900.0, "kernel_us": 1000.0, "d2h_us": 800.0, "baseline_us": 2700.0, "learner_us": us}
-    verdict = graded(monkeypatch, "ex03c", record)
+    verdict = graded(monkeypatch, "nsys-ex03c", record)
     assert verdict.status == status
     assert "that of the slowest stage alone (kernel)" in verdict.details[0]
     assert verdict.details[0].endswith("one after another takes 2.70 ×")
@@ -83,7 +85,7 @@ def test_pipeline(monkeypatch: pytest.MonkeyPatch, us: float, status: str) -> No
 def test_reduction(monkeypatch: pytest.MonkeyPatch, compute: int, ms: float, status: str) -> None:
     operations = [[TALK, 0, 100, 0], [COMPUTE, 0, compute, 0]]
     record = {"baseline_ms": 10.0, "learner_ms": ms, "learner_operations": operations}
-    assert graded(monkeypatch, "ex04c", {**record, "baseline_operations": operations}).status == status
+    assert graded(monkeypatch, "nsys-ex04c", {**record, "baseline_operations": operations}).status == status
 
 
 def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,11 +96,11 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
 
     for measure in ("measure_python", "measure_cuda"):
         monkeypatch.setattr(gpu, measure, stop)
-    for short in ("ex01c", "ex02c", "ex03c", "ex04c"):
+    for short in ("nsys-ex01c", "nsys-ex02c", "nsys-ex03c", "nsys-ex04c"):
         assert grade.resolve(part(short)[1].grader)(Path("answer")) == stopped
 
 
-CUDA = [("overlap", "ex02c"), ("pipeline", "ex03c")]
+CUDA = [("overlap", "nsys-ex02c"), ("pipeline", "nsys-ex03c")]
 SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
 
 

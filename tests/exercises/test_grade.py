@@ -163,7 +163,7 @@ def test_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_file_says_how_to_get_it_back(tmp_path: Path) -> None:
-    exercise, found = part("ex01a")
+    exercise, found = part("nsys-ex01a")
     result = grade.grade(exercise, found, tmp_path / "a_idle.py")
     assert result == Verdict(
         "failed",

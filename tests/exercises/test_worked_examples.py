@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
+from pathlib import Path
+
 import pytest
 
+from labcode.analysis.diagnose import run
 from labcode.exercises.inputs import ops_table, table
-from tests.exercises.support import names_of, solution
+from tests.exercises.support import ROOT, names_of, part, solution
+from tests.support import exports as e
 
 
 def test_ex01a() -> None:
-    s = names_of(solution("ex01a"))
+    s = names_of(solution("nsys-ex01a"))
     ops = ops_table(
         [
             {"kind": "kernel", "start_ns": 10, "end_ns": 40, "pid": 71, "stream": 7},
@@ -23,7 +29,7 @@ def test_ex01a() -> None:
 
 
 def test_ex01b() -> None:
-    s = names_of(solution("ex01b"))
+    s = names_of(solution("nsys-ex01b"))
     ops = ops_table(
         [
             {"start_ns": 10, "end_ns": 40, "pid": 71, "correlation": 3},
@@ -66,7 +72,7 @@ def test_ex01b() -> None:
 
 
 def test_ex02a() -> None:
-    s = names_of(solution("ex02a"))
+    s = names_of(solution("nsys-ex02a"))
     rows = [(10, 40, 7), (20, 60, 13), (60, 70, 7)]
     kernels = table([{"start_ns": a, "end_ns": b, "stream": c} for a, b, c in rows], "kernels")
     assert s["time_at_least"](kernels) == {0: [60, 20]}
@@ -75,7 +81,7 @@ def test_ex02a() -> None:
 
 
 def test_ex02b() -> None:
-    s = names_of(solution("ex02b"))
+    s = names_of(solution("nsys-ex02b"))
     ran, called = [(20, 50), (52, 90), (120, 140)], [(10, 15), (16, 22), (105, 112)]
     kernels = table(
         [{"start_ns": a, "end_ns": b, "correlation": n} for n, (a, b) in enumerate(ran, 1)], "kernels"
@@ -87,7 +93,7 @@ def test_ex02b() -> None:
 
 
 def test_ex03a() -> None:
-    s = names_of(solution("ex03a"))
+    s = names_of(solution("nsys-ex03a"))
     memcpys = table(
         [
             {"start_ns": 0, "end_ns": 100_000, "bytes": 1_000_000, "src_kind": "pageable"},
@@ -114,7 +120,7 @@ def test_ex03a() -> None:
 
 
 def test_ex03b() -> None:
-    s = names_of(solution("ex03b"))
+    s = names_of(solution("nsys-ex03b"))
     assert s["finish_times"]([[10, 20, 5], [10, 20, 5]]) == [[10, 30, 35], [20, 50, 55]]
     assert s["pipelined_ns"]([20, 40, 10], 2, 0) == 55.0
     assert s["pipelined_ns"]([20, 40, 10], 2, 3) == 67.0
@@ -122,7 +128,7 @@ def test_ex03b() -> None:
 
 
 def test_ex04a() -> None:
-    s = names_of(solution("ex04a"))
+    s = names_of(solution("nsys-ex04a"))
     nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(args)"
     rows = [(0, 100, 0, "gemm"), (60, 180, 0, nccl), (0, 140, 1, "gemm"), (140, 180, 1, nccl)]
     kernels = table([{"start_ns": a, "end_ns": b, "device": d, "name": n} for a, b, d, n in rows], "kernels")
@@ -132,9 +138,119 @@ def test_ex04a() -> None:
 
 
 def test_ex04b() -> None:
-    s = names_of(solution("ex04b"))
+    s = names_of(solution("nsys-ex04b"))
     layers = [(100, 400), (100, 400), (100, 200)]
     assert s["buckets"](layers, 500) == [(200, 800), (300, 200)]
     assert s["exposed_ns"](layers, 500, 30, 10.0) == 60.0
     assert s["exposed_ns"](layers, 10_000, 30, 10.0) == 130.0
     assert s["best_bucket_bytes"](layers, [500, 10_000], 30, 10.0) == 500
+
+
+def test_advanced_ex03a(tmp_path: Path) -> None:
+    s = names_of(solution("advanced-ex03a"), "advanced-ex03a")
+    kernels = tmp_path / "loop_cuda_gpu_kern_sum.csv"
+    kernels.write_text('Time (%),Total Time (us),Name\n75.0,1.5,"gemm<float, 4>(int)"\n25.0,0.5,scale(int)\n')
+    calls = "Total Time (ns),Num Calls,Name\n700,2,cudaStreamSynchronize\n300,9,cudaLaunchKernel\n"
+    (tmp_path / "loop_cuda_api_sum.csv").write_text(calls)
+    assert s["split_name"]("loop_cuda_gpu_kern_sum.csv") == ("loop", "cuda_gpu_kern_sum")
+    assert s["split_name"]("README.md") is None
+    assert s["times_ns"](kernels) == {"gemm<float, 4>(int)": 1500.0, "scale(int)": 500.0}
+    assert s["where_time_goes"](tmp_path) == {"loop": {"kernels": 2000.0, "copies": None, "waits": 700.0}}
+    assert s["top_kernels"](tmp_path, 1) == [("gemm<float, 4>(int)", 1500.0, 1)]
+
+
+def asked(short: str, export: Path, *columns: str) -> list[list[object]]:
+    return names_of(solution(short), short)["answer"](export, list(columns))  # type: ignore[no-any-return]
+
+
+def test_advanced_ex04a(tmp_path: Path) -> None:
+    kernels = [
+        e.kernel(100, 140, pid=310, correlation=1),
+        e.kernel(100, 140, pid=77, correlation=1),
+        e.kernel(150, 160, pid=310, correlation=2),
+    ]
+    export = e.make_export(tmp_path / "a.sqlite", kernels=kernels)
+    columns = "pid", "device", "context", "stream", "kernels", "total_ns"
+    assert asked("advanced-ex04a", export, *columns) == [[77, 0, 1, 7, 1, 40], [310, 0, 1, 7, 2, 50]]
+
+
+def test_advanced_ex04b(tmp_path: Path) -> None:
+    ranges = [
+        e.push_pop(0, 100, "step"),
+        e.push_pop(120, 150, "step"),
+        e.start_end(0, None, "epoch", registered=True),
+        e.mark(5, "start"),
+    ]
+    export = e.make_export(tmp_path / "a.sqlite", nvtx=ranges)
+    found = asked("advanced-ex04b", export, "range", "instances", "open", "total_ns")
+    assert found == [["step", 2, 0, 130], ["epoch", 1, 1, 0]]
+
+
+def test_advanced_ex04c(tmp_path: Path) -> None:
+    export = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[
+            e.kernel(50, 60, "scale(int)", correlation=1),
+            e.kernel(90, 95, "scale(int)", correlation=8),
+        ],
+        api=[e.call(20, 30, correlation=1), e.call(0, 5, correlation=1, pid=7)],
+    )
+    found = asked("advanced-ex04c", export, "kernel", "kernels", "launched", "mean_wait_ns")
+    assert found == [["scale", 2, 1, 30.0]]
+
+
+def test_advanced_ex04d(tmp_path: Path) -> None:
+    export = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(90, 120)],
+        memcpys=[e.memcpy(110, 130)],
+        graphs=[e.graph_launch(160, 170)],
+        memsets=[e.memset(165, 180, pid=7)],
+        nvtx=[e.push_pop(100, 200, "lab:measured")],
+    )
+    assert asked("advanced-ex04d", export, "device", "busy_ns", "idle_ns") == [[0, 50, 50]]
+
+
+def test_advanced_ex07a() -> None:
+    s = names_of(solution("advanced-ex07a"), "advanced-ex07a")
+    quiet = [10.1, 9.9, 10.0, 10.2, 9.8, 10.0, 10.1]
+    again = [10.0, 10.2, 9.9, 10.1, 10.0, 9.8, 10.1]
+    longer = [12.1, 11.9, 12.0, 12.2, 11.8, 12.0, 12.1]
+    assert s["verdict"](quiet, longer, 0.05) == "slower"
+    assert s["verdict"](longer, quiet, 0.05) == "faster"
+    assert s["verdict"](quiet, again, 0.05) == "no change"
+    assert s["verdict"](quiet, longer[:3], 0.05) == "too few"
+
+
+def test_advanced_ex07b() -> None:
+    s = names_of(solution("advanced-ex07b"), "advanced-ex07b")
+    rows = [
+        (100, 71, "step 0"),
+        (110, 71, "forward"),
+        (300, 71, "step 1"),
+        (150, 72, "step 0"),
+        (390, 72, "step 1"),
+        (640, 72, "step 2"),
+    ]
+    ranges = table([{"start_ns": a, "pid": p, "tid": p, "name": n} for a, p, n in rows], "nvtx")
+    assert s["periods"](ranges) == [200.0, 240.0, 250.0]
+
+
+def test_advanced_ex08a(tmp_path: Path) -> None:
+    s = names_of(solution("advanced-ex08a"), "advanced-ex08a")
+    export = e.make_export(
+        tmp_path / "a.sqlite",
+        memcpys=[e.memcpy(0, 200, kind=1), e.memcpy(880, 1000, kind=2)],
+        kernels=[e.kernel(150, 900)],
+        nvtx=[e.push_pop(0, 1000, "lab:measured")],
+    )
+    assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": True}
+
+
+def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
+    exercise, found = part("advanced-ex08a")
+    export = e.make_export(tmp_path / "a.sqlite", memcpys=[e.memcpy(0, 200)], kernels=[e.kernel(150, 900)])
+    output = io.StringIO()
+    file = ROOT / "solutions" / exercise.path(found)
+    run(export, fmt="json", only=["exposed-copies"], rule_files=[file], output=output)
+    assert json.loads(output.getvalue())["verdicts"][0]["status"] == "found"

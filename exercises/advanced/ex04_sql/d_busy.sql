@@ -1,0 +1,31 @@
+-- Exercise advanced-ex04, part d: the busy and idle time of each GPU.
+--
+-- One row for each GPU that did anything within the window:
+--
+--     device    deviceId
+--     busy_ns   the time of the window in which at least one operation ran on it
+--     idle_ns   the rest of the window
+--
+-- ordered by device; exactly these columns, in this order.
+--
+-- The window is that of the NVTX range with the text 'lab:measured' (in NVTX_EVENTS.text): from its start to
+-- its end. Operations are the rows of four tables: CUPTI_ACTIVITY_KIND_KERNEL, …_MEMCPY, …_MEMSET and
+-- …_GRAPH_TRACE (CUDA graphs that were traced as a whole). An operation may begin before the window or end
+-- after it: only what lies inside counts. Operations overlap, on several streams and of several processes; a
+-- moment counts once.
+--
+-- (In an export, a table without rows is absent. Here all four are always there, if need be empty. In the
+-- sqlite3 shell leave out what the capture lacks.)
+--
+-- A worked example. The window is 100 to 200. On device 0: a kernel from 90 to 120, a copy from 110 to 130,
+-- a graph from 160 to 170, and a memset of another process from 165 to 180:
+--
+--     device  busy_ns  idle_ns
+--     0            50       50
+--
+-- Grade it:         labcode exercises advanced-ex04d        (or: nox -s exercises -- advanced-ex04d)
+-- Get a hint:       labcode exercises advanced-ex04d --hint
+-- Try it yourself:  python -m labcode.exercises.sql THIS_FILE captures/h200/kernel_overlap/streams.sqlite.xz
+--                   (or paste it into the sqlite3 shell)
+
+-- WITH measured AS (…), ops AS (… UNION ALL …) SELECT …
