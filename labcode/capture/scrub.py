@@ -22,6 +22,7 @@ _HEADER = b"SQLite format 3\0"
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
 _STRING_REFERENCE = re.compile(r"^\s*(?P<column>\w+)\b[^\n]*REFERENCES StringIds", re.MULTILINE)
 _JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
+_STACK_KEY = re.compile(r",((?:\s|--[^\n]*\n)*)PRIMARY KEY\s*\([^()]*\)", re.IGNORECASE)
 UNRESOLVED = "[unresolved]"  # instead of an address that has no name
 _XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
 
@@ -182,6 +183,8 @@ def _copy(
     declaration = source.execute(
         "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
     ).fetchone()[0]
+    if name in tables.STACK_TABLES:  # the key's index is a good part of a compressed export
+        declaration = _STACK_KEY.sub(r"\1", declaration)
     target.execute(declaration)
     info = source.execute(f'PRAGMA table_info("{name}")').fetchall()
     names = [row[1] for row in info]

@@ -79,6 +79,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
         "JOIN StringIds f ON f.id = c.symbol JOIN StringIds m ON m.id = c.module ORDER BY stackDepth",
     )
     assert stack == [(f, "libwork.so", None) for f in ("leaf", UNRESOLVED, UNRESOLVED, "main")]
+    assert rows(clean, "SELECT count(*) FROM sqlite_master WHERE type = 'index'") == [(0,)]
     texts = dict(rows(clean, "SELECT id, value FROM StringIds"))
     ((content,),) = rows(clean, "SELECT jsonText FROM NVTX_EVENTS WHERE jsonText IS NOT NULL")
     found = [
