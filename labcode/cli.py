@@ -40,6 +40,19 @@ app.add_typer(bench_app, name="bench")
 SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
 
 
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel", "-k", metavar="REGEX", help="Only launches whose kernel's name matches."),
+]
+LaunchNumber = Annotated[
+    int | None, typer.Option("--launch", metavar="N", help="Only the launch with this number, from 0.")
+]
+
+
+def _is_ncu(file: Path) -> bool:
+    return file.name.endswith((".ncu-rep", ".ncu-rep.xz"))
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"labcode {__version__}")
@@ -158,7 +171,7 @@ def captures_compare(
 @app.command()
 def stats(
     files: Annotated[
-        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
+        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep).")
     ],
     report: Annotated[
         list[str] | None,
@@ -171,9 +184,31 @@ def stats(
         typer.Option("--output", "-o", metavar="FOLDER", help="Write a file for each capture and report."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
 ) -> None:
-    """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`."""
+    """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`.
+
+    Of Nsight Compute's reports (.ncu-rep): speed_of_light, occupancy, memory, stalls, instructions, rules,
+    roofline, source, launches, details, raw.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
+    if any(_is_ncu(file) for file in files):
+        from labcode.analysis import ncu_stats
+
+        made = ncu_stats.run(
+            *(files, report or [], output_format, sys.stdout),
+            every=every,
+            folder=output,
+            force=force,
+            kernel=kernel,
+            launch=launch,
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
+    if kernel is not None or launch is not None:
+        raise LabError("stats: --kernel and --launch choose launches of .ncu-rep files")
     from labcode.analysis import nsys_many
 
     if output is None:
@@ -305,13 +340,49 @@ def flame(
 
 
 @app.command()
+def roofline(
+    file: Annotated[Path, typer.Argument(help="A report of Nsight Compute (.ncu-rep).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.png or X.pdf.")],
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="Count these operations: fp64, fp32, fp16, fp16_tensor…")
+    ] = None,
+    ceilings: Annotated[
+        Path | None, typer.Option("--ceilings", metavar="FILE.json", help="Add roofs that were measured.")
+    ] = None,
+    datasheet: Annotated[bool, typer.Option("--datasheet", help="Add the vendor's published peaks.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="For a dark page.")] = False,
+) -> None:
+    """Draw the roofline of the launches in a report: intensities at L1, L2 and DRAM under the roofs."""
+    from labcode.figures import roofline as picture
+
+    written = picture.write_roofline(
+        file,
+        output,
+        kernel=kernel,
+        launch=launch,
+        precision=precision,
+        ceilings=ceilings,
+        datasheet=datasheet,
+        mode="dark" if dark else "light",
+    )
+    typer.echo(str(written))
+
+
+@app.command()
 def scrub(
-    file: Annotated[Path, typer.Argument(help="An nsys export to take private data out of.")],
+    file: Annotated[Path, typer.Argument(help="An nsys export or a report (.ncu-rep) to publish.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
     ] = None,
 ) -> None:
-    """Take host name, user, environment, process list and paths out of an export."""
+    """Take host name, user, environment, process list and paths out of an export or a report."""
+    if _is_ncu(file):
+        from labcode.capture import ncu_scrub
+
+        typer.echo(str(ncu_scrub.scrub_file(file, output)))
+        return
     from labcode.capture import scrub as scrubber
 
     typer.echo(str(scrubber.scrub_file(file, output)))

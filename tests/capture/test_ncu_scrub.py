@@ -1,0 +1,111 @@
+"""Scrubbed reports: nothing of the machine is left, and nothing else is lost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labcode.analysis.ncu_pages import details_page, raw_page
+from labcode.capture import ncu_scrub, privacy
+from labcode.errors import InputError
+from labcode.reports import ncu_wire
+from labcode.reports.ncu import open_report
+from tests.support import ncu
+
+HOST, USER = "gpu-box-17", "jdoe"
+PROGRAM = f"/home/{USER}/secret/project/k"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+
+
+def _home(match: re.Match[bytes]) -> bytes:
+    size = len(match.group())
+    return (b"/home/jdoe/" + b"d" * size)[: size - 1] + b"/"
+
+
+def dirty(data: bytes) -> bytes:
+    """The report as a machine would have written it: host, user, addresses, program and source paths."""
+    out = bytearray(data[: 8 + int.from_bytes(data[4:8], "little")])
+    for block in ncu_wire.blocks(data):
+        fields = []
+        for number, kind, value in block.header:
+            if number == ncu_wire.PROCESS and isinstance(value, bytes):
+                inner = [f for f in ncu_wire.fields(value) if f[0] not in (2, 3)]
+                inner += [(2, 2, HOST.encode()), (3, 2, PROGRAM.encode())]
+                value = b"".join(ncu_wire.put_field(*field) for field in inner)
+            if number == ncu_wire.SESSION and isinstance(value, bytes):
+                system = ncu_wire.put_field(1, 2, b"Linux") + ncu_wire.put_field(5, 2, HOST.encode())
+                system += ncu_wire.put_field(7, 2, ncu_wire.put_field(1, 2, b"192.168.7.7"))
+                value += ncu_wire.put_field(ncu_wire.SYSTEM, 2, system)
+                value += ncu_wire.put_field(ncu_wire.RESOURCE, 2, b"HOME=/home/jdoe")
+            fields.append(ncu_wire.put_field(number, kind, value))
+        header = b"".join(fields)
+        out += len(header).to_bytes(4, "little") + header
+        for begin, end in (*block.sources, *block.results):
+            entry = re.sub(rb"(?:\./){6,}", _home, data[begin:end])
+            out += len(entry).to_bytes(4, "little") + entry
+    return bytes(out)
+
+
+def test_nothing_private_is_left_and_nothing_else_lost(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.ncu-rep", tmp_path / "out.ncu-rep.xz"
+    made = dirty(ncu.path("basic.ncu-rep").read_bytes())
+    assert HOST.encode() in made and b"/home/jdoe" in made and b"192.168.7.7" in made
+    source.write_bytes(made)
+    assert ncu_scrub.scrub_file(source, target) == target
+    report = open_report(target)
+    clean = ncu_scrub.unpacked(target).read_bytes()
+    for word in (HOST, USER, "192.168.7.7", "secret"):
+        assert word.encode() not in clean, word
+    assert privacy.find_private(clean) == []
+    before = ncu.opened("basic")
+    assert raw_page(report).equals(raw_page(before)) and details_page(report).equals(details_page(before))
+    assert report.source(0).equals(before.source(0))
+    assert (
+        report.product_version == before.product_version
+        and report.list[0].device() == before.list[0].device()
+    )
+
+
+def test_scrubbing_again_changes_nothing() -> None:
+    data = ncu.path("few.ncu-rep").read_bytes()
+    assert ncu_scrub.scrub_bytes(data) == data
+
+
+def test_folders_keep_their_length() -> None:
+    entry = b"x/home/me/dir/k.cu\0 /home/me/dir\0/tmp/tmpxft_1/k.ii\0/h/x/y"
+    clean = ncu_scrub._without_folders(entry, [b"/home/me/dir"])
+    assert len(clean) == len(entry)
+    assert b"home" not in clean and b"tmpxft_1" not in clean and b"k.cu" in clean and b"k.ii" in clean
+    assert b"/h/x/y" in clean  # no root of paths: it may be code
+
+
+def test_the_name_of_the_copy(tmp_path: Path) -> None:
+    source = tmp_path / "few.ncu-rep"
+    source.write_bytes(ncu.path("few.ncu-rep").read_bytes())
+    assert ncu_scrub.scrub_file(source).name == "few.scrubbed.ncu-rep"
+    with pytest.raises(InputError, match="is the input itself"):
+        ncu_scrub.scrub_file(source, source)
+    with pytest.raises(InputError, match="no such file"):
+        ncu_scrub.scrub_file(tmp_path / "none.ncu-rep")
+
+
+def test_what_it_does_not_know_is_refused(tmp_path: Path) -> None:
+    data = ncu.path("few.ncu-rep").read_bytes()
+    source = tmp_path / "few.ncu-rep"
+    source.write_bytes(data.replace(b"_Z7stridedPKfPfjj", b"a@example.com\0\0\0\0"))
+    with pytest.raises(InputError, match="something private is left after scrubbing, nothing was written"):
+        ncu_scrub.scrub_file(source, tmp_path / "out.ncu-rep")
+    assert not (tmp_path / "out.ncu-rep").exists()
+
+
+def test_a_truncated_report(tmp_path: Path) -> None:
+    source = tmp_path / "few.ncu-rep"
+    source.write_bytes(ncu.path("few.ncu-rep").read_bytes()[:-20])
+    with pytest.raises(InputError, match="truncated or damaged"):
+        ncu_scrub.scrub_file(source)
