@@ -72,7 +72,7 @@ __global__ void chase_shared(const unsigned* __restrict__ next, const unsigned* 
 template <int PATH>
 __device__ float walk(float x, int rounds) {
     constexpr float a = 1.0f - (PATH + 1) / 256.0f, b = (PATH + 1) / 128.0f;
-#pragma unroll 8
+#pragma unroll 16
     for (int k = 0; k < rounds; ++k) x = fmaf(x, a, b);
     return x;
 }
@@ -163,7 +163,7 @@ __global__ void mix_fma(const float* __restrict__ in, float* __restrict__ out, i
     const T a = static_cast<T>(factor), b = static_cast<T>(1.0f / 64);
     T x[kChains];
     for (int c = 0; c < kChains; ++c) x[c] = static_cast<T>(in[thread]) + static_cast<T>(c);
-#pragma unroll 8
+#pragma unroll 32
     for (int k = 0; k < rounds; ++k) {
         for (int c = 0; c < kChains; ++c) x[c] = x[c] * a + b;
     }

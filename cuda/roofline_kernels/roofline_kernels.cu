@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,7 +37,7 @@ constexpr double kTolerance = 1e-4, kTensorTolerance = 1e-2;                    
 
 struct Options {
     std::string variant = "all", json;
-    long long mebibytes = 512, l2_mebibytes = 16, repetitions = 11, warmup = 3, seed = 1;
+    long long mebibytes = 1024, l2_mebibytes = 16, repetitions = 11, warmup = 3, seed = 1;
     double work = 1;
 };
 
@@ -145,20 +144,28 @@ struct Bench {
     std::size_t bytes = 0;  // of each of the two
     void *in = nullptr, *out = nullptr;
     long long* times = nullptr;  // of the stopwatches
-    std::unique_ptr<lab::Flush> flush;
     lab::ClockMeter clock;
     double nvml_mhz = NAN;  // during the last measurement
     double max_mhz = 0;
     int scaled(int rounds, int multiple) const { return std::max(1, static_cast<int>(std::lround(rounds * options.work / multiple))) * multiple; }
+    // As many blocks as the GPU holds of a kernel at a time: each thread then has its share of the turns, and none waits for a place.
+    template <typename Kernel>
+    unsigned filling(Kernel kernel) const {
+        int blocks = 0;
+        LAB_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kThreads, 0));
+        return grid(std::max(1, blocks));
+    }
     unsigned grid(int blocks_per_sm) const { return static_cast<unsigned>(blocks_per_sm * gpu.multiProcessorCount); }
 
+    // What goes through DRAM is many times the L2, and each launch finds the cache as the one before left it, which costs as much
+    // as it leaves behind; a flush would leave twice the cache to write back, on the clock.
     template <typename Launch>
-    std::vector<double> measure(const char* name, const Launch& launch, bool cold) {
+    std::vector<double> measure(const char* name, const Launch& launch) {
         lab::launch_times_us(static_cast<int>(options.warmup), 0, launch, [] {});
         LAB_CUDA(cudaDeviceSynchronize());
         const lab::Range measured(lab::kMeasured);
         const lab::Range range(name);
-        const std::vector<double> us = lab::launch_times_us(static_cast<int>(options.repetitions), 0, launch, [&] { if (cold) (*flush)(); });
+        const std::vector<double> us = lab::launch_times_us(static_cast<int>(options.repetitions), 0, launch, [] {});
         for (int i = 0; i < 3; ++i) launch();
         nvml_mhz = clock.sm_mhz();
         LAB_CUDA(cudaDeviceSynchronize());
@@ -185,18 +192,20 @@ struct Bench {
 // ---- the machine's figures ----------------------------------------------------------------------------------------------------
 
 // What an SM does in a cycle, FLOP; bytes for the memories inside it. CUDA Programming Guide, «Throughput of native arithmetic
-// instructions» (a multiply-add is two); tensor cores: NVIDIA's white papers of the architectures. 0: not in this table.
+// instructions» (a multiply-add is two); tensor cores: NVIDIA's white papers of the architectures. mma_sync: what of the tensor
+// cores' rate the instructions of one warp can reach; on Hopper two thirds, says ncu (sm__ops_path_tensor_op_hmma_….avg.peak_sustained
+// against …_op_hgmma_…). 0: not in this table.
 struct PerCycle {
-    double fp64, fp32, fp16, bf16_tensor, fp64_tensor, shared_bytes;
+    double fp64, fp32, fp16, bf16_tensor, mma_sync, fp64_tensor, shared_bytes;
 };
 PerCycle per_cycle(const cudaDeviceProp& gpu) {
     switch (10 * gpu.major + gpu.minor) {
-        case 75: return {4, 128, 256, 0, 0, 64};
-        case 80: return {64, 128, 512, 2048, 128, 128};
-        case 86: return {4, 256, 256, 512, 0, 128};
-        case 89: return {4, 256, 256, 1024, 0, 128};
-        case 90: return {128, 256, 512, 4096, 256, 128};
-        default: return {0, 0, 0, 0, 0, 0};
+        case 75: return {4, 128, 256, 0, 0, 0, 64};
+        case 80: return {64, 128, 512, 2048, 2048, 128, 128};
+        case 86: return {4, 256, 256, 512, 512, 0, 128};
+        case 89: return {4, 256, 256, 1024, 1024, 0, 128};
+        case 90: return {128, 256, 512, 4096, 4096 * 2 / 3.0, 256, 128};
+        default: return {0, 0, 0, 0, 0, 0, 0};
     }
 }
 
@@ -275,14 +284,14 @@ void memory_roofs(Bench& b, Roofs& roofs, lab::Record& record) {
     auto* words = static_cast<unsigned*>(b.out);
     fill(b.in, b.bytes, block);
 
-    constexpr int kCopyThreads = 512;
+    constexpr int kCopyThreads = 1024, kReadThreads = 512;
     const int units = static_cast<int>(b.bytes / 64);
     LAB_CUDA(cudaMemset(b.out, 0xff, b.bytes));
-    auto us = b.measure("dram_memcpy", [&] { LAB_CUDA(cudaMemcpyAsync(b.out, b.in, b.bytes, cudaMemcpyDeviceToDevice, nullptr)); }, true);
-    add_roof(b, roofs, "dram_memcpy", "dram", true, us, 2 * bytes, 0, b.nvml_mhz, "cudaMemcpyAsync, read and written");
+    auto us = b.measure("dram_memcpy", [&] { LAB_CUDA(cudaMemcpyAsync(b.out, b.in, b.bytes, cudaMemcpyDeviceToDevice, nullptr)); });
+    roofs.dram = add_roof(b, roofs, "dram_memcpy", "dram", true, us, 2 * bytes, 0, b.nvml_mhz, "cudaMemcpyAsync, read and written");
     LAB_CUDA(cudaMemset(b.out, 0xff, b.bytes));
-    us = b.measure("dram_copy", [&] { roofs::copy<<<static_cast<unsigned>(units / kCopyThreads), kCopyThreads>>>(in, static_cast<uint4*>(b.out), units); }, true);
-    roofs.dram = add_roof(b, roofs, "dram_copy", "dram", true, us, 2 * bytes, 0, b.nvml_mhz, "read and written");
+    us = b.measure("dram_copy", [&] { roofs::copy<<<static_cast<unsigned>(units / kCopyThreads), kCopyThreads>>>(in, static_cast<uint4*>(b.out), units); });
+    roofs.dram = std::max(roofs.dram, add_roof(b, roofs, "dram_copy", "dram", true, us, 2 * bytes, 0, b.nvml_mhz, "a kernel of 16-byte loads and stores"));
     {
         const std::vector<unsigned> got = b.back<unsigned>(b.bytes / 4);
         std::size_t wrong = 0;
@@ -305,10 +314,10 @@ void memory_roofs(Bench& b, Roofs& roofs, lab::Record& record) {
     };
     const auto read = [&](const char* name, const char* level, int vectors, int passes, const char* note) {
         const unsigned blocks = b.grid(4);
-        const auto times = b.measure(name, [&] { roofs::read<<<blocks, kCopyThreads>>>(in, words, vectors, passes); }, passes == 1);
+        const auto times = b.measure(name, [&] { roofs::read<<<blocks, kReadThreads>>>(in, words, vectors, passes); });
         add_roof(b, roofs, name, level, true, times, 16.0 * vectors * passes, 0, b.nvml_mhz, note);
-        check_read(name, blocks, kCopyThreads, [&, vectors, passes](std::size_t thread) {
-            const std::size_t step = blocks * static_cast<std::size_t>(kCopyThreads);
+        check_read(name, blocks, kReadThreads, [&, vectors, passes](std::size_t thread) {
+            const std::size_t step = blocks * static_cast<std::size_t>(kReadThreads);
             unsigned result = 0;
             for (int pass = 0; pass < passes; ++pass) {
                 for (std::size_t i = thread; i < static_cast<std::size_t>(vectors); i += step) result ^= folded(block, i) + static_cast<unsigned>(pass);
@@ -331,10 +340,10 @@ void memory_roofs(Bench& b, Roofs& roofs, lab::Record& record) {
         }
         return result;
     };
-    us = b.measure("l1_read", [&] { roofs::read_l1<<<near_blocks, near>>>(in, words, passes); }, false);
+    us = b.measure("l1_read", [&] { roofs::read_l1<<<near_blocks, near>>>(in, words, passes); });
     add_roof(b, roofs, "l1_read", "l1", true, us, near_bytes, figure, b.nvml_mhz, "read only, 16 KiB an SM");
     check_read("l1_read", near_blocks, near, expected);
-    us = b.measure("shared_read", [&] { roofs::read_shared<<<near_blocks, near>>>(in, words, passes); }, false);
+    us = b.measure("shared_read", [&] { roofs::read_shared<<<near_blocks, near>>>(in, words, passes); });
     add_roof(b, roofs, "shared_read", "shared", true, us, near_bytes, figure, b.nvml_mhz, "read only, 16-byte loads");
     check_read("shared_read", near_blocks, near, expected);
 }
@@ -360,7 +369,7 @@ double fma_roof(Bench& b, Roofs& roofs, lab::Record& record, Type type, const ch
     const std::size_t count = blocks * static_cast<std::size_t>(kThreads);
     fill(b.in, count * sizeof(Value), block);
     LAB_CUDA(cudaMemset(b.out, 0xff, count * sizeof(Value)));
-    const auto us = b.measure(name, [&] { roofs::fma_rate<T><<<blocks, kThreads>>>(static_cast<const Value*>(b.in), static_cast<Value*>(b.out), b.times, rounds, a, s); }, false);
+    const auto us = b.measure(name, [&] { roofs::fma_rate<T><<<blocks, kThreads>>>(static_cast<const Value*>(b.in), static_cast<Value*>(b.out), b.times, rounds, a, s); });
     const double flop = static_cast<double>(count) * roofs::kFmaChains * rounds * T::kFlops;
     const double value = add_roof(b, roofs, name, kTypeNames[type], false, us, flop, figure, b.seen_mhz(blocks), "multiply-adds");
     // Half precision: a word holds two numbers; the first one is looked at.
@@ -405,9 +414,9 @@ double mma_roof(Bench& b, Roofs& roofs, lab::Record& record) {
     auto* other = static_cast<unsigned*>(b.in) + a_bytes / 4;
     LAB_CUDA(cudaMemcpy(other, block.bytes.data(), roofs::kMmaTiles * 256, cudaMemcpyHostToDevice));
     LAB_CUDA(cudaMemset(b.out, 0xff, threads * 4 * roofs::kMmaTiles * 4));
-    const auto us = b.measure("mma_bf16", [&] { roofs::mma_bf16<<<blocks, kThreads>>>(static_cast<const uint4*>(b.in), other, static_cast<float*>(b.out), b.times, rounds); }, false);
+    const auto us = b.measure("mma_bf16", [&] { roofs::mma_bf16<<<blocks, kThreads>>>(static_cast<const uint4*>(b.in), other, static_cast<float*>(b.out), b.times, rounds); });
     const double flop = 4096.0 * roofs::kMmaTiles * rounds * static_cast<double>(threads / 32);
-    const double value = add_roof(b, roofs, "mma_bf16", "bf16 tensor", false, us, flop, per_cycle(b.gpu).bf16_tensor, b.seen_mhz(blocks), "mma.sync.m16n8k16");
+    const double value = add_roof(b, roofs, "mma_bf16", "bf16 tensor", false, us, flop, per_cycle(b.gpu).mma_sync, b.seen_mhz(blocks), "mma.sync.m16n8k16");
     const std::vector<float> got = b.back<float>(threads * 4 * roofs::kMmaTiles);
     double error = 0, size = 0;
     constexpr std::size_t kLookedAt = 512;
@@ -436,7 +445,7 @@ void mma_fp64_roof(Bench& b, Roofs& roofs, lab::Record& record) {
     double* other = static_cast<double*>(b.in) + a_count;
     LAB_CUDA(cudaMemcpy(other, block.bytes.data(), roofs::kDmmaTiles * 4 * 32 * 8, cudaMemcpyHostToDevice));
     LAB_CUDA(cudaMemset(b.out, 0xff, threads * 4 * roofs::kDmmaTiles * 8));
-    const auto us = b.measure("mma_fp64", [&] { roofs::mma_fp64<<<blocks, kThreads>>>(static_cast<const double*>(b.in), other, static_cast<double*>(b.out), b.times, rounds); }, false);
+    const auto us = b.measure("mma_fp64", [&] { roofs::mma_fp64<<<blocks, kThreads>>>(static_cast<const double*>(b.in), other, static_cast<double*>(b.out), b.times, rounds); });
     const double flop = 4096.0 * roofs::kDmmaTiles * rounds * static_cast<double>(threads / 32);
     add_roof(b, roofs, "mma_fp64", "fp64 tensor", false, us, flop, per_cycle(b.gpu).fp64_tensor, b.seen_mhz(blocks), "mma.sync.m16n8k16");
     const std::vector<double> got = b.back<double>(threads * 4 * roofs::kDmmaTiles);
@@ -467,7 +476,7 @@ double wgmma_roof(Bench& b, Roofs& roofs, lab::Record& record) {
     fill(b.in, kBlockBytes, block);
     const auto* a = static_cast<const unsigned*>(b.in);
     LAB_CUDA(cudaMemset(b.out, 0xff, tiles * tile * 4));
-    const auto us = b.measure("wgmma_bf16", [&] { roofs::wgmma_bf16<<<blocks, 128 * roofs::kWgGroups>>>(a, a + a_words, static_cast<float*>(b.out), b.times, rounds); }, false);
+    const auto us = b.measure("wgmma_bf16", [&] { roofs::wgmma_bf16<<<blocks, 128 * roofs::kWgGroups>>>(a, a + a_words, static_cast<float*>(b.out), b.times, rounds); });
     const double flop = 2.0 * roofs::kWgM * roofs::kWgN * roofs::kWgK * rounds * static_cast<double>(tiles);
     const double value = add_roof(b, roofs, "wgmma_bf16", "bf16 tensor", false, us, flop, per_cycle(b.gpu).bf16_tensor, b.seen_mhz(blocks), "wgmma.m64n256k16, both tiles from shared memory");
     const std::vector<float> got = b.back<float>(tiles * tile);
@@ -531,8 +540,8 @@ void family(Bench& b, const Roofs& roofs, lab::Record& record, std::vector<lab::
     for (double intensity = 1.0 / 16; intensity <= 256; intensity *= 2) {
         const Point p = point_of<T>(intensity);
         LAB_CUDA(cudaMemset(b.out, 0xff, b.bytes));
-        const unsigned blocks = std::min(b.grid(8), static_cast<unsigned>((units + kThreads - 1) / kThreads));
-        const auto us = b.measure("intensity", [&] { kernel(p.partial)<<<blocks, kThreads>>>(in, out, units, p.rounds, a, s); }, true);
+        const unsigned blocks = std::min(b.filling(kernel(p.partial)), static_cast<unsigned>((units + kThreads - 1) / kThreads));
+        const auto us = b.measure("intensity", [&] { kernel(p.partial)<<<blocks, kThreads>>>(in, out, units, p.rounds, a, s); });
         add_point(b, roofs, points, type, intensity, us, 2.0 * static_cast<double>(b.bytes), rate);
         // Some units: vector u and vector u + units, kValues / 2 words each.
         const std::size_t per_vector = 16 / kItemBytes[type];
@@ -570,8 +579,8 @@ void tensor_family(Bench& b, const Roofs& roofs, lab::Record& record, std::vecto
     for (double intensity = 1.0 / 16; intensity <= 1024; intensity *= 2) {
         const int rounds = std::max(1, static_cast<int>(intensity / 4)), period = std::max(1, static_cast<int>(4 / intensity));
         LAB_CUDA(cudaMemset(b.out, 0xff, b.bytes));
-        const unsigned blocks = std::min(b.grid(8), static_cast<unsigned>((units + kThreads - 1) / kThreads));
-        const auto us = b.measure("intensity_tensor", [&] { roofs::intensity_tensor<<<blocks, kThreads>>>(in, other, static_cast<uint4*>(b.out), units, rounds, period); }, true);
+        const unsigned blocks = std::min(b.filling(roofs::intensity_tensor), static_cast<unsigned>((units + kThreads - 1) / kThreads));
+        const auto us = b.measure("intensity_tensor", [&] { roofs::intensity_tensor<<<blocks, kThreads>>>(in, other, static_cast<uint4*>(b.out), units, rounds, period); });
         add_point(b, roofs, points, kBf16, intensity, us, 2.0 * static_cast<double>(b.bytes), roofs.tensor);
         for (std::size_t k = 0; k < 64; ++k) {
             const std::size_t unit = k * 7919 * 104729 % static_cast<std::size_t>(units), warp = unit / 32, lane = unit % 32;
@@ -616,7 +625,6 @@ int main(int argc, char** argv) {
     LAB_CUDA(cudaMalloc(&b.in, b.bytes));
     LAB_CUDA(cudaMalloc(&b.out, b.bytes));
     LAB_CUDA(cudaMalloc(&b.times, 2 * sizeof(long long) * b.grid(8)));
-    b.flush = std::make_unique<lab::Flush>(static_cast<std::size_t>(b.gpu.l2CacheSize));
 
     lab::Record record{"roofline_kernels", o.variant, {}, {}, {}, lab::describe(b.gpu)};
     record.parameters.add("mebibytes", b.bytes >> 20).add("l2_mebibytes", o.l2_mebibytes).add("work", o.work);
@@ -643,7 +651,7 @@ int main(int argc, char** argv) {
     }
     if (o.variant != "ceilings") {
         std::vector<lab::JsonObject> points;
-        std::printf("  precision    FLOP/byte     TFLOP/s       GB/s   attainable   of it (min of intensity x dram_copy and the roof of mma.sync or multiply-adds)\n");
+        std::printf("  precision    FLOP/byte     TFLOP/s       GB/s   attainable   of it (min of intensity x the DRAM copy and the roof of mma.sync or multiply-adds)\n");
         if (all || o.variant == "fp64") family<roofs::Fp64>(b, roofs, record, points, kFp64, roofs.fp64);
         if (all || o.variant == "fp32") family<roofs::Fp32>(b, roofs, record, points, kFp32, roofs.fp32);
         if (all || o.variant == "fp16") family<roofs::Fp16>(b, roofs, record, points, kFp16, roofs.fp16);

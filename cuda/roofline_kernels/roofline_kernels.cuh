@@ -33,7 +33,9 @@ struct Fp16 {  // a word holds two
     static __device__ Value factor(float x) {
         unsigned both;
         asm("{ .reg .b16 h; cvt.rn.f16.f32 h, %1; mov.b32 %0, {h, h}; }" : "=r"(both) : "f"(x));
-        return both;
+        // Through a shuffle, so that the assembler does not see that both halves are equal: multiply-adds with a half used twice
+        // have only one of the two pipes that do multiply-adds in half precision.
+        return __shfl_sync(0xffffffffu, both, 0);
     }
     static __device__ Value fma(Value x, Value a, Value b) {
         asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
@@ -119,7 +121,7 @@ __global__ void __launch_bounds__(256) intensity_tensor(const uint4* __restrict_
 // ---- roofs of the memories ------------------------------------------------------------------------------------------------
 
 // units · 64 bytes from `in` to `out`; four 16-byte loads under way a thread.
-__global__ void __launch_bounds__(512) copy(const uint4* __restrict__ in, uint4* __restrict__ out, int units) {
+__global__ void __launch_bounds__(1024) copy(const uint4* __restrict__ in, uint4* __restrict__ out, int units) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x * 4 + threadIdx.x), step = static_cast<int>(blockDim.x);
     if (i + 3 * step >= 4 * units) return;  // units is a multiple of the block: all or none
     uint4 v[4];

@@ -11,7 +11,7 @@ PROGRAM = "roofline_kernels"
 DESCRIPTION = "Measures the roofs of the roofline and kernels of different arithmetic intensity under them."
 VARIANTS = ("all", "ceilings", "fp64", "fp32", "fp16", "tensor")
 FLAGS = {
-    "mebibytes": "bytes in, and as many out, of the kernels that go through DRAM, in MiB (512)",
+    "mebibytes": "bytes in, and as many out, of the kernels that go through DRAM, in MiB (1024)",
     "l2-mebibytes": "what is read over and over from the L2, in MiB (16)",
     "work": "length of the loops of the other roofs, as a multiple of the usual (1)",
     "repetitions": "measured launches (11)",
