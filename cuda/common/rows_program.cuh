@@ -92,12 +92,24 @@ void allow_shared(Kernel kernel, std::size_t bytes) {
     LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
 }
 
-// The grid of a kernel whose clusters stay and take row after row: `rounds` times what fits on the GPU, so that a cluster that
-// is done early leaves its place to another one.
-inline unsigned staying_blocks(long long rows, int parts, int blocks_per_sm, int rounds) {
+// Shared memory that a kernel leaves alone, so that an SM holds at most so many of its blocks of fp32 rows (twice as many of
+// bf16); 0: as many as fit.
+template <typename T, typename Kernel>
+std::size_t unused_shared(Kernel kernel, int at_most) {
+    if (at_most == 0) return 0;
+    int of_sm = 0, reserved = 0;
+    LAB_CUDA(cudaDeviceGetAttribute(&of_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
+    LAB_CUDA(cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, 0));
+    const int bytes = of_sm / (at_most * 4 / static_cast<int>(sizeof(T))) - reserved - 512;  // less what the kernel takes itself
+    allow_shared(kernel, static_cast<std::size_t>(bytes));
+    return static_cast<std::size_t>(bytes);
+}
+
+// The grid of a kernel whose clusters stay and take row after row: `share` rows a cluster, but clusters for all SMs.
+inline unsigned staying_blocks(long long rows, int parts, int blocks_per_sm, long long share) {
     int sm_count = 0;
     LAB_CUDA(cudaDeviceGetAttribute(&sm_count, cudaDevAttrMultiProcessorCount, 0));
-    const long long clusters = std::max(1, sm_count * blocks_per_sm / parts) * static_cast<long long>(rounds);
+    const long long clusters = std::max((rows + share - 1) / share, static_cast<long long>(sm_count) * blocks_per_sm / parts);
     return static_cast<unsigned>(std::min(rows, clusters) * parts);
 }
 

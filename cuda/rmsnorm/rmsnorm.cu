@@ -24,22 +24,25 @@ constexpr float kEpsilon = 1e-6f;
 constexpr long long kWarpRowsUpTo = 256, kVectorizedUpTo = 16384;  // where `chosen` goes on to the next step
 
 // Each of these fills a plan that is still open when its kernel holds rows this long.
-template <typename T, int kEach, int kThreads>
+template <typename T, int kEach, int kThreads, int kAtMost>
 void take_vectorized(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kThreads) return;
     plan.kernel = name_of<T>("vectorized", {kEach, kThreads});
     plan.launch = [](const Matrix<T>& m) {
-        steps::vectorized<T, kEach, kThreads><<<static_cast<unsigned>(m.rows), kThreads>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
+        const auto kernel = steps::vectorized<T, kEach, kThreads>;
+        kernel<<<static_cast<unsigned>(m.rows), kThreads, unused_shared<T>(kernel, kAtMost)>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
     };
 }
 
-template <typename T, int kEach, int kThreads>
+template <typename T, int kEach, int kThreads, int kAtMost>
 void take_warp_rows(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kWarp) return;
     plan.kernel = name_of<T>("warp_rows", {kEach, kThreads});
     plan.launch = [](const Matrix<T>& m) {
         constexpr long long kRows = kThreads / kWarp;
-        steps::warp_rows<T, kEach, kThreads><<<static_cast<unsigned>((m.rows + kRows - 1) / kRows), kThreads>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
+        const auto kernel = steps::warp_rows<T, kEach, kThreads>;
+        const auto blocks = static_cast<unsigned>((m.rows + kRows - 1) / kRows);
+        kernel<<<blocks, kThreads, unused_shared<T>(kernel, kAtMost)>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
     };
 }
 
@@ -53,7 +56,7 @@ void take_cluster(Plan<T>& plan, const Options& o) {
     };
 }
 
-template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks, int kRounds>
+template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks, int kRows>
 void take_bulk(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kThreads * kParts) return;
     plan.kernel = name_of<T>("bulk", {kEach, kThreads, kParts, kStages, kBlocks});
@@ -62,7 +65,7 @@ void take_bulk(Plan<T>& plan, const Options& o) {
     plan.launch = [bytes = plan.shared_bytes](const Matrix<T>& m) {
         const auto kernel = steps::bulk<T, kEach, kThreads, kParts, kStages, kBlocks>;
         allow_shared(kernel, bytes);
-        kernel<<<staying_blocks(m.rows, kParts, kBlocks, kRounds), kThreads, bytes>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
+        kernel<<<staying_blocks(m.rows, kParts, kBlocks, kRows), kThreads, bytes>>>(m.in, m.weight, m.out, m.rows, m.columns, kEpsilon);
     };
 }
 
@@ -86,20 +89,20 @@ Plan<T> on_chip(const Options& o) {
 
 template <typename T>
 void all_warp_rows(Plan<T>& plan, const Options& o) {
-    take_warp_rows<T, 8, 64>(plan, o);
-    take_warp_rows<T, 16, 64>(plan, o);
-    take_warp_rows<T, 32, 64>(plan, o);
+    take_warp_rows<T, 8, 64, 0>(plan, o);
+    take_warp_rows<T, 16, 64, 0>(plan, o);
+    take_warp_rows<T, 32, 64, 0>(plan, o);
 }
 
 template <typename T>
 void all_vectorized(Plan<T>& plan, const Options& o) {
-    take_vectorized<T, 8, 64>(plan, o);
-    take_vectorized<T, 8, 128>(plan, o);
-    take_vectorized<T, 8, 256>(plan, o);
-    take_vectorized<T, 8, 512>(plan, o);
-    take_vectorized<T, 8, 1024>(plan, o);
-    take_vectorized<T, 32, 512>(plan, o);
-    take_vectorized<T, 32, 1024>(plan, o);
+    take_vectorized<T, 8, 64, 0>(plan, o);
+    take_vectorized<T, 8, 128, 0>(plan, o);
+    take_vectorized<T, 8, 256, 0>(plan, o);
+    take_vectorized<T, 32, 128, 0>(plan, o);
+    take_vectorized<T, 8, 1024, 0>(plan, o);
+    take_vectorized<T, 16, 1024, 0>(plan, o);
+    take_vectorized<T, 32, 1024, 0>(plan, o);
 }
 
 template <typename T>
@@ -112,10 +115,11 @@ void all_clusters(Plan<T>& plan, const Options& o) {
 
 template <typename T>
 void all_bulk(Plan<T>& plan, const Options& o) {
-    take_bulk<T, 32, 128, 1, 2, 6, 8>(plan, o);
-    take_bulk<T, 32, 512, 1, 3, 1, 1>(plan, o);
-    take_bulk<T, 32, 256, 8, 2, 3, 8>(plan, o);
-    take_bulk<T, 32, 512, 8, 3, 1, 8>(plan, o);
+    take_bulk<T, 32, 128, 1, 2, 4, 25>(plan, o);
+    take_bulk<T, 32, 256, 1, 2, 2, 1 << 20>(plan, o);
+    take_bulk<T, 32, 512, 1, 2, 1, 1 << 20>(plan, o);
+    take_bulk<T, 32, 256, 8, 2, 3, 6>(plan, o);
+    take_bulk<T, 32, 512, 8, 2, 1, 17>(plan, o);
 }
 
 template <typename T>
@@ -126,6 +130,7 @@ std::vector<Plan<T>> plans(const Options& o) {
     if (o.columns <= kWarpRowsUpTo) all_warp_rows(best, o);
     if (o.columns <= kVectorizedUpTo) all_vectorized(best, o);
     all_bulk(best, o);
+    all_clusters(best, o);
     return {two_passes<T>(o, "two_passes"), on_chip<T>(o), first_of<T>("vectorized", all_vectorized<T>, o, "32,768"),
             first_of<T>("warp_rows", all_warp_rows<T>, o, "1,024"), first_of<T>("cluster", all_clusters<T>, o, "262,144"),
             first_of<T>("bulk", all_bulk<T>, o, "131,072"), any.open() ? two_passes<T>(o, "chosen_any_gpu") : any,

@@ -21,25 +21,28 @@ namespace steps = lab::softmax;
 using lab::rows::Options;
 
 constexpr long long kMostBlocks = 0x7fffffff;
-constexpr long long kWarpRowsUpTo = 256, kVectorizedUpTo = 16384;  // where `chosen` goes on to the next step
+constexpr long long kWarpRowsUpTo = 256, kVectorizedUpTo = 8192;  // where `chosen` goes on to the next step
 
 // Each of these fills a plan that is still open when its kernel holds rows this long.
-template <typename T, int kEach, int kThreads>
+template <typename T, int kEach, int kThreads, int kAtMost>
 void take_vectorized(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kThreads) return;
     plan.kernel = name_of<T>("vectorized", {kEach, kThreads});
     plan.launch = [](const Matrix<T>& m) {
-        steps::vectorized<T, kEach, kThreads><<<static_cast<unsigned>(m.rows), kThreads>>>(m.in, m.out, m.rows, m.columns);
+        const auto kernel = steps::vectorized<T, kEach, kThreads>;
+        kernel<<<static_cast<unsigned>(m.rows), kThreads, unused_shared<T>(kernel, kAtMost)>>>(m.in, m.out, m.rows, m.columns);
     };
 }
 
-template <typename T, int kEach, int kThreads>
+template <typename T, int kEach, int kThreads, int kAtMost>
 void take_warp_rows(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kWarp) return;
     plan.kernel = name_of<T>("warp_rows", {kEach, kThreads});
     plan.launch = [](const Matrix<T>& m) {
         constexpr long long kRows = kThreads / kWarp;
-        steps::warp_rows<T, kEach, kThreads><<<static_cast<unsigned>((m.rows + kRows - 1) / kRows), kThreads>>>(m.in, m.out, m.rows, m.columns);
+        const auto kernel = steps::warp_rows<T, kEach, kThreads>;
+        const auto blocks = static_cast<unsigned>((m.rows + kRows - 1) / kRows);
+        kernel<<<blocks, kThreads, unused_shared<T>(kernel, kAtMost)>>>(m.in, m.out, m.rows, m.columns);
     };
 }
 
@@ -53,7 +56,7 @@ void take_cluster(Plan<T>& plan, const Options& o) {
     };
 }
 
-template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks, int kRounds>
+template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks, int kRows>
 void take_bulk(Plan<T>& plan, const Options& o) {
     if (!plan.open() || o.columns > kEach * kThreads * kParts) return;
     plan.kernel = name_of<T>("bulk", {kEach, kThreads, kParts, kStages, kBlocks});
@@ -62,7 +65,7 @@ void take_bulk(Plan<T>& plan, const Options& o) {
     plan.launch = [bytes = plan.shared_bytes](const Matrix<T>& m) {
         const auto kernel = steps::bulk<T, kEach, kThreads, kParts, kStages, kBlocks>;
         allow_shared(kernel, bytes);
-        kernel<<<staying_blocks(m.rows, kParts, kBlocks, kRounds), kThreads, bytes>>>(m.in, m.out, m.rows, m.columns);
+        kernel<<<staying_blocks(m.rows, kParts, kBlocks, kRows), kThreads, bytes>>>(m.in, m.out, m.rows, m.columns);
     };
 }
 
@@ -94,20 +97,20 @@ Plan<T> on_chip(const Options& o) {
 
 template <typename T>
 void all_warp_rows(Plan<T>& plan, const Options& o) {
-    take_warp_rows<T, 8, 64>(plan, o);
-    take_warp_rows<T, 16, 64>(plan, o);
-    take_warp_rows<T, 32, 64>(plan, o);
+    take_warp_rows<T, 8, 64, 0>(plan, o);
+    take_warp_rows<T, 16, 64, 0>(plan, o);
+    take_warp_rows<T, 32, 64, 16>(plan, o);
 }
 
 template <typename T>
 void all_vectorized(Plan<T>& plan, const Options& o) {
-    take_vectorized<T, 8, 64>(plan, o);
-    take_vectorized<T, 8, 128>(plan, o);
-    take_vectorized<T, 8, 256>(plan, o);
-    take_vectorized<T, 8, 512>(plan, o);
-    take_vectorized<T, 8, 1024>(plan, o);
-    take_vectorized<T, 32, 512>(plan, o);
-    take_vectorized<T, 32, 1024>(plan, o);
+    take_vectorized<T, 8, 64, 0>(plan, o);
+    take_vectorized<T, 8, 128, 0>(plan, o);
+    take_vectorized<T, 8, 256, 0>(plan, o);
+    take_vectorized<T, 16, 256, 6>(plan, o);
+    take_vectorized<T, 8, 1024, 0>(plan, o);
+    take_vectorized<T, 32, 512, 0>(plan, o);
+    take_vectorized<T, 32, 1024, 0>(plan, o);
 }
 
 template <typename T>
@@ -120,11 +123,12 @@ void all_clusters(Plan<T>& plan, const Options& o) {
 
 template <typename T>
 void all_bulk(Plan<T>& plan, const Options& o) {
-    take_bulk<T, 32, 128, 1, 2, 6, 8>(plan, o);
-    take_bulk<T, 32, 512, 1, 3, 1, 1>(plan, o);
-    take_bulk<T, 32, 512, 4, 1, 2, 8>(plan, o);
+    take_bulk<T, 32, 128, 1, 1, 8, 2>(plan, o);
+    take_bulk<T, 32, 256, 1, 1, 4, 2>(plan, o);
+    take_bulk<T, 32, 512, 1, 1, 2, 2>(plan, o);
+    take_bulk<T, 32, 512, 4, 1, 2, 4>(plan, o);
     take_bulk<T, 32, 512, 8, 1, 2, 8>(plan, o);
-    take_bulk<T, 32, 1024, 8, 1, 1, 8>(plan, o);
+    take_bulk<T, 32, 1024, 8, 1, 1, 4>(plan, o);
 }
 
 template <typename T>
@@ -135,6 +139,7 @@ std::vector<Plan<T>> plans(const Options& o) {
     if (o.columns <= kWarpRowsUpTo) all_warp_rows(best, o);
     if (o.columns <= kVectorizedUpTo) all_vectorized(best, o);
     all_bulk(best, o);
+    all_clusters(best, o);
     return {three_passes<T>(o), online<T>(o, "online"), on_chip<T>(o), first_of<T>("vectorized", all_vectorized<T>, o, "32,768"),
             first_of<T>("warp_rows", all_warp_rows<T>, o, "1,024"), first_of<T>("cluster", all_clusters<T>, o, "262,144"),
             first_of<T>("bulk", all_bulk<T>, o, "262,144"), any.open() ? online<T>(o, "chosen_any_gpu") : any,

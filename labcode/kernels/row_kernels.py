@@ -24,9 +24,10 @@ _OWN_BYTES = _RESERVED_BYTES + 512  # with the kernels' own variables
 class Instance:
     """An instance of a template: ``each`` elements a thread, ``threads`` a block, ``parts`` blocks a row.
 
-    ``stages``, ``blocks`` (an SM) and ``rounds`` (times what fits on the GPU) are those of kernels that stay
-    and take row after row. ``at_most``: blocks an SM may hold, less than it could; the launch then asks for
-    shared memory that the kernel leaves alone.
+    ``stages``, ``blocks`` (an SM) and ``rows`` (a cluster's share, where there are enough for all) are
+    those of kernels that stay and take row after row. ``at_most``: blocks an SM may hold of rows of fp32,
+    less than it could (twice as many of 2-byte types); the launch then asks for shared memory that the
+    kernel leaves alone.
     """
 
     step: str
@@ -35,7 +36,7 @@ class Instance:
     parts: int = 1
     stages: int = 0
     blocks: int = 0
-    rounds: int = 0
+    rows: int = 0
     at_most: int = 0
 
     @property
@@ -57,11 +58,12 @@ class Instance:
         rows, columns = problem.shape
         if self.step != "bulk":
             in_block = self.threads // WARP if self.step == "warp_rows" else 1
-            unused = (gpu.shared_bytes + _RESERVED_BYTES) // self.at_most - _OWN_BYTES if self.at_most else 0
+            at_most = self.at_most * 4 // problem.item_bytes
+            unused = (gpu.shared_bytes + _RESERVED_BYTES) // at_most - _OWN_BYTES if at_most else 0
             return Launch(-(-rows // in_block) * self.parts, self.threads, unused, self.parts)
         vector = VECTOR_BYTES // problem.item_bytes
         slice_bytes = -(-columns // (self.parts * vector)) * VECTOR_BYTES
-        clusters = max(1, gpu.sm_count * self.blocks // self.parts) * self.rounds
+        clusters = max(-(-rows // self.rows), gpu.sm_count * self.blocks // self.parts)
         return Launch(min(rows, clusters) * self.parts, self.threads, self.stages * slice_bytes, self.parts)
 
 
@@ -152,7 +154,7 @@ def chosen_step(
     return Step(name, reason, entry, launch, min_cc=min_cc, predicted=predicted)
 
 
-ELEMENTS = 1 << 28  # of the timed matrices: 1 GiB of fp32 in, 1 GiB out
+ELEMENTS = 1 << 29  # of the timed matrices: 2 GiB of fp32 in, 2 GiB out
 LENGTHS = (1024, 4096, 8192, 16384, 65536, 131072)
 TIMED = tuple(Problem((ELEMENTS // length, length)) for length in LENGTHS)
 _CHECKED = (

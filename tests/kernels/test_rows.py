@@ -69,7 +69,7 @@ def test_names_of_instances() -> None:
     assert Instance("warp_rows", 8, 64).columns == 256
     assert Instance("cluster", 32, 256, 8).columns == 65536
     assert Instance("cluster", 32, 256, 8).entry("lab::x") == "lab::x::cluster<{T}, 32, 256, 8>"
-    assert Instance("bulk", 32, 512, 4, 1, 2, 8).entry("lab::x") == "lab::x::bulk<{T}, 32, 512, 4, 1, 2>"
+    assert Instance("bulk", 32, 512, 4, 1, 2, 4).entry("lab::x") == "lab::x::bulk<{T}, 32, 512, 4, 1, 2>"
 
 
 def test_fewer_blocks_an_sm_by_shared_memory_that_nobody_uses() -> None:
@@ -79,7 +79,7 @@ def test_fewer_blocks_an_sm_by_shared_memory_that_nobody_uses() -> None:
 
 
 def test_a_slice_is_whole_vectors() -> None:
-    bulk = Instance("bulk", 32, 512, 4, stages=3, blocks=1, rounds=1)
+    bulk = Instance("bulk", 32, 512, 4, stages=3, blocks=1, rows=1)
     launch = bulk.launch(Problem((7, 65537)), H200)
     assert launch.shared_bytes == 3 * 4 * 16388  # a quarter of the row in whole vectors of four, three times
     assert (launch.grid, launch.cluster) == (28, 4)

@@ -14,14 +14,18 @@ HEADER = "rmsnorm/rmsnorm.cuh"
 NAMESPACE = "lab::rmsnorm"
 EPSILON = 1e-6
 
-WARP_ROWS = (Instance("warp_rows", 8, 64), Instance("warp_rows", 16, 64), Instance("warp_rows", 32, 64))
+WARP_ROWS = (
+    Instance("warp_rows", 8, 64),
+    Instance("warp_rows", 16, 64),
+    Instance("warp_rows", 32, 64),
+)
 VECTORIZED = (
     Instance("vectorized", 8, 64),
     Instance("vectorized", 8, 128),
     Instance("vectorized", 8, 256),
-    Instance("vectorized", 8, 512),
+    Instance("vectorized", 32, 128),
     Instance("vectorized", 8, 1024),
-    Instance("vectorized", 32, 512),
+    Instance("vectorized", 16, 1024),
     Instance("vectorized", 32, 1024),
 )
 CLUSTERS = (
@@ -31,10 +35,11 @@ CLUSTERS = (
     Instance("cluster", 32, 1024, 8),
 )
 BULK = (
-    Instance("bulk", 32, 128, 1, stages=2, blocks=6, rounds=8),
-    Instance("bulk", 32, 512, 1, stages=3, blocks=1, rounds=1),
-    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rounds=8),
-    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rounds=8),
+    Instance("bulk", 32, 128, 1, stages=2, blocks=4, rows=25),
+    Instance("bulk", 32, 256, 1, stages=2, blocks=2, rows=1 << 20),
+    Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20),
+    Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=17),
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
 WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 16384  # where «chosen» goes on to the next step
@@ -47,7 +52,7 @@ def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
         return row_kernels.first_that_holds(WARP_ROWS, problem)
     if columns <= VECTORIZED_UP_TO or not clusters:
         return row_kernels.first_that_holds(VECTORIZED, problem)
-    return row_kernels.first_that_holds(BULK, problem)
+    return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 
 
 def reference(x: Any, weight: Any) -> Any:
