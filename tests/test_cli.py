@@ -20,7 +20,7 @@ COMMANDS = [
         "captures add",
         "captures compare",
     ),
-    *("stats", "export", "diagnose", "compare", "timeline", "flame", "scrub", "exercises", "book"),
+    *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline", "scrub", "exercises", "book"),
 ]
 
 
