@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ HEADER = "optimization_loop/optimization_loop.cuh"
 NAMESPACE = "lab::optimization_loop"
 RADIUS, SIGMA_SPACE, SIGMA = 4, 2.0, 0.2
 STRIP_COLUMNS, STRIP_WARPS = 56, 4
+# Predicted cycles of a scheduler for a tap of a warp, as in the program's table of rounds; a copy of the
+# image takes as long as COPY_CYCLES a tap on an H200 (8 bytes a pixel at 4.26 TB/s, 81 taps).
+COPY_CYCLES = 0.77
+CYCLES = (128.0, 105.0, 45.0, 12.4, 9.9, 8.2, 7.5, 6.4, 8.0, 7.3)
 HALF_TOLERANCE = 1e-3
 
 
@@ -66,64 +71,66 @@ def _strips(name: str, reason: str, entry: str, rows: int, helped: bool = True) 
     )
 
 
+_ROUNDS = (
+    Step(
+        "round0",
+        "The formula; a warp goes down a column, 32 lines a load.",
+        f"{NAMESPACE}::round0",
+        _down,
+    ),
+    Step("round1", "A warp goes along a row: a load is one or two lines.", f"{NAMESPACE}::round1", _along),
+    Step("round2", "−0.5f for −0.5: no arithmetic in double any more.", f"{NAMESPACE}::round2", _along),
+    Step(
+        "round3",
+        "Both weights are one power of two; loops unrolled, divisions out of them.",
+        f"{NAMESPACE}::round3",
+        _along,
+    ),
+    Step(
+        "round4",
+        "A tile with its border in shared memory: the image's border is settled once a pixel.",
+        f"{NAMESPACE}::round4",
+        _along,
+    ),
+    Step(
+        "round5",
+        "Four pixels a thread: a value read from shared memory serves up to four of them.",
+        f"{NAMESPACE}::round5",
+        _columns,
+    ),
+    Step(
+        "round6",
+        "Two powers by one instruction of PTX, in half precision. It does not help: the machine has no "
+        "such instruction, and the compiler makes two of it, with conversions around them.",
+        f"{NAMESPACE}::round6",
+        _columns,
+        helped=False,
+        tolerance=HALF_TOLERANCE,
+    ),
+    _strips(
+        "round7",
+        "w(p, q) = w(q, p): each weight computed once and handed over by a shuffle. Half the powers, "
+        "and no faster: there are a few blocks more than the GPU holds at a time.",
+        "round7",
+        64,
+        helped=False,
+    ),
+    _strips("round8", "Shorter strips, several waves of blocks.", "round7", 32),
+    _strips(
+        "round9",
+        "The image scaled once on the way in: an exponent is one multiply-add.",
+        "round9",
+        32,
+    ),
+)
+
 BILATERAL = Kernel(
     "bilateral",
     "optimization_loop",
     "A bilateral filter of 9 × 9 pixels",
     HEADER,
-    (
-        Step(
-            "round0",
-            "The formula; a warp goes down a column, 32 lines a load.",
-            f"{NAMESPACE}::round0",
-            _down,
-        ),
-        Step(
-            "round1", "A warp goes along a row: a load is one or two lines.", f"{NAMESPACE}::round1", _along
-        ),
-        Step("round2", "−0.5f for −0.5: no arithmetic in double any more.", f"{NAMESPACE}::round2", _along),
-        Step(
-            "round3",
-            "Both weights are one power of two; loops unrolled, divisions out of them.",
-            f"{NAMESPACE}::round3",
-            _along,
-        ),
-        Step(
-            "round4",
-            "A tile with its border in shared memory: the image's border is settled once a pixel.",
-            f"{NAMESPACE}::round4",
-            _along,
-        ),
-        Step(
-            "round5",
-            "Four pixels a thread: a value read from shared memory serves up to four of them.",
-            f"{NAMESPACE}::round5",
-            _columns,
-        ),
-        Step(
-            "round6",
-            "Two powers by one instruction of PTX, in half precision. It does not help: the machine has no "
-            "such instruction, and the compiler makes two of it, with conversions around them.",
-            f"{NAMESPACE}::round6",
-            _columns,
-            helped=False,
-            tolerance=HALF_TOLERANCE,
-        ),
-        _strips(
-            "round7",
-            "w(p, q) = w(q, p): each weight computed once and handed over by a shuffle. Half the powers, "
-            "and no faster: there are a few blocks more than the GPU holds at a time.",
-            "round7",
-            64,
-            helped=False,
-        ),
-        _strips("round8", "Shorter strips, several waves of blocks.", "round7", 32),
-        _strips(
-            "round9",
-            "The image scaled once on the way in: an exponent is one multiply-add.",
-            "round9",
-            32,
-        ),
+    tuple(
+        replace(step, predicted=COPY_CYCLES / cycles) for step, cycles in zip(_ROUNDS, CYCLES, strict=True)
     ),
     inputs=lambda problem: (Array(problem.shape),),
     output=lambda problem: Array(problem.shape),
