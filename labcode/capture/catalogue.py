@@ -75,7 +75,7 @@ _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
 _SAMPLED_CPU = (
     "--sample=process-tree",
     "--cpuctxsw=process-tree",
-    "--sampling-period=4000000",
+    "--sampling-period=2000000",
     "--samples-per-backtrace=1",
 )
 _SAMPLED_PYTHON = ("--python-sampling=true", "--python-sampling-frequency=200")
