@@ -104,8 +104,8 @@ class CaptureSet:
     def path_of(self, experiment: str, run: str, suffix: str = ".sqlite") -> Path:
         """A readable file of a run: its hash is checked, and if compressed it is unpacked into a cache.
 
-        ``suffix`` is ``.sqlite``, ``.json`` or ``.clean.json``. Raises `InputError` when the file is missing,
-        was changed since it was captured, or cannot be unpacked.
+        ``suffix`` is ``.sqlite``, ``.ncu-rep``, ``.json`` or ``.clean.json``. Raises `InputError` when
+        the file is missing, was changed since it was captured, or cannot be unpacked.
         """
         stored = self.stored(experiment, run, suffix)
         expected = next(f.sha256 for f in self.run(experiment, run).files if f.name == stored.name)

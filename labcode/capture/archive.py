@@ -21,12 +21,13 @@ from labcode.capture.filing import (
     read_manifest,
     staging_folder,
 )
+from labcode.capture.ncu_scrub import check_report
 from labcode.capture.scrub import check_export
 from labcode.errors import InputError, LabError, describe_os_error
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
-    rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.sqlite\.xz|\.clean\.json|\.json))"
+    rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.sqlite\.xz|\.ncu-rep\.xz|\.clean\.json|\.json))"
 )
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
@@ -198,7 +199,7 @@ def _check_content(archive: Path, path: Path) -> None:
         unpacked = path.with_name(path.name + ".unpacked")
         try:
             unpack_limited(path, unpacked, where)
-            check_export(unpacked)
+            (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)
             private = privacy.find_private_in(unpacked)
         finally:
             unpacked.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from labcode import store
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
-Tool = Literal["nsys", "bench", "doctor"]
+Tool = Literal["nsys", "ncu", "bench", "doctor"]
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 MOST_GPUS = 4
 _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
@@ -46,6 +46,7 @@ class Experiment:
     time_limit_s: float = 300.0
     nsys_args: tuple[str, ...] = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
     needs: tuple[str, ...] = ()
+    ncu_args: tuple[str, ...] = ("--set", "full", "--import-source", "yes")  # and -k: name the kernels
 
 
 _NODES = ("--cuda-graph-trace=node",)
@@ -292,6 +293,7 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
     return (
         *((gpus,) if experiment.needs_gpus else ()),
         *(("nsys",) if experiment.tool == "nsys" else ()),
+        *(("ncu", "counters") if experiment.tool == "ncu" else ()),
         *experiment.needs,
     )
 

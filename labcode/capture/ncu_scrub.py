@@ -43,6 +43,11 @@ def scrub_bytes(data: bytes) -> bytes:
     return bytes(out)
 
 
+def check_report(path: Path) -> None:
+    """`InputError` unless ``path`` is a whole report of Nsight Compute with at least one launch."""
+    check_frame(path.read_bytes(), path)
+
+
 def scrub_report(src: Path, dst: Path) -> None:
     """Write ``dst`` as a copy of the report ``src`` that holds nothing private.
 

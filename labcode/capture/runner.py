@@ -21,7 +21,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, nsys, privacy
+from labcode.capture import bench, ncu, nsys, privacy
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     Staged,
@@ -37,20 +37,23 @@ from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digest
 from labcode.hardware import needs, probe
-from labcode.tools import require_nsys
+from labcode.tools import find_ncu, require_nsys
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Site:
-    """What runs need to know: the set's folder, the repository, nsys (where needed), GPUs, the machine."""
+    """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), GPUs,
+    machine.
+    """
 
     folder: Path
     root: Path
     nsys: Path | None
     gpu_count: int
     machine: Mapping[str, Any]
+    ncu: Path | None = None
 
 
 def capture(
@@ -64,11 +67,11 @@ def capture(
 ) -> int:
     """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
 
-    ``resume`` leaves out experiments that the set holds and whose sources have not changed since. ``archive``
-    names one file to write with everything asked for that is then in the set. ``root`` is the folder of the
-    sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or were named but
-    cannot run here, while others were filed. Raises `LabError` when nothing could be captured, and when the
-    disk is full.
+    ``resume`` leaves out experiments that the set holds and whose sources have not changed since.
+    ``archive`` names one file to write with everything asked for that is then in the set. ``root`` is the
+    folder of the sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or
+    were named but cannot run here, while others were filed. Raises `LabError` when nothing could be
+    captured, and when the disk is full.
     """
     chosen = choose(experiments)
     folder = (root or store.sets_root()) / check_name(set_name)
@@ -194,6 +197,21 @@ def _make_nsys(experiment: Experiment, run: Run, site: Site, staging: Path, show
     return entry
 
 
+def _make_ncu(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
+    """One run without a profiler, then one under ncu, scrubbed and compressed."""
+    assert site.ncu is not None
+    argv, options = neutral_argv(experiment, run, site.gpu_count), (*experiment.ncu_args, *run.tool_args)
+    names, warnings = ncu.make_run(
+        *(site.ncu, argv, options, staging, run.name, show),
+        time_limit_s=experiment.time_limit_s,
+        cwd=site.root,
+        what=f"{experiment.id}/{run.name}",
+    )
+    entry = _entry(argv, (*ncu.ALWAYS, *options), staging, names)
+    entry["warnings"] = list(warnings)
+    return entry
+
+
 def _make_bench(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """One run of a program that measures itself."""
     what = f"{experiment.id}/{run.name}"
@@ -215,7 +233,7 @@ def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, sh
     return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
 
 
-_MAKERS = {"nsys": _make_nsys, "bench": _make_bench, "doctor": _make_doctor}
+_MAKERS = {"nsys": _make_nsys, "ncu": _make_ncu, "bench": _make_bench, "doctor": _make_doctor}
 
 
 def _entry(
@@ -283,7 +301,8 @@ def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[st
 
 def _prepare(folder: Path, able: list[Experiment]) -> Site:
     found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
-    return Site(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record())
+    ncu_found = find_ncu() if any(experiment.tool == "ncu" for experiment in able) else None
+    return Site(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record(), ncu_found)
 
 
 def _say_problem(console: Console, name: str, text: str) -> None:

@@ -13,6 +13,7 @@ from labcode.capture import catalogue, privacy
 from labcode.capture.archive import unpack_limited
 from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST
+from labcode.capture.ncu_scrub import check_report
 from labcode.capture.scrub import check_export
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
@@ -21,7 +22,7 @@ from labcode.store import CaptureSet, ExperimentRecord
 LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 40 MiB
 LARGEST_FILE = 4 << 20
 OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
-_SUFFIXES = (".sqlite.xz", ".clean.json", ".json")
+_SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".clean.json", ".json")
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 
 
@@ -105,7 +106,7 @@ def _private(path: Path, where: str) -> Iterator[Finding]:
         unpacked = Path(folder) / path.name.removesuffix(".xz")
         try:
             unpack_limited(path, unpacked, where)
-            check_export(unpacked)
+            (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)
         except LabError as error:
             text = str(error).replace(f"{unpacked}: ", "").removeprefix(f"{where} ")
             yield Finding(where, "damaged", text)
