@@ -255,12 +255,27 @@ def diagnose(
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
 ) -> None:
     """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
+    if file is not None and _is_ncu(file):
+        from labcode.analysis import ncu_diagnose
+
+        if rule_files:
+            raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
+        ncu_diagnose.run(
+            file, fmt=output_format, only=only or [], output=sys.stdout, kernel=kernel, launch=launch
+        )
+        return
     from labcode.analysis import diagnose as rulebook
 
     if list_only:
+        from labcode.analysis import ncu_diagnose
+
         rulebook.list_rules(sys.stdout, rule_files or [])
+        sys.stdout.write("\nrules on the launches of .ncu-rep files\n")
+        ncu_diagnose.list_rules(sys.stdout)
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
@@ -291,8 +306,24 @@ def compare(
         list[str] | None, typer.Option("--only", help="Show only totals, kernels, ranges or transfers.")
     ] = None,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    kernel: KernelName = None,
 ) -> None:
-    """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones."""
+    """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
+
+    Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed.
+    """
+    if _is_ncu(before) or _is_ncu(after):
+        from labcode.analysis import ncu_compare
+
+        for file in (before, after):
+            if not _is_ncu(file):
+                raise LabError(f"{file}: compare a .ncu-rep with another .ncu-rep")
+        if gate or only:
+            raise LabError("compare: --gate and --only choose among events of nsys captures; use --kernel")
+        code = ncu_compare.run(
+            *(before, after), fail_above=fail_above, fmt=output_format, output=sys.stdout, kernel=kernel
+        )
+        raise typer.Exit(code)
     from labcode.analysis import compare as comparison
 
     code = comparison.run(
