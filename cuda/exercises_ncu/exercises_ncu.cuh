@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   column_sums     memory metrics: a warp's lanes on 32 lines, against side by side with loads under way
-//   row_scores      compute metrics: two paths in each warp and a tree of remainders, against a path a warp and shuffles
+//   row_scores      compute metrics: two paths in each warp and a tree of remainders, against pairs and shuffles
 //   polynomial      roofline: powers one by one (special functions), against Horner's rule, which DRAM limits
 //   blur            the loop: a Gaussian blur by the formula, against two passes in shared memory
 #pragma once
@@ -82,28 +82,29 @@ __global__ void __launch_bounds__(kRowThreads) row_scores_baseline(const float* 
     if (thread == 0) out[blockIdx.x] = sums[0];
 }
 
-// Half of the warps take the even columns, half the odd ones; both halves of a sector are used, by two warps. Sums by shuffles.
-__global__ void __launch_bounds__(kRowThreads) row_scores_improved(const float* __restrict__ in, float* __restrict__ out, int columns) {
-    constexpr int kWarps = kRowThreads / 32;
-    __shared__ float sums[kWarps];
-    const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32, odd = warp % 2;
-    const float* row = in + static_cast<long long>(blockIdx.x) * columns;
-    const int first = 64 * (warp / 2) + 2 * lane + odd;
+// A warp a row. A lane takes pairs of columns, an even and an odd one, so that all lanes are on the same path at any time; four
+// pairs' loads under way; exponential and logarithm by the special-function unit; sums by shuffles, without a barrier.
+__global__ void __launch_bounds__(kRowThreads) row_scores_improved(const float* __restrict__ in, float* __restrict__ out, int rows, int columns) {
+    constexpr int kAtOnce = 4;
+    const int lane = static_cast<int>(threadIdx.x) % 32, r = static_cast<int>(blockIdx.x) * (kRowThreads / 32) + static_cast<int>(threadIdx.x) / 32;
+    if (r >= rows) return;
+    const float* row = in + static_cast<long long>(r) * columns;
     float sum = 0;
-    if (odd) {
-        for (int column = first; column < columns; column += kRowThreads) sum += odd_score(row[column]);
-    } else {
-        for (int column = first; column < columns; column += kRowThreads) sum += even_score(row[column]);
+    int column = 2 * lane;
+    for (; column + 64 * (kAtOnce - 1) + 1 < columns; column += 64 * kAtOnce) {
+        float even[kAtOnce], odd[kAtOnce];
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) even[k] = row[column + 64 * k], odd[k] = row[column + 64 * k + 1];
+#pragma unroll
+        for (int k = 0; k < kAtOnce; ++k) sum += __expf(-even[k] * even[k]) + __logf(1 + odd[k] * odd[k]);
+    }
+    for (; column < columns; column += 64) {
+        sum += even_score(row[column]);
+        if (column + 1 < columns) sum += odd_score(row[column + 1]);
     }
 #pragma unroll
     for (int away = 16; away > 0; away /= 2) sum += __shfl_down_sync(0xffffffffu, sum, away);
-    if (lane == 0) sums[warp] = sum;
-    __syncthreads();
-    if (thread >= kWarps) return;
-    sum = sums[thread];
-#pragma unroll
-    for (int away = kWarps / 2; away > 0; away /= 2) sum += __shfl_down_sync((1u << kWarps) - 1u, sum, away);
-    if (thread == 0) out[blockIdx.x] = sum;
+    if (lane == 0) out[r] = sum;
 }
 
 // ---- polynomial: out[i] = Σ_k coefficients[k] · in[i]^k, k = 0 … 16 ---------------------------------------------------------------

@@ -109,13 +109,18 @@ _ROUNDS = (
     ),
     _strips(
         "round7",
-        "w(p, q) = w(q, p): each weight computed once and handed over by a shuffle. Half the powers, "
-        "and no faster: there are a few blocks more than the GPU holds at a time.",
+        "w(p, q) = w(q, p): each weight computed once and handed over by a shuffle. Half the powers, and no "
+        "faster: a multiprocessor holds fewer warps of it, and its last ones run alone.",
         "round7",
         64,
         helped=False,
     ),
-    _strips("round8", "Shorter strips, several waves of blocks.", "round7", 32),
+    _strips(
+        "round8",
+        "Shorter strips: places that become free are filled again. Less came of it than predicted.",
+        "round7",
+        32,
+    ),
     _strips(
         "round9",
         "The image scaled once on the way in: an exponent is one multiply-add.",
