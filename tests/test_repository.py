@@ -229,6 +229,6 @@ def test_every_exercise_is_on_the_page_of_its_chapter():
 def test_pages_say_where_their_numbers_come_from():
     for path in pages():
         text = path.read_text(encoding="utf-8")
-        used = set(re.findall(r"book\.(?:capture|record)\(\s*[\"'](\w+)[\"']", text))
+        used = set(re.findall(r"book\.(?:capture|launches|record)\(\s*[\"'](\w+)[\"']", text))
         stamped = set(" ".join(re.findall(r"\{captures-used\} ([\w ]+)", text)).split())
         assert used <= stamped, f"{name_of(path)}: add {sorted(used - stamped)} to its {{captures-used}}"

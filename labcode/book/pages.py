@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from labcode import store
 
 if TYPE_CHECKING:
+    from labcode.reports.ncu import NcuReport
     from labcode.reports.nsys import NsysReport
 
 
@@ -22,6 +23,16 @@ def capture(experiment: str, run: str) -> NsysReport:
     from labcode.reports.nsys import open_report
 
     return open_report(_holder(experiment).path_of(experiment, run, ".sqlite"))
+
+
+def launches(experiment: str, run: str) -> NcuReport:
+    """The Nsight Compute report of one run: its launches with their metrics, rules and source.
+
+    Raises `labcode.errors.InputError` as `capture` does.
+    """
+    from labcode.reports.ncu import open_report
+
+    return open_report(_holder(experiment).path_of(experiment, run, ".ncu-rep"))
 
 
 def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from labcode.exercises.catalogue import EXERCISES
 from labcode.hardware.needs import unmet
 from labcode.store import repository_root
 
-_USES = re.compile(r"book\.(?:capture|record)\(\s*[\"'](\w+)[\"']")
+_USES = re.compile(r"book\.(?:capture|launches|record)\(\s*[\"'](\w+)[\"']")
 
 
 def can_run() -> dict[str, dict[str, Any]]:
