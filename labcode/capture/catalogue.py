@@ -196,7 +196,6 @@ def _experiments() -> dict[str, Experiment]:
                 _run("slow_disk"),
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", "--slow", "equalize", variant="pinned"),
                 _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
-                _run("exam_improved", *_EXAM_FEED, variant="improved"),
             ),
             sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
@@ -231,7 +230,7 @@ def _experiments() -> dict[str, Experiment]:
             ),
             sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
-            nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
+            nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none"),
         ),
         Experiment(
             id="sweeps",
