@@ -112,7 +112,7 @@ RMSNORM = Kernel(
             "bulk",
             NAMESPACE,
             BULK,
-            "Clusters stay and take row after row, so that a block meets the same columns again and keeps "
+            "A cluster takes several rows in turn, so that a block meets the same columns again and keeps "
             "their weights in registers; the copy engine (TMA) fetches the next rows while a row is "
             "computed and written; sums are sent to the blocks that need them and counted by a barrier.",
             predicted=0.95,

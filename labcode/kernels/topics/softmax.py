@@ -133,7 +133,7 @@ SOFTMAX = Kernel(
             "bulk",
             NAMESPACE,
             BULK,
-            "Clusters stay and take row after row; the copy engine (TMA) fetches the next rows while a row "
+            "A cluster takes several rows in turn; the copy engine (TMA) fetches the next rows while a row "
             "is computed and written; sums are sent to the blocks that need them and counted by a barrier.",
             predicted=0.95,
             min_cc=90,
