@@ -49,7 +49,7 @@ __global__ void count_wrong(const T* in, const T* out, int rows, int columns, un
 }
 
 template <typename T>
-std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const std::string& only) {
+std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const std::string& only, int shared_bytes) {
     const std::size_t bytes = static_cast<std::size_t>(rows) * columns * sizeof(T);
     const auto over = [](int n, int side) { return static_cast<unsigned>((n + side - 1) / side); };
     const dim3 threads(steps::kTile, steps::kRows), tiles(over(columns, steps::kTile), std::min(65535u, over(rows, steps::kTile)));
@@ -77,16 +77,17 @@ std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const s
     });
     step("vectorized", [=] {
         constexpr int kSide = steps::kWords * steps::kPer<T>;
-        steps::vectorized<T, steps::kWords, steps::kWords, steps::kGroup>
+        steps::vectorized<T, steps::kWords, steps::kWords, steps::kGroup<T>>
             <<<over(columns, kSide) * over(rows, kSide), steps::kWords * steps::kWords>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
+    constexpr int kBytes = steps::kWindowBytes<T, steps::kWindowRows, steps::kWindowLine, steps::kWindowWords<T>>;
+    if (shared_bytes < kBytes) return all;
     step("windowed", [=] {
         using namespace steps;
-        const auto kernel = windowed<T, kWindowRows, kWindowLine, kWindowWords, kWindowThreads, kWindowAcross * sizeof(T) / 4, kWindowGroup>;
-        constexpr int kBytes = kWindowBytes<T, kWindowRows, kWindowLine, kWindowWords>;
+        const auto kernel = windowed<T, kWindowRows, kWindowLine, kWindowWords<T>, kWindowThreads, kWindowAcross<T>, kWindowGroup>;
         LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-        kernel<<<over(columns, kWindowColumns<T, kWindowWords>) * over(rows, kWindowRows), kWindowThreads, kBytes>>>(in, out, rows, columns);
+        kernel<<<over(columns, kWindowColumns<T, kWindowWords<T>>) * over(rows, kWindowRows), kWindowThreads, kBytes>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
     return all;
@@ -107,7 +108,8 @@ int run(const Options& o) {
     record.parameters.add("rows", rows).add("columns", columns).add("bytes", o.bytes).add("repetitions", o.repetitions);
     record.parameters.add("seed", o.seed).add("flush_bytes", cold.bytes());
 
-    std::vector<lab::Rung> ladder = rungs(in.get(), out.get(), rows, columns, o.variant);
+    std::vector<lab::Rung> ladder = rungs(in.get(), out.get(), rows, columns, o.variant, static_cast<int>(gpu.sharedMemPerBlockOptin));
+    if (ladder.size() < 2) lab::fail("--variant %s: %s has too little shared memory for its tile; take another variant", o.variant.c_str(), gpu.name);
     lab::check_rungs(
         ladder, [&] { out.poison(); },
         [&](const lab::Rung&) {

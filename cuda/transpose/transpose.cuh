@@ -12,10 +12,16 @@ using Size = unsigned long long;
 constexpr int kTile = 32;  // elements a side, for the steps up to swizzled
 constexpr int kRows = 8;   // rows of threads of their blocks: 32 × 8 threads
 
-// What the programs and the catalogue launch: the fastest found on an H200 (132 multiprocessors).
-constexpr int kWords = 16, kGroup = 8;                                        // vectorized: words a side of a tile; tiles a patch
-constexpr int kWindowRows = 128, kWindowLine = 32, kWindowWords = 64;         // windowed: a tile's rows, boundary, 4-byte words
-constexpr int kWindowThreads = 256, kWindowAcross = 8, kWindowGroup = 8;      // … threads; lanes along a row of 4-byte elements
+// What the programs and the catalogue launch: the fastest found on an H200 (132 multiprocessors), for elements of 4 and 2 bytes.
+constexpr int kWords = 16;                                           // vectorized: words a side of a tile
+template <typename T>
+constexpr int kGroup = sizeof(T) == 4 ? 64 : 1;                      // … and tiles a patch
+constexpr int kWindowRows = 128, kWindowLine = 32;                   // windowed: rows of a tile, boundary that its writes keep
+constexpr int kWindowThreads = 512, kWindowGroup = 8;                // … threads a tile, tiles a patch
+template <typename T>
+constexpr int kWindowWords = sizeof(T) == 4 ? 128 : 64;              // … 4-byte words of a row of a tile
+template <typename T>
+constexpr int kWindowAcross = sizeof(T) == 4 ? 8 : 4;                // … lanes along a row of the output
 
 // One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of the output.
 template <typename T>

@@ -11,9 +11,9 @@ NAMESPACE = "lab::transpose"
 
 # As in the header.
 TILE, THREAD_ROWS = 32, 8
-WORDS, GROUP = 16, 8
-WINDOW_ROWS, WINDOW_LINE, WINDOW_WORDS = 128, 32, 64
-WINDOW_THREADS, WINDOW_ACROSS, WINDOW_GROUP = 256, 8, 8
+WORDS = 16
+WINDOW_ROWS, WINDOW_LINE, WINDOW_THREADS = 128, 32, 512
+WINDOW_WORDS = {4: 128, 2: 64}  # by bytes of an element
 _MOST_BLOCKS_Y = 65535
 
 
@@ -42,8 +42,9 @@ def _vectorized(problem: Problem, gpu: Gpu) -> Launch:
 
 def _windowed(problem: Problem, gpu: Gpu) -> Launch:
     """A tile a block; of 2-byte elements two columns fewer than fit, as rows may start between two words."""
-    wide = WINDOW_WORDS if problem.item_bytes == 4 else 2 * WINDOW_WORDS - 2
-    shared_bytes = (WINDOW_ROWS + WINDOW_LINE // problem.item_bytes) * (WINDOW_WORDS + 1) * 4
+    words = WINDOW_WORDS[problem.item_bytes]
+    wide = words if problem.item_bytes == 4 else 2 * words - 2
+    shared_bytes = (WINDOW_ROWS + WINDOW_LINE // problem.item_bytes) * (words + 1) * 4
     return Launch(_count(problem, WINDOW_ROWS, wide), WINDOW_THREADS, shared_bytes)
 
 
@@ -94,7 +95,7 @@ TRANSPOSE = Kernel(
             "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides, and "
             "blocks take them in patches, so that written pieces lie side by side too. Element by element "
             "where rows do not start on 16 bytes.",
-            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {GROUP}>",
+            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {NAMESPACE}::kGroup<{{W}}>>",
             _vectorized,
             predicted=0.95,
         ),
@@ -103,9 +104,10 @@ TRANSPOSE = Kernel(
             "For rows that start anywhere: a tile reads a few rows more than it writes, and each row of "
             "the output takes the window of them that starts on a sector, so that no sector is written in "
             "two parts.",
-            f"{NAMESPACE}::windowed<{{W}}, {WINDOW_ROWS}, {WINDOW_LINE}, {WINDOW_WORDS}, {WINDOW_THREADS}, "
-            f"{WINDOW_ACROSS} * sizeof({{W}}) / 4, {WINDOW_GROUP}>",
+            f"{NAMESPACE}::windowed<{{W}}, {WINDOW_ROWS}, {WINDOW_LINE}, {NAMESPACE}::kWindowWords<{{W}}>, "
+            f"{WINDOW_THREADS}, {NAMESPACE}::kWindowAcross<{{W}}>, {NAMESPACE}::kWindowGroup>",
             _windowed,
+            min_cc=80,
             predicted=0.92,
         ),
     ),
