@@ -18,7 +18,7 @@ from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis.ncu_stats import records, write
+from labcode.analysis.ncu_text import records, write
 from labcode.analysis.nsys_format import FORMATS
 from labcode.analysis.stalls import main_stall
 from labcode.errors import LabError

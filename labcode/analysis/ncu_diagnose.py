@@ -13,7 +13,7 @@ from typing import Any, TextIO, cast
 import pandas as pd
 
 from labcode.analysis.ncu_rules_work import RULES
-from labcode.analysis.ncu_stats import records, write
+from labcode.analysis.ncu_text import records, write
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.errors import LabError
 from labcode.reports.ncu import Launch, NcuReport, RuleResult, open_report

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis import ncu_pages, roofline, sass, stalls
+from labcode.analysis.ncu_text import records, write
 from labcode.analysis.nsys_format import FORMATS
 from labcode.analysis.occupancy import LIMITS, occupancy
 from labcode.errors import InputError, LabError
@@ -25,7 +26,6 @@ from labcode.reports.ncu import NcuReport, open_report
 
 SUFFIXES = (".ncu-rep", ".ncu-rep.xz")
 ENDINGS = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
-_WIDEST = 72
 
 
 def is_ncu_report(path: Path) -> bool:
@@ -311,65 +311,3 @@ def _collected(file: Path, kernel: str | None, launch: int | None) -> list[str]:
             continue
         found.append(name)
     return found
-
-
-def write(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
-    """A table as 'table', 'csv', 'json' (an array of objects) or 'md'; missing numbers are empty or null."""
-    if fmt == "csv":
-        table.to_csv(output, index=False, lineterminator="\n")
-    elif fmt == "json":
-        output.write(json.dumps(records(table), indent=2, ensure_ascii=False) + "\n")
-    else:
-        _write_aligned(table, fmt, output)
-
-
-def records(table: pd.DataFrame) -> list[dict[str, object]]:
-    """The rows as plain objects: numbers unrounded, what is not a number null."""
-    rows = []
-    for row in table.itertuples(index=False, name=None):
-        rows.append({str(name): _plain(value) for name, value in zip(table.columns, row, strict=True)})
-    return rows
-
-
-def _plain(value: object) -> object:
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return str(value)
-
-
-def _write_aligned(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
-    numeric = [pd.api.types.is_numeric_dtype(table[name].dtype) for name in table.columns]
-    cells = [[_cell(value, fmt) for value in row] for row in table.itertuples(index=False, name=None)]
-    names = [str(name) for name in table.columns]
-    if fmt == "md":
-        output.write(f"| {' | '.join(names)} |\n| {' | '.join('---:' if n else ':---' for n in numeric)} |\n")
-        output.writelines(f"| {' | '.join(row)} |\n" for row in cells)
-        return
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    for row in [names, ["-" * width for width in widths], *cells]:
-        parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True))
-        output.write("  ".join(parts).rstrip() + "\n")
-
-
-def _cell(value: object, fmt: str) -> str:
-    plain = _plain(value)
-    if plain is None:
-        return ""
-    if isinstance(plain, bool):
-        return "yes" if plain else "no"
-    if isinstance(plain, int):
-        return f"{plain:,}"
-    if isinstance(plain, float):
-        if abs(plain) >= 1e6 or plain == int(plain):
-            return f"{plain:,.0f}"
-        return f"{plain:,.2f}" if abs(plain) >= 0.1 else f"{plain:.3g}"
-    text = " ".join(str(plain).split())
-    if fmt == "md":
-        return text.replace("|", "\\|")
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
