@@ -67,6 +67,18 @@ def test_loops_hold_the_operations_that_are_counted(
     assert len(longest) - count <= others
 
 
+def test_half_precision_uses_both_of_its_pipes(built: Callable[[str], Path]) -> None:
+    tool = shutil.which("cuobjdump")
+    if tool is None:
+        pytest.skip("no cuobjdump here")
+    sass = ncu_programs.run([tool, "-sass", built(PROGRAM)]).stdout
+    kernel = next(
+        part for part in sass.split("Function : ")[1:] if "fma_rateINS0_4Fp16" in part.split("\n")[0]
+    )
+    one, other = len(re.findall(r"HFMA2 R", kernel)), len(re.findall(r"HFMA2\.MMA R", kernel))
+    assert min(one, other) > 0.4 * (one + other)
+
+
 def test_half_precision_needs_no_header() -> None:
     assert "#include" not in (CUDA / PROGRAM / f"{PROGRAM}.cuh").read_text()  # NVRTC finds none of them
 
