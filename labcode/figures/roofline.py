@@ -35,7 +35,7 @@ MOST_LAUNCHES = 16
 _MARKS = {"L1": "^", "L2": "s", "DRAM": "o"}
 _ROLES = {"L1": "series4", "L2": "series3", "DRAM": "series2"}
 _LINES = {"counters": "-", "measured": "--", "datasheet": ":"}
-_ORIGIN = {"counters": "peak at this clock", "measured": "measured", "datasheet": "datasheet"}
+_ORIGIN = {"counters": "at this clock", "measured": "measured", "datasheet": "datasheet"}
 _PRECISION = {
     "fp64": "FP64",
     "fp32": "FP32",

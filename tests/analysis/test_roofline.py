@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +136,20 @@ def test_missing_ceilings_and_precision(tmp_path: Path) -> None:
 def test_a_report_without_the_sections() -> None:
     with pytest.raises(InputError, match=r"collect it with `ncu --section SpeedOfLight_RooflineChart`"):
         roofline(ncu.opened("basic"))
+
+
+def test_shares_of_the_peaks_equal_ncus_roofline_rule() -> None:
+    compared = 0
+    for one in ncu.opened("full").list:
+        rule = next((rule for rule in one.rules if rule.rule == "SOLFPRoofline" and rule.message), None)
+        said = re.search(
+            r"achieved +(?:close to )?([\d.]+)% of this device's FP32 peak .* ([\d.]+)% of its FP64",
+            rule.message if rule else "",
+        )
+        if said is None:
+            continue
+        peaks = {c.of: c.value for c in counter_ceilings(one) if c.kind == "compute"}
+        ours = [100 * rates(one)[precision] / peaks[precision] for precision in ("fp32", "fp64")]
+        assert ours == pytest.approx([float(said[1]), float(said[2])], abs=0.51), one.function
+        compared += 1
+    assert compared == 14
