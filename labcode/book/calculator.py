@@ -60,7 +60,14 @@ def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int)
 
 
 def register(app: Sphinx) -> None:
-    """Add the directive, and its script and style to the pages."""
+    """Add the directive, and its script and style to the pages that use it."""
     app.add_directive("occupancy-calculator", OccupancyCalculator)
-    app.add_js_file("occupancy.js", loading_method="defer")
-    app.add_css_file("occupancy.css")
+    app.connect("html-page-context", _add_files)
+
+
+def _add_files(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    if "lab-occupancy" in str(context.get("body", "")):
+        app.add_js_file("occupancy.js", loading_method="defer")
+        app.add_css_file("occupancy.css")

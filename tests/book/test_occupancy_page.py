@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,24 @@ def test_script_and_python_agree(tmp_path: Path) -> None:
         assert got == (ours.blocks, ours.warps, dict(ours.limits), ours.registers_per_thread), case
         assert answer["share"] == pytest.approx(ours.share) and tuple(answer["limiters"]) == ours.limiters
         assert answer["sharedPerBlock"] == ours.shared_per_block
+
+
+def test_the_directive_in_a_book(tmp_path: Path) -> None:
+    (tmp_path / "conf.py").write_text(
+        "extensions = ['myst_parser']\n"
+        f"html_static_path = [{str(SCRIPT.parent)!r}]\n"
+        "def setup(app):\n"
+        "    from labcode.book import calculator\n"
+        "    calculator.register(app)\n"
+    )
+    directive = "```{occupancy-calculator}\n:threads: 128\n:cc: '8.6'\n```\n"
+    (tmp_path / "index.md").write_text(f"# One\n\n{directive}\n```{{toctree}}\nother\n```\n")
+    (tmp_path / "other.md").write_text("# Other\n")
+    for builder in ("html", "text"):
+        words = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", builder, tmp_path, tmp_path / builder]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    page, other = ((tmp_path / "html" / name).read_text() for name in ("index.html", "other.html"))
+    assert 'class="lab-occupancy"' in page and 'data-threads="128"' in page and "occupancy.js" in page
+    assert "occupancy.js" not in other and "occupancy.css" not in other
+    assert "open this page in the HTML" in (tmp_path / "text" / "index.txt").read_text()
