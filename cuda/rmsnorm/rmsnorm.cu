@@ -119,7 +119,7 @@ void all_bulk(Plan<T>& plan, const Options& o) {
     take_bulk<T, 32, 256, 1, 2, 2, 1 << 20>(plan, o);
     take_bulk<T, 32, 512, 1, 2, 1, 1 << 20>(plan, o);
     take_bulk<T, 32, 256, 8, 2, 3, 6>(plan, o);
-    take_bulk<T, 32, 512, 8, 2, 1, 17>(plan, o);
+    take_bulk<T, 32, 512, 8, 2, 1, 69>(plan, o);
 }
 
 template <typename T>

@@ -127,7 +127,7 @@ void all_bulk(Plan<T>& plan, const Options& o) {
     take_bulk<T, 32, 256, 1, 1, 4, 2>(plan, o);
     take_bulk<T, 32, 512, 1, 1, 2, 2>(plan, o);
     take_bulk<T, 32, 512, 4, 1, 2, 4>(plan, o);
-    take_bulk<T, 32, 512, 8, 1, 2, 8>(plan, o);
+    take_bulk<T, 32, 512, 8, 1, 2, 4>(plan, o);
     take_bulk<T, 32, 1024, 8, 1, 1, 4>(plan, o);
 }
 

@@ -39,7 +39,7 @@ BULK = (
     Instance("bulk", 32, 256, 1, stages=2, blocks=2, rows=1 << 20),
     Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20),
     Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6),
-    Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=17),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=69),
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
 WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 16384  # where «chosen» goes on to the next step

@@ -38,7 +38,7 @@ BULK = (
     Instance("bulk", 32, 256, 1, stages=1, blocks=4, rows=2),
     Instance("bulk", 32, 512, 1, stages=1, blocks=2, rows=2),
     Instance("bulk", 32, 512, 4, stages=1, blocks=2, rows=4),
-    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=8),
+    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=4),
     Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rows=4),
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
