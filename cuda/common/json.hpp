@@ -55,11 +55,6 @@ public:
         return raw(name, "[" + list + "]");
     }
     JsonObject& add(const std::string& name, const JsonObject& object) { return raw(name, object.str()); }
-    JsonObject& add(const std::string& name, const std::vector<JsonObject>& objects) {
-        std::string list;
-        for (const JsonObject& object : objects) list += (list.empty() ? "" : ", ") + object.str();
-        return raw(name, "[" + list + "]");
-    }
 
     std::string str() const {
         std::string out;

@@ -455,7 +455,7 @@ int main(int argc, char** argv) {
     const lab::ClockMeter clock;
     const lab::Flush flush(static_cast<std::size_t>(b.gpu.l2CacheSize));
     std::printf("%s: %d threads\n", b.gpu.name, b.threads);
-    std::vector<lab::JsonObject> entries;
+    lab::JsonObject entries;
     lab::warm_up([&] { metrics::mix_fma<float><<<1024, 256>>>(b.in, b.out, 1024, 0.5f); });
     for (const std::string& family : kFamilies) {
         if (o.variant != "all" && o.variant != family) continue;
@@ -500,7 +500,7 @@ int main(int argc, char** argv) {
                 entry.add("operations", c.operations);
                 entry.add("operations_per_cycle_per_sm", c.operations / time / mhz[i] / b.gpu.multiProcessorCount);
             }
-            entries.push_back(entry);
+            entries.add(c.name, entry);
             std::printf("  %-22s %10.1f  (%.1f ... %.1f)%*s %9.2f %9.2f", c.name.c_str(), time, lab::quantile(times[i], 0.25), lab::quantile(times[i], 0.75),
                         2, "", c.predicted / reference.predicted, time / base);
             if (c.operations > 0) std::printf("  %7.1f a cycle and SM", c.operations / time / mhz[i] / b.gpu.multiProcessorCount);

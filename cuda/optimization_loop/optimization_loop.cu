@@ -200,7 +200,7 @@ int main(int argc, char** argv) {
     LAB_CUDA(cudaDeviceGetAttribute(&max_khz, cudaDevAttrClockRate, 0));
     std::printf("%s: bilateral filter, %d x %d pixels, 9 x 9 taps, sigma %g\n", gpu.name, height, width, o.sigma);
     std::printf("  round    predicted us   measured us  (quartiles)          step predicted  measured   cycles a tap  Gpixel/s   error\n");
-    std::vector<lab::JsonObject> rounds;
+    lab::JsonObject rounds;
     double before = 0;  // measured time of the round that this one goes on from
     lab::warm_up([&] { launch(5, in, out, height, width, sigma, static_cast<int>(o.strip_rows)); });
     for (int r = 0; r < kRoundCount; ++r) {
@@ -245,7 +245,7 @@ int main(int argc, char** argv) {
         entry.add("gpixel_per_s", static_cast<double>(count) / time / 1e3).add("relative_error", error).add("sm_clock_mhz", mhz);
         entry.add("copy_gb_per_s", 2.0 * static_cast<double>(bytes) / time / 1e3);
         if (before > 0) entry.add("predicted_speedup", before / predicted).add("measured_speedup", before / time);
-        rounds.push_back(entry);
+        rounds.add(round.name, entry);
         std::printf("  %-8s %12.1f  %12.1f  (%.1f ... %.1f)", round.name, predicted, time, lab::quantile(times, 0.25), lab::quantile(times, 0.75));
         before > 0 ? std::printf("  %14.2f  %8.2f", before / predicted, before / time) : std::printf("  %14s  %8s", "", "");
         std::printf("  %12.2f  %8.2f   %.1e\n", cycles, static_cast<double>(count) / time / 1e3, error);

@@ -225,7 +225,7 @@ double published(const cudaDeviceProp& gpu, const std::string& name) {
 }
 
 struct Roofs {
-    std::vector<lab::JsonObject> entries;
+    lab::JsonObject entries;
     double dram = 0, fp64 = 0, fp32 = 0, fp16 = 0, tensor = 0;  // GB/s, TFLOP/s: what the points are held against
 };
 
@@ -242,7 +242,7 @@ double add_roof(Bench& b, Roofs& roofs, const char* name, const char* level, boo
     entry.add("at_max_clock", at_boost).add("at_measured_clock", at_clock).add("sm_clock_mhz", mhz).add("nvml_sm_clock_mhz", b.nvml_mhz);
     entry.add("of_published", value / sheet).add("of_measured_clock", value / at_clock).add("note", note);
     lab::add_spread(entry, "time", "us", us);
-    roofs.entries.push_back(entry);
+    roofs.entries.add(name, entry);
     const auto show = [](double x, const char* format) {
         if (std::isnan(x)) std::printf(" %10s", "-");
         else std::printf(format, x);
@@ -507,20 +507,22 @@ Point point_of(double intensity) {  // FLOP/byte
     return operations < T::kValues ? Point{intensity, operations, 0} : Point{intensity, 0, operations / T::kValues};
 }
 
-void add_point(Bench& b, const Roofs& roofs, std::vector<lab::JsonObject>& points, Type type, double intensity, const std::vector<double>& us, double bytes, double rate) {
+void add_point(Bench& b, const Roofs& roofs, lab::JsonObject& points, Type type, double intensity, const std::vector<double>& us, double bytes, double rate) {
     const double flop = intensity * bytes, tflops = flop / lab::median(us) / 1e6, gbps = bytes / lab::median(us) / 1e3;
     const double attainable = roofs.dram > 0 ? std::min(intensity * roofs.dram / 1e3, rate) : NAN;
     lab::JsonObject entry;
     entry.add("precision", kTypeNames[type]).add("intensity_flop_per_byte", intensity).add("tflop_per_s", tflops).add("gb_per_s", gbps);
     entry.add("attainable_tflop_per_s", attainable).add("of_attainable", tflops / attainable).add("bytes", bytes).add("flop", flop).add("nvml_sm_clock_mhz", b.nvml_mhz);
     lab::add_spread(entry, "time", "us", us);
-    points.push_back(entry);
+    char key[48];
+    std::snprintf(key, sizeof key, "%s at %g", kTypeNames[type], intensity);
+    points.add(key, entry);
     std::printf("  %-12s %10.4f %12.3f %10.1f %12.3f", kTypeNames[type], intensity, tflops, gbps, attainable);
     std::isnan(attainable) ? std::printf(" %10s\n", "-") : std::printf(" %9.1f%%\n", 100 * tflops / attainable);
 }
 
 template <typename T>
-void family(Bench& b, const Roofs& roofs, lab::Record& record, std::vector<lab::JsonObject>& points, Type type, double rate) {
+void family(Bench& b, const Roofs& roofs, lab::Record& record, lab::JsonObject& points, Type type, double rate) {
     const Block block(type, static_cast<std::uint64_t>(b.options.seed));
     fill(b.in, b.bytes, block);
     const float a = type == kFp16 ? kHalfFactor : kFactor, s = type == kFp16 ? kHalfSummand : kSummand;
@@ -566,7 +568,7 @@ void family(Bench& b, const Roofs& roofs, lab::Record& record, std::vector<lab::
     check_close(record, std::string("intensity_") + kTypeNames[type] + "_matches_host", error, size, kTolerance, samples);
 }
 
-void tensor_family(Bench& b, const Roofs& roofs, lab::Record& record, std::vector<lab::JsonObject>& points) {
+void tensor_family(Bench& b, const Roofs& roofs, lab::Record& record, lab::JsonObject& points) {
     const Block block(kBf16, static_cast<std::uint64_t>(b.options.seed));
     fill(b.in, b.bytes, block);
     const int units = static_cast<int>(b.bytes / 32);
@@ -650,7 +652,7 @@ int main(int argc, char** argv) {
         record.results.add("ceilings", roofs.entries);
     }
     if (o.variant != "ceilings") {
-        std::vector<lab::JsonObject> points;
+        lab::JsonObject points;
         std::printf("  precision    FLOP/byte     TFLOP/s       GB/s   attainable   of it (min of intensity x the DRAM copy and the roof of mma.sync or multiply-adds)\n");
         if (all || o.variant == "fp64") family<roofs::Fp64>(b, roofs, record, points, kFp64, roofs.fp64);
         if (all || o.variant == "fp32") family<roofs::Fp32>(b, roofs, record, points, kFp32, roofs.fp32);

@@ -104,14 +104,14 @@ def test_ceilings_are_read_from_a_record() -> None:
         "sm_clock_mhz": 1980.0,
         "at_measured_clock": None,
     }
-    record = {"program": PROGRAM, "results": {"ceilings": [entry]}}
+    record = {"program": PROGRAM, "results": {"ceilings": {"dram_copy": entry}}}
     (ceiling,) = topic.ceilings(record)
     assert (ceiling.name, ceiling.value, ceiling.spread) == ("dram_copy", 4200.0, (4190.0, 4210.0))
 
 
 def test_record_without_ceilings_says_how_to_make_one() -> None:
     with pytest.raises(LabError, match="--variant ceilings --json FILE"):
-        topic.ceilings({"program": PROGRAM, "results": {"points": []}})
+        topic.ceilings({"program": PROGRAM, "results": {"points": {}}})
 
 
 @pytest.mark.gpu
@@ -123,7 +123,7 @@ def test_results_match_the_host(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     record = json.loads(path.read_text())
     assert all(check["passed"] for check in record["checks"].values())
-    assert {"fp64", "fp32", "fp16"} <= {point["precision"] for point in record["results"]["points"]}
+    assert {"fp64", "fp32", "fp16"} <= {point["precision"] for point in record["results"]["points"].values()}
 
 
 @pytest.mark.gpu

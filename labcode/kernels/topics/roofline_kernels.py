@@ -56,5 +56,5 @@ def ceilings(record: Mapping[str, Any]) -> tuple[Ceiling, ...]:
             entry["sm_clock_mhz"],
             entry["at_measured_clock"],
         )
-        for entry in entries
+        for entry in entries.values()
     )
