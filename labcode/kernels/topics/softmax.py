@@ -117,8 +117,8 @@ SOFTMAX = Kernel(
             "warp rows",
             NAMESPACE,
             WARP_ROWS,
-            "A warp a row for short rows: no barrier, no shared memory. On an H200 a block a row was faster at "
-            "1,024 elements all the same; this is for rows too short for a block.",
+            "A warp a row for short rows: no barrier, no shared memory. On an H200 a block a row was faster "
+            "at 1,024 elements all the same; this is for rows too short for a block.",
             predicted=0.95,
             helped=False,
         ),
