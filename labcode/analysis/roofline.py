@@ -133,22 +133,28 @@ def datasheet_ceilings(device: str) -> list[Ceiling]:
 
 
 def measured_ceilings(path: Path) -> list[Ceiling]:
-    """The roofs that were measured: a JSON object with ``ceilings``, a list of objects with ``kind``
-    ('memory' or 'compute'), ``of`` (a level or a precision), ``value`` (bytes/s or FLOP/s) and ``note``.
+    """The roofs that were measured, from JSON: the record of ``labcode.workloads.roofline_kernels``, or
+    an object with ``ceilings``, a list of objects with ``kind`` ('memory' or 'compute'), ``of`` (a level
+    or a precision), ``value`` (bytes/s or FLOP/s) and ``note``. Of several for one roof the highest
+    counts.
 
     Raises `InputError` for a file that is not like this.
     """
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["ceilings"]
-        found = [
-            Ceiling(
-                str(row["kind"]), str(row["of"]), float(row["value"]), "measured", str(row.get("note", ""))
-            )
-            for row in rows
-        ]
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        if "program" in loaded:
+            found = _of_record(loaded["results"]["ceilings"])
+        else:
+            found = [
+                Ceiling(
+                    *(str(row["kind"]), str(row["of"]), float(row["value"]), "measured"),
+                    str(row.get("note", "")),
+                )
+                for row in loaded["ceilings"]
+            ]
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the path") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: not a table of ceilings ({type(error).__name__}: {error}); "
             'it needs {"ceilings": [{"kind": "memory", "of": "DRAM", "value": …}, …]}'
@@ -158,8 +164,41 @@ def measured_ceilings(path: Path) -> list[Ceiling]:
         if one.kind not in ("memory", "compute") or one.of not in names or not one.value > 0:
             raise InputError(
                 f"{path}: a ceiling of kind {one.kind!r} of {one.of!r} with value {one.value:g}; "
-                f"kinds are memory (of {', '.join(LEVELS)}) and compute (of {', '.join(PRECISIONS)}), values positive"
+                f"kinds are memory (of {', '.join(LEVELS)}) and compute (of {', '.join(PRECISIONS)}), "
+                "values positive"
             )
+    best: dict[tuple[str, str], Ceiling] = {}
+    for one in found:
+        known = best.get((one.kind, one.of))
+        if known is None or one.value > known.value:
+            best[one.kind, one.of] = one
+    return list(best.values())
+
+
+_LEVEL_OF = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
+_PRECISION_OF = {
+    "fp64": "fp64",
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "fp16 tensor": "fp16_tensor",
+    "bf16 tensor": "fp16_tensor",
+    "tf32 tensor": "tf32_tensor",
+    "fp8 tensor": "fp8_tensor",
+    "fp64 tensor": "fp64_tensor",
+}
+
+
+def _of_record(entries: object) -> list[Ceiling]:
+    """The roofs in the record of the program that measures them; those of other levels are left out."""
+    rows = list(entries.values()) if isinstance(entries, dict) else list(entries)  # type: ignore[call-overload]
+    found = []
+    for row in rows:
+        names, kind, unit = (
+            (_LEVEL_OF, "memory", 1e9) if row["kind"] == "bandwidth" else (_PRECISION_OF, "compute", 1e12)
+        )
+        of = names.get(str(row["level"]))
+        if of is not None:
+            found.append(Ceiling(kind, of, float(row["value"]) * unit, "measured", str(row["name"])))
     return found
 
 

@@ -110,6 +110,26 @@ def test_measured_ceilings(tmp_path: Path) -> None:
     ]
 
 
+def test_ceilings_from_the_record_of_the_program_that_measures_them(tmp_path: Path) -> None:
+    rows = [
+        {"name": "dram_copy", "kind": "bandwidth", "level": "dram", "unit": "GB/s", "value": 3800.0},
+        {"name": "dram_read", "kind": "bandwidth", "level": "dram", "unit": "GB/s", "value": 4160.0},
+        {"name": "shared_read", "kind": "bandwidth", "level": "shared", "unit": "GB/s", "value": 32000.0},
+        {"name": "mma_bf16", "kind": "compute", "level": "bf16 tensor", "unit": "TFLOP/s", "value": 630.0},
+    ]
+    file = tmp_path / "record.json"
+    for entries in (rows, {row["name"]: row for row in rows}):
+        file.write_text(json.dumps({"program": "roofline_kernels", "results": {"ceilings": entries}}))
+        found = {(one.kind, one.of): (one.value, one.note) for one in measured_ceilings(file)}
+        assert found == {
+            ("memory", "DRAM"): (4160e9, "dram_read"),
+            ("compute", "fp16_tensor"): (630e12, "mma_bf16"),
+        }
+    file.write_text(json.dumps({"program": "x", "results": {}}))
+    with pytest.raises(InputError, match="not a table of ceilings"):
+        measured_ceilings(file)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
