@@ -163,6 +163,7 @@ def _points(axes: Axes, drawn: pd.DataFrame, order: list[int]) -> None:
             fontsize=SMALL_PT,
             fontweight="bold",
             color=palette.text,
+            bbox={"facecolor": palette.paper, "edgecolor": "none", "pad": 0.6},
             arrowprops={"arrowstyle": "-", "color": palette.muted, "linewidth": 0.6, "shrinkB": 4}
             if abs(dx) + abs(dy) > 0.06
             else None,
