@@ -76,7 +76,7 @@ _EXAM_COPIES = ("--mebibytes", "192", "--balance", "1.4", "--seed", "7")
 _SAMPLED_CPU = (
     "--sample=process-tree",
     "--cpuctxsw=process-tree",
-    "--sampling-period=2000000",
+    "--sampling-period=4000000",
     "--samples-per-backtrace=1",
 )
 _SAMPLED_PYTHON = ("--python-sampling=true", "--python-sampling-frequency=200")
@@ -230,7 +230,7 @@ def _experiments() -> dict[str, Experiment]:
             ),
             sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
-            nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none"),
+            nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
         ),
         Experiment(
             id="sweeps",

@@ -43,18 +43,13 @@ def temporary_folder(parent: Path | None) -> Iterator[Path]:
             signal.signal(signal.SIGTERM, before)
 
 
-def picture_path(folder: Path, number: int) -> Path:
-    """Where a picture lies."""
-    return folder / f"{number:05}.labp"
-
-
 def write_pictures(folder: Path, seed: int, count: int) -> list[Path]:
     """Fill a folder with ``count`` pictures, the same for the same seed. `LabError` on a full disk."""
     rng = np.random.default_rng(seed)
     patterns = make_patterns(rng)
     paths = []
     for number, label in enumerate(rng.integers(0, CLASSES, count).tolist()):
-        path = picture_path(folder, number)
+        path = folder / f"{number:05}.labp"
         try:
             path.write_bytes(encode(make_pixels(label, rng, patterns), label))
         except OSError as error:
