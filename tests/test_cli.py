@@ -20,7 +20,8 @@ COMMANDS = [
         "captures add",
         "captures compare",
     ),
-    *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline", "scrub", "exercises", "book"),
+    *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
+    *("scrub", "exercises", "book"),
 ]
 
 
