@@ -16,6 +16,7 @@
 #include "device.cuh"
 #include "json.hpp"
 #include "nvtx.hpp"
+#include "profiled.hpp"
 #include "timing.cuh"
 
 namespace lab {
@@ -114,7 +115,10 @@ inline void check_rungs(const std::vector<Rung>& rungs, const std::function<void
     for (const Rung& rung : rungs) {
         if (rung.kind != Rung::kStep) continue;
         poison();
-        rung.run();
+        {
+            const Profiled once;
+            rung.run();
+        }
         LAB_CUDA(cudaDeviceSynchronize());
         const Verdict verdict = verify(rung);
         record.check(rung.name, verdict.passed, verdict.detail);

@@ -22,6 +22,7 @@
 #include "../common/json.hpp"
 #include "../common/nvtx.hpp"
 #include "../common/oscillator.cuh"
+#include "../common/profiled.hpp"
 #include "../common/repeat.cuh"
 #include "../common/timing.cuh"
 #include "roofline_kernels.cuh"
@@ -163,6 +164,10 @@ struct Bench {
     std::vector<double> measure(const char* name, const Launch& launch) {
         lab::launch_times_us(static_cast<int>(options.warmup), 0, launch, [] {});
         LAB_CUDA(cudaDeviceSynchronize());
+        {
+            const lab::Profiled once;
+            launch();
+        }
         const lab::Range measured(lab::kMeasured);
         const lab::Range range(name);
         const std::vector<double> us = lab::launch_times_us(static_cast<int>(options.repetitions), 0, launch, [] {});
