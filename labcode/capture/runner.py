@@ -40,6 +40,7 @@ from labcode.hardware import needs, probe
 from labcode.tools import find_ncu, require_nsys
 
 Say = Callable[[str], None]
+Keep = Callable[[list[str]], object]
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,9 @@ def capture(
     """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
 
     ``resume`` leaves out experiments that the set holds and whose sources have not changed since.
-    ``archive`` names one file to write with everything asked for that is then in the set. ``root`` is the
-    folder of the sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or
+    ``archive`` names one file to write with everything asked for that is then in the set; it is written anew
+    after each experiment, so that whoever is killed keeps what was finished. ``root`` is the folder of the
+    sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or
     were named but cannot run here, while others were filed. Raises `LabError` when nothing could be
     captured, and when the disk is full.
     """
@@ -85,22 +87,33 @@ def capture(
         for name, reason in problems.items():
             _say_problem(console, name, f"not run: {reason}")
         unable = len(problems)
-        filed = _capture_each(able, _prepare(folder, able), manifest, problems, console) if able else []
+        keep = partial(_keep, archive, folder, fresh)
+        if fresh:
+            keep([])
+        filed = _capture_each(able, _prepare(folder, able), manifest, problems, console, keep) if able else []
         if problems and not filed and not fresh:
             raise ToolError(
                 "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
             )
         if archive is not None:
-            size = archives.write(archive, folder, [*fresh, *filed])
+            size = archive.stat().st_size
             console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False, soft_wrap=True)
     return 1 if len(problems) > unable or (problems and experiments) else 0
 
 
 def _capture_each(
-    able: list[Experiment], site: Site, manifest: dict[str, Any], problems: dict[str, str], console: Console
+    able: list[Experiment],
+    site: Site,
+    manifest: dict[str, Any],
+    problems: dict[str, str],
+    console: Console,
+    keep: Keep,
 ) -> list[str]:
-    """Capture one experiment after another; returns those filed and adds the others to ``problems``."""
-    filed = []
+    """Capture one experiment after another; returns those filed and adds the others to ``problems``.
+
+    After each that is filed ``keep`` is given the names of those filed so far.
+    """
+    filed: list[str] = []
     with _progress(console) as (progress, say):
         for experiment in able:
             task = progress.add_task(experiment.id, total=None)
@@ -115,9 +128,21 @@ def _capture_each(
                 problems[experiment.id] = str(error)
             finally:
                 progress.remove_task(task)
-            if experiment.id in problems:
+            if experiment.id in filed:
+                keep(filed)
+            else:
                 _say_problem(console, experiment.id, f"failed: {problems[experiment.id]}")
     return filed
+
+
+def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]) -> None:
+    """Write the archive, if one is wanted, with what is fresh or filed; `LabError` when that fails."""
+    if archive is None:
+        return
+    try:
+        archives.write(archive, folder, [*fresh, *filed])
+    except OSError as error:
+        raise LabError(describe_os_error(error)) from None
 
 
 def _capture_one(

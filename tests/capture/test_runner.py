@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,6 +236,34 @@ def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> No
     assert store.parse_manifest(
         json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets
     ).experiments.keys() == {"beta"}
+
+
+def test_who_is_killed_keeps_in_the_archive_what_was_finished(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, found = tmp_path / "out.tar", []
+
+    def killed(*_: object) -> dict[str, Any]:
+        found.append(packed.read_bytes())  # what a kill at this moment would leave
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(runner._MAKERS, "bench", killed)
+    with pytest.raises(KeyboardInterrupt):
+        lab.capture("alpha", "beta", archive=packed)
+    assert found == [packed.read_bytes()]
+    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added"]
+
+
+def test_resuming_puts_what_was_there_into_the_archive_first(captured: Lab, tmp_path: Path) -> None:
+    packed = tmp_path / "again.tar"
+    assert captured.capture("alpha", "beta", resume=True, archive=packed) == 0
+    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added", "mine/beta: added"]
+
+
+def test_an_archive_that_cannot_be_written_is_named(captured: Lab, tmp_path: Path) -> None:
+    (tmp_path / ".no.tar.writing").mkdir()
+    with pytest.raises(LabError, match=r"no\.tar\.writing"):
+        captured.capture("beta", archive=tmp_path / "no.tar")
 
 
 def test_sigterm_counts_as_an_interruption(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
