@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from labcode.analysis import intervals
 from labcode.analysis.os_runtime import call_class
 from labcode.errors import LabError
+from labcode.figures.condense import condense
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, styled
 from labcode.figures.text import fit, width_in
 
 Window = tuple[int, int]
 Ints = NDArray[np.int64]
 MOST_THREADS = 16
+CROWDED = 300  # spans; a thread with more of them is drawn by the share of time
 _ROW_IN = 0.26
 _WIDEST_LABEL_IN = 2.0
 # What a thread waits in → (role of the color, name): classes of `labcode.analysis.os_runtime`.
@@ -50,7 +52,8 @@ def thread_strips(
 
     states is of `switches.thread_states`, threads of the report (their names), waits of
     `switches.waiting_in`; gpu_ops adds a strip above for when a GPU was busy. The ``most`` threads that ran
-    longest are drawn. Raises `LabError` when there are no context switches in the window.
+    longest are drawn. Where a thread did too much to be drawn piece by piece, the colors stand on each other,
+    each as high as its share of the time. Raises `LabError` when there are no context switches in the window.
     """
     span = window[1] - window[0]
     running = states[states["state"] == "running"]
@@ -77,21 +80,29 @@ def thread_strips(
     axes.set_xlabel("time (ms)")
     axes.set_yticks([])
     used: dict[str, str] = {}
-    row = 0
+    row, crowded = 0, False
+    pixels = 96 * (width - label_in - 0.1) / span
     if gpu_ops is not None:
         start, end = intervals.union(*intervals.clip(gpu_ops["start_ns"], gpu_ops["end_ns"], window))
-        _strip(axes, row, start, end, window, palette.fill("kernel"))
+        start, end = intervals.union(start, end + int(0.5 / pixels))  # closes gaps that nobody could see
+        _strip(axes, row, start, np.minimum(end, window[1]), window, palette.fill("kernel"))
         used["kernel"] = "GPU busy"
         _label(axes, row, "GPU", label_in)
         row += 1
     for thread, name in zip(chosen, names, strict=True):
         _label(axes, row, name, label_in)
         axes.plot([0, span / 1e6], [row + 0.5] * 2, color=palette.grid, linewidth=0.8, zorder=0)
-        for role, what, part in _waits_of(waits, thread):
-            _strip(axes, row, *_times(part), window, palette.fill(role), thin=True)
-            used[role] = what
         mine = running[(running["pid"] == thread[0]) & (running["tid"] == thread[1])]
-        _strip(axes, row, *_times(mine), window, palette.fill("cpu"))
+        waited = _waits_of(waits, thread)
+        used |= {role: what for role, what, _ in waited}
+        if len(mine) + sum(len(part) for _, _, part in waited) > CROWDED:
+            spans = {"cpu": _times(mine), **{role: _times(part) for role, _, part in waited}}
+            _shares(axes, row, spans, window, pixels)
+            crowded = True
+        else:
+            for role, _, part in waited:
+                _strip(axes, row, *_times(part), window, palette.fill(role), thin=True)
+            _strip(axes, row, *_times(mine), window, palette.fill("cpu"))
         row += 1
     used["cpu"] = "runs on a CPU"
     if title:
@@ -107,8 +118,10 @@ def thread_strips(
         labelcolor=palette.muted,
         borderaxespad=0.1,
     )
-    if len(spent) > len(chosen):
-        note = f"the {len(chosen)} threads that ran longest, of {len(spent)}"
+    notes = [f"the {len(chosen)} threads that ran longest, of {len(spent)}"] * (len(spent) > len(chosen))
+    notes += ["part height: share of time"] * crowded
+    if notes:
+        note = "; ".join(notes)
         figure.text(1, 0.02 / height, note, color=palette.muted, fontsize=SMALL_PT, ha="right", va="bottom")
     return figure
 
@@ -137,6 +150,29 @@ def _strip(
     ]
     collection = PatchCollection(boxes, facecolors=color, edgecolors="none", linewidths=0)
     axes.add_collection(collection)
+
+
+def _shares(
+    axes: Axes, row: int, spans: Mapping[str, tuple[Ints, Ints]], window: Window, pixels: float
+) -> None:
+    """One thread whose spans, by role, are too many to be drawn one by one; ``pixels`` a nanosecond."""
+    roles = list(spans)
+    start, end = (
+        (np.concatenate([spans[role][side] for role in roles]) - window[0]) * pixels for side in (0, 1)
+    )
+    kinds = np.repeat(np.arange(len(roles)), [len(spans[role][0]) for role in roles])
+    drawn = condense(start, end, kinds)
+    every = [*((start[i], end[i], 0.0, 1.0, kinds[i]) for i in drawn.alone)]
+    every += [(*box, kind) for box, kind in zip(drawn.boxes.tolist(), drawn.kinds.tolist(), strict=True)]
+    scale = 1e-6 / pixels  # ms a pixel
+    for number, role in enumerate(roles):
+        boxes = [
+            Rectangle((a * scale, row + 0.86 - 0.72 * high), (b - a) * scale, 0.72 * (high - low))
+            for a, b, low, high, kind in every
+            if kind == number
+        ]
+        color = current().fill(role)
+        axes.add_collection(PatchCollection(boxes, facecolors=color, edgecolors="none", linewidths=0))
 
 
 def _label(axes: Axes, row: int, name: str, room: float) -> None:

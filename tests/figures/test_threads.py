@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -44,3 +45,21 @@ def test_the_threads_that_ran_longest_with_what_they_waited_in() -> None:
 def test_without_switches_it_says_how_to_record_them(states: pd.DataFrame, window: tuple[int, int]) -> None:
     with pytest.raises(LabError, match="no context switches in this window; record them with"):
         thread_strips(states, window)
+
+
+def test_a_crowded_thread_is_drawn_by_the_share_of_time() -> None:
+    start = np.arange(0, 10_000_000, 10_000)
+    states = pd.DataFrame(
+        {"pid": 1, "tid": 1, "start_ns": start, "end_ns": start + 2_500, "state": "running"}
+    )
+    waits = pd.DataFrame(
+        {"pid": 1, "tid": 1, "start_ns": start + 2_500, "end_ns": start + 10_000, "call": "flock"}
+    )
+    drawn = thread_strips(states, (0, 10_000_000), waits=waits)
+    assert "part height: share of time" in [text.get_text() for text in drawn.texts]
+    ran, waited = (
+        np.array([path.vertices for path in patches.get_paths()]) for patches in drawn.axes[0].collections
+    )
+    heights = [np.ptp(boxes[:, :, 1], axis=1).mean() / 0.72 for boxes in (ran, waited)]
+    assert heights == pytest.approx([0.25, 0.75], abs=0.05)
+    assert len(ran) + len(waited) < 100
