@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from rich.console import Console
 from rich.padding import Padding
 
 from labcode import store
+from labcode.capture.experiment import CUDA_SOURCES, GPUS, Experiment, Run, workloads
+from labcode.capture.experiment import variant_run as _run
+from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
-Tool = Literal["nsys", "ncu", "bench", "doctor"]
-GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 MOST_GPUS = 4
 _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run of an experiment: its name, the program's arguments, further options of the profiler."""
-
-    name: str
-    args: tuple[str, ...] = ()
-    tool_args: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """What is captured together, back to back on one machine.
-
-    ``module`` is run as ``python -m module ARGS``; ``sources`` are paths and globs relative to the repository
-    whose change makes the capture stale; ``needs`` are tools and packages beyond the GPUs (``nvcc``,
-    ``torch``); ``time_limit_s`` bounds each single run.
-    """
-
-    id: str
-    title: str
-    tool: Tool
-    module: str
-    runs: tuple[Run, ...]
-    sources: tuple[str, ...]
-    needs_gpus: int = 1
-    time_limit_s: float = 300.0
-    nsys_args: tuple[str, ...] = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
-    needs: tuple[str, ...] = ()
-    ncu_args: tuple[str, ...] = ("--set", "full", "--import-source", "yes")  # and -k: name the kernels
-
-
 _NODES = ("--cuda-graph-trace=node",)
 _WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
-_CUDA_SOURCES = (  # what the CUDA programs include, file by file: a new header makes no capture stale
-    *(f"cuda/common/{name}.cuh" for name in ("check", "device", "oscillator", "timing")),
-    *(f"cuda/common/{name}.hpp" for name in ("args", "json", "nvtx")),
-    "labcode/kernels/build.py:FLAGS",
-)
 _TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/common.py:synchronize")
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
@@ -90,15 +52,6 @@ _FEED = ("input_pipeline", "input_pipeline_feed", "input_pipeline_files", "input
 _EXAM_FEED = ("--batch", "48", "--seed", "7")
 
 
-def _workloads(*names: str) -> tuple[str, ...]:
-    """Sources of a workload: its own modules. What all share (the command line) does not count."""
-    return tuple(f"labcode/workloads/{name}.py" for name in names)
-
-
-def _run(name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = ()) -> Run:
-    return Run(name, ("--variant", variant or name, *args), tool_args)
-
-
 def _experiments() -> dict[str, Experiment]:
     listed = (
         Experiment(
@@ -113,7 +66,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_TRAINING, variant="baseline"),
                 _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
             ),
-            sources=(*_workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
+            sources=(*workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(
@@ -135,7 +88,7 @@ def _experiments() -> dict[str, Experiment]:
                     tool_args=_NODES,
                 ),
             ),
-            sources=(*_workloads("kernel_overlap"), "cuda/kernel_overlap/*.cu", *_CUDA_SOURCES),
+            sources=(*workloads("kernel_overlap"), "cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -150,7 +103,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
-            sources=(*_workloads("memory_timeline"), "cuda/memory_timeline/*.cu", *_CUDA_SOURCES),
+            sources=(*workloads("memory_timeline"), "cuda/memory_timeline/*.cu", *CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -165,7 +118,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("tuned", "--gpus", GPUS, "--nccl-ctas", "8", "--reserve-sms", "8", variant="improved"),
                 _run("exam_improved", *_EXAM_GPUS, variant="improved"),
             ),
-            sources=(*_workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
+            sources=(*workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
             needs_gpus=2,
             needs=("torch",),
         ),
@@ -179,7 +132,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("improved"),
                 _run("exam_baseline", *_EXAM_LINES, variant="baseline"),
             ),
-            sources=(*_workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
+            sources=(*workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
             needs=("torch",),
             nsys_args=_BACKTRACES,
         ),
@@ -197,7 +150,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", "--slow", "equalize", variant="pinned"),
                 _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
             ),
-            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            sources=(*workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(
@@ -214,7 +167,7 @@ def _experiments() -> dict[str, Experiment]:
                     variant="pinned",
                 ),
             ),
-            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            sources=(*workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx", *_SAMPLED_CPU, *_SAMPLED_PYTHON),
         ),
@@ -228,7 +181,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("improved"),
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
             ),
-            sources=(*_workloads(*_FEED), *_TORCH_SOURCES),
+            sources=(*workloads(*_FEED), *_TORCH_SOURCES),
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
         ),
@@ -239,20 +192,21 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.sweeps",
             runs=(_run("streams"), _run("kernel_length"), _run("chunks")),
             sources=(
-                *_workloads("sweeps", "kernel_overlap", "memory_timeline"),
+                *workloads("sweeps", "kernel_overlap", "memory_timeline"),
                 *("cuda/kernel_overlap/*.cu", "cuda/memory_timeline/*.cu"),
-                *_CUDA_SOURCES,
+                *CUDA_SOURCES,
             ),
             needs=("nvcc",),
             time_limit_s=300.0,
         ),
+        *KERNEL_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",
             tool="bench",
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
-            sources=(*_workloads("measuring", "sensors"), "labcode/timing.py", *_TORCH_SOURCES),
+            sources=(*workloads("measuring", "sensors"), "labcode/timing.py", *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(

@@ -1,0 +1,89 @@
+"""The experiments on kernels fit what they run: kernels that exist, files that are included, flags known."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from labcode.capture.experiment import Experiment
+from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
+from labcode.capture.ncu import _filter
+
+ROOT = Path(__file__).resolve().parents[2]
+CUDA = ROOT / "cuda"
+COUNTED = [experiment for experiment in KERNEL_EXPERIMENTS if experiment.tool == "ncu"]
+PROGRAMS = sorted({e.module.rpartition(".")[2] for e in KERNEL_EXPERIMENTS} - {"kernel_bench"})
+
+
+def program_of(experiment: Experiment) -> str:
+    return experiment.module.rpartition(".")[2]
+
+
+def included(source: Path) -> set[Path]:
+    """A CUDA source and what it includes by relative path, all the way down."""
+    found, waiting = set(), [source]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            names = re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
+            waiting += [(path.parent / name).resolve() for name in names]
+    return found
+
+
+def kernels_of(program: str) -> set[str]:
+    text = (CUDA / program / f"{program}.cuh").read_text(encoding="utf-8")
+    text = re.sub(r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)|LAB_CLUSTER\([^()]*\)", "", text)
+    return set(re.findall(r"__global__\s+void\s+(\w+)\s*\(", text))
+
+
+@pytest.mark.parametrize("experiment", KERNEL_EXPERIMENTS, ids=lambda e: e.id)
+def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
+    program = program_of(experiment)
+    if program == "kernel_bench":
+        files = {
+            path for topic in experiment.runs for path in included(CUDA / topic.name / f"{topic.name}.cuh")
+        }
+    else:
+        files = included(CUDA / program / f"{program}.cu")
+    named = {ROOT / source for source in experiment.sources if source.startswith("cuda/")}
+    assert named == files
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda e: e.id)
+def test_named_kernels_are_the_programs(experiment: Experiment) -> None:
+    for run in experiment.runs:
+        assert _filter(run.tool_args).startswith("-k regex:^(")
+        names = re.findall(r"\w+", run.tool_args[run.tool_args.index("-k") + 1].removeprefix("regex:"))
+        assert set(names) <= kernels_of(program_of(experiment)), run.name
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda e: e.id)
+def test_programs_mark_what_is_profiled(experiment: Experiment) -> None:
+    assert experiment.ncu_args == ("--profile-from-start", "off")
+    program = program_of(experiment)
+    texts = [path.read_text(encoding="utf-8") for path in included(CUDA / program / f"{program}.cu")]
+    assert sum(len(re.findall(r"const (?:lab::)?Profiled once;", text)) for text in texts) == 1
+
+
+@pytest.mark.parametrize("experiment", COUNTED, ids=lambda e: e.id)
+def test_exams_run_what_no_page_shows_and_there_is_one(experiment: Experiment) -> None:
+    exams = [run for run in experiment.runs if run.name.startswith("exam_")]
+    assert exams
+    for run in experiment.runs:
+        assert ("--seed" in run.args) == (run in exams)
+        assert run.args[run.args.index("--repetitions") + 1] == "1"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_wrappers_know_the_flags_of_their_programs(program: str) -> None:
+    module = importlib.import_module(f"labcode.workloads.{program}")
+    files = {CUDA / program / f"{program}.cu", CUDA / "common/rows_program.cuh"}
+    texts = [path.read_text(encoding="utf-8") for path in files & included(CUDA / program / f"{program}.cu")]
+    flags = {flag for text in texts for flag in re.findall(r'args\.\w+\("--([\w-]+)"', text)}
+    assert flags == set(module.FLAGS) | {"variant", "json"}
+    text = "".join(texts)
+    assert all(f'"{variant}"' in text for variant in module.VARIANTS if not re.fullmatch(r"round\d", variant))
