@@ -258,7 +258,7 @@ def render(console: Console, set_name: str | None = None) -> None:
         state = ""
         if set_name:
             record = captured.get(experiment.id)
-            state = "not captured" if record is None else "fresh" if is_fresh(record) else "stale"
+            state = "not captured in this set" if record is None else "fresh" if is_fresh(record) else "stale"
             state = f"  ({set_name}: {state})"
         console.print(f"[bold]{experiment.id}[/bold]{state}", highlight=False)
         facts = (
@@ -290,3 +290,8 @@ def render_sets(console: Console) -> None:
             state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
             about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
             console.print(f"  {record.id}: {about} on {record.machine}, {state}", highlight=False)
+        missing = [name for name in EXPERIMENTS if name not in captures.experiments]
+        if missing:
+            console.print(
+                f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True
+            )

@@ -94,12 +94,13 @@ def test_listing_says_what_is_captured_and_fresh(captured: Lab) -> None:
     stream = io.StringIO()
     catalogue.render(Console(file=stream, width=200), "mine")
     listed = stream.getvalue()
-    for line in ("alpha  (mine: stale)", "beta  (mine: fresh)", "gamma  (mine: not captured)"):
+    for line in ("alpha  (mine: stale)", "beta  (mine: fresh)", "gamma  (mine: not captured in this set)"):
         assert line in listed.splitlines()
     assert "runs: baseline, improved" in listed and "needs: 3 gpus" in listed
     stream = io.StringIO()
     catalogue.render_sets(Console(file=stream, width=200))
     assert "m1: 2 × Fake GPU, driver 1.2" in stream.getvalue()
+    assert "not captured in this set: gamma" in stream.getvalue()
     assert "alpha: 2 runs" in stream.getvalue() and "stale" in stream.getvalue()
 
 
