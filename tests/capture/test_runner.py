@@ -282,7 +282,7 @@ def test_sigterm_counts_as_an_interruption(lab: Lab, monkeypatch: pytest.MonkeyP
     with pytest.raises(KeyboardInterrupt):
         lab.capture("beta")
     for pid in pids.read_text().split():
-        assert not _alive(int(pid))
+        assert _gone(int(pid), within_s=10)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert not (lab.sets / "mine").exists()
 
@@ -301,6 +301,12 @@ def _left_over(lab: Lab) -> list[str]:
     return found
 
 
-def _alive(pid: int) -> bool:
-    result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return result.stdout.strip() not in ("", "Z", "Zs")
+def _gone(pid: int, within_s: float) -> bool:
+    """Whether a process has ended; a busy machine may take a while over it."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+        if result.stdout.strip() in ("", "Z", "Zs"):
+            return True
+        time.sleep(0.1)
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,7 +28,10 @@ def build_and_run(folder: Path, header: str, sanitizer: str) -> subprocess.Compl
     if built.returncode != 0 and ("cannot find" in built.stderr or "unrecognized" in built.stderr):
         pytest.skip(f"this g++ has no {sanitizer} sanitizer or no C++20")
     assert built.returncode == 0, built.stderr
-    return subprocess.run([folder / "run"], capture_output=True, text=True, check=False, timeout=200)
+    environment = {**os.environ, "TSAN_OPTIONS": "halt_on_error=1"}  # the first race is enough
+    return subprocess.run(
+        [folder / "run"], capture_output=True, text=True, check=False, timeout=200, env=environment
+    )
 
 
 @pytest.fixture
