@@ -111,6 +111,85 @@ ADVANCED = [
         "start, end",
         "reach over the window's ends",
     ),
+    # ex05a: from samples to a profile
+    (
+        "advanced-ex05a",
+        'samples.loc[samples["thread_state"] == "running", "sample"]',
+        'samples["sample"]',
+        "not running",
+    ),
+    (
+        "advanced-ex05a",
+        'frames[frames["sample"].isin(running)]',
+        "frames",
+        "not in `samples`|not running",
+    ),
+    (
+        "advanced-ex05a",
+        'sort_values(["sample", "depth"], ascending=[True, False])',
+        'sort_values(["sample", "depth"])',
+        "the innermost function comes first here",
+    ),
+    (
+        "advanced-ex05a",
+        'sort_values(["sample", "depth"], ascending=[True, False])',
+        'sort_values("sample", kind="stable")',
+        "sort by depth",
+    ),
+    ("advanced-ex05a", 'f"{function} ({file})"', 'f"{function}"', "names repeat"),
+    ("advanced-ex05a", "for label in set(labels):", "for label in labels:", "a function that calls itself"),
+    ("advanced-ex05a", "label == labels[-1]", "label == labels[0]", "self belongs to the innermost"),
+    (
+        "advanced-ex05a",
+        "(own + count * (label == labels[-1]), total + count)",
+        "(own + count, total + count * (label == labels[-1]))",
+        "turned round",
+    ),
+    (
+        "advanced-ex05a",
+        "    z, p = 1.96, hits / count\n",
+        "    q = hits / count\n    r = 1.96 * math.sqrt(q * (1 - q) / count)\n    return q - r, q + r\n"
+        "    z, p = 1.96, hits / count\n",
+        "Wilson's formula",
+    ),
+    ("advanced-ex05a", "z, p = 1.96,", "z, p = 1.0,", "68 %"),
+    ("advanced-ex05a", "return 0.0, 1.0", "return 0.0, 0.0", "no samples say nothing"),
+    # ex05b: find and prove the cause
+    (
+        "advanced-ex05b",
+        'running["end_ns"].clip(upper=end) - running["start_ns"].clip(lower=begin)',
+        'running["end_ns"] - running["start_ns"]',
+        "not cut to the window",
+    ),
+    (
+        "advanced-ex05b",
+        'inside.groupby([running["pid"], running["tid"]]).sum()',
+        'inside.groupby([running["pid"], running["tid"]]).sum() * 0 + end',
+        "these are all threads",
+    ),
+    (
+        "advanced-ex05b",
+        'inside.groupby([running["pid"], running["tid"]]).sum()',
+        'inside.groupby(running["tid"]).sum().reindex(running["tid"]).set_axis('
+        'pd.MultiIndex.from_frame(running[["pid", "tid"]])).groupby(level=[0, 1]).first()',
+        "a thread is pid and tid",
+    ),
+    ("advanced-ex05b", "pair in busy for pair", "True for pair", "only those of busy threads matter"),
+    (
+        "advanced-ex05b",
+        '(samples["start_ns"] >= window[0]) & (samples["start_ns"] < window[1])',
+        'samples["start_ns"] > 0',
+        "outside of the window",
+    ),
+    ("advanced-ex05b", ' & (samples["thread_state"] == "running")', "", "threads that wait"),
+    ("advanced-ex05b", 'sort_values("depth")', 'sort_values("depth", ascending=False)', "INNERMOST"),
+    ("advanced-ex05b", "len(chosen)\n", "len(mine)\n", "also those without a frame of own code"),
+    (
+        "advanced-ex05b",
+        ' & frames["file"].str.startswith(own)',
+        "",
+        "the innermost function may be a library's",
+    ),
     # ex07a: change or noise
     ("advanced-ex07a", "if min(len(before), len(after)) < 6:", "if False:", "no basis|no values|Error|error"),
     ("advanced-ex07a", "if low > 1 and ratio", "if ratio", "such a difference comes about by luck"),

@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from labcode.analysis.diagnose import run
@@ -209,6 +210,51 @@ def test_advanced_ex04d(tmp_path: Path) -> None:
         nvtx=[e.push_pop(100, 200, "lab:measured")],
     )
     assert asked("advanced-ex04d", export, "device", "busy_ns", "idle_ns") == [[0, 50, 50]]
+
+
+def test_advanced_ex05a() -> None:
+    s = names_of(solution("advanced-ex05a"))
+    main, work = ("main", "a.py"), ("work", "a.py")
+    stacks = {1: [main, work], 2: [main, work, work], 3: [main]}
+    samples = pd.DataFrame({"sample": [1, 2, 3], "thread_state": ["running", "running", "blocking wait"]})
+    frames = pd.DataFrame(
+        [
+            (number, depth, *frame)
+            for number, stack in stacks.items()
+            for depth, frame in enumerate(stack[::-1])
+        ],
+        columns=["sample", "depth", "function", "file"],
+    )
+    assert s["folded"](samples, frames) == {
+        "main (a.py);work (a.py)": 1,
+        "main (a.py);work (a.py);work (a.py)": 1,
+    }
+    assert s["times"](samples, frames) == {"main (a.py)": (0, 2), "work (a.py)": (2, 2)}
+    assert s["interval"](2, 8) == pytest.approx((0.0715, 0.5907), abs=1e-4)
+
+
+def test_advanced_ex05b() -> None:
+    s = names_of(solution("advanced-ex05b"), "advanced-ex05b")
+    running = pd.DataFrame(
+        [(7, 7, -20, 90), (7, 8, 10, 30), (9, 8, 95, 300)], columns=["pid", "tid", "start_ns", "end_ns"]
+    )
+    samples = pd.DataFrame(
+        [(1, 20, 7, 7, "running"), (2, 40, 7, 7, "running")],
+        columns=["sample", "start_ns", "pid", "tid", "thread_state"],
+    )
+    frames = pd.DataFrame(
+        [(1, 0, "loads", "json.py"), (1, 1, "decode", "app/d.py"), (1, 2, "main", "app/m.py")]
+        + [(2, 0, "main", "app/m.py")],
+        columns=["sample", "depth", "function", "file"],
+    )
+    assert s["busy_threads"](running, (0, 100)) == [(7, 7)]
+    assert s["cause"](samples, frames, running, (0, 100), "app/") == {
+        "function": "decode (app/d.py)",
+        "share": 0.5,
+        "low": pytest.approx(0.0945, abs=1e-4),
+        "high": pytest.approx(0.9055, abs=1e-4),
+        "speedup": 2.0,
+    }
 
 
 def test_advanced_ex07a() -> None:
