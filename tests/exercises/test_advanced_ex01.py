@@ -1,0 +1,124 @@
+"""advanced-ex01: the worked examples, typical mistakes, and the reference against the book's own analysis."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from labcode import store
+from labcode.analysis.launch_sites import launch_sites
+from labcode.exercises.advanced.ex01_reference import paths
+from labcode.reports.nsys import open_report
+from tests.exercises.support import ROOT, _importable, complaints, names_of, part, solution
+
+SEEDS = (0, 1, 2)
+STEP, HEADS = ("step", "train.py", 66), ("heads", "model.py", 57)
+
+
+def test_what_a_stack_says() -> None:
+    s = names_of(solution("advanced-ex01a"))
+    stack = [
+        ("linear", "site-packages/torch/nn/functional.py", 125),
+        ("mix", "model.py", 118),
+        ("_call_impl", "site-packages/torch/nn/modules/module.py", 1790),
+        STEP,
+        ("_run_code", "<frozen runpy>", 88),
+    ]
+    assert s["user_path"](stack) == [STEP, ("mix", "model.py", 118)]
+    before = [STEP, ("mix", "model.py", 118)]
+    after = [STEP, ("mix", "model.py", 121), ("attend", "model.py", 65)]
+    assert s["common_path"](before, after) == [STEP, ("mix", "model.py", 0)]
+
+
+def test_whose_kernel_it_is() -> None:
+    """The drawing in the text of part b."""
+    thread, engine = {"pid": 71, "tid": 71}, {"pid": 71, "tid": 82}
+    api = pd.DataFrame(
+        [
+            {"start_ns": 5, "end_ns": 8, "correlation": 1, **thread},
+            {"start_ns": 35, "end_ns": 38, "correlation": 2, **thread},
+            {"start_ns": 70, "end_ns": 75, "correlation": 3, **engine},
+        ]
+    )
+    ops = pd.DataFrame(
+        {"start_ns": [9, 39, 76], "end_ns": [19, 59, 176], "pid": 71, "correlation": [1, 2, 3]}
+    )
+    backtraces = api.iloc[:2].assign(backtrace=[0, 1], correlation=pd.array([1, 2], "Int64"))
+    lines = ((0, 0, *HEADS), (0, 1, *STEP), (1, 0, "heads", "model.py", 58), (1, 1, *STEP))
+    frames = pd.DataFrame(lines, columns=["backtrace", "depth", "function", "file", "line"])
+    ranges = (
+        (0, 10, 71, "aten::mul, seq = 4"),
+        (20, 24, 71, "aten::select, seq = 5"),
+        (30, 40, 71, "aten::add, seq = 6"),
+        (60, 90, 82, "autograd::engine::evaluate_function: SelectBackward0, op_id = 9"),
+        (62, 80, 82, "SelectBackward0, seq = 5, op_id = 10"),
+    )
+    nvtx = pd.DataFrame(ranges, columns=["start_ns", "end_ns", "tid", "name"])
+    nvtx = nvtx.assign(pid=71, event_type="push_pop")
+    source = solution("advanced-ex01b")
+    exercise, _ = part("advanced-ex01b")
+    with _importable(str(ROOT / "solutions" / exercise.folder)):
+        s = names_of(source, "advanced-ex01b")
+        found = s["launch_paths"](ops, api, backtraces, frames, nvtx)
+    assert found == [[STEP, HEADS], [STEP, ("heads", "model.py", 58)], [STEP, ("heads", "model.py", 0)]]
+    assert paths(ops, api, backtraces, frames, nvtx) == [tuple(path) for path in found]
+    assert s["blame"](ops, [*found[:2], None]) == {STEP[:2]: 30, HEADS[:2]: 30}
+
+
+MUTATIONS = [
+    ("a", "if not library.search(frame[1])", "if True", "frames of libraries belong to no path"),
+    ("a", "in reversed(stack)", "in stack", "the path begins outermost"),
+    ("a", r"|(^|/)lib/python\d|^<", "|<", "Python's own library"),
+    ("a", "common.append((one[0], one[1], 0))", "pass", "keep the frame, with line 0"),
+    ("a", "            break\n", "            continue\n", "beyond the first difference"),
+    ("a", "return common", "return list(before)", "this is the path before"),
+    ("b", "user_path(stacks[row.backtrace])", "stacks[row.backtrace][::-1]", "frames of libraries"),
+    ("b", "if taken[thread]:", "if True:", "follow its sequence numbers"),
+    ("b", "max(before, key", "min(before, key", "the last of them is the forward one"),
+    ("b", "if first < len(mine) and mine[first][0] < end:", "if False:", "a stack inside the operation"),
+    ("b", "common_path(mine[first - 1][1], mine[after][1]) or None", "mine[first - 1][1]",
+     "the stack before"),
+    ("b", "common_path(mine[first - 1][1], mine[after][1]) or None", "None", "no stack inside"),
+    ("b", "for function in {(frame[0], frame[1]) for frame in path or ()}",
+     "for function in [(frame[0], frame[1]) for frame in path or ()]", "has the time once"),
+    ("b", "{(frame[0], frame[1]) for frame in path or ()}",
+     "{(frame[0], frame[1]) for frame in (path or ())[-1:]}", "what a function calls counts for it, too"),
+    ("b", "+ int(spent)", "+ 1", "asked for is their time"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(MUTATIONS)))
+def test_code_with_a_typical_mistake_is_told_so(number: int) -> None:
+    letter, old, new, reason = MUTATIONS[number]
+    source = solution(f"advanced-ex01{letter}")
+    assert old in source, "the solution has changed: change this test with it"
+    said = [
+        line
+        for seed in SEEDS
+        for lines in complaints(f"advanced-ex01{letter}", source.replace(old, new), seed)
+        for line in lines
+    ]
+    assert any(line.startswith("likely:   ") and re.search(reason, line) for line in said), said[:8]
+
+
+@pytest.mark.skipif(store.SHIPPED_SET not in store.list_sets(), reason="the shipped captures are not here")
+@pytest.mark.parametrize("run", ["baseline", "improved", "exam_baseline"])
+def test_the_reference_agrees_with_the_analysis_where_that_one_knows(run: str) -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    if "python_backtraces" not in captures.experiments:
+        pytest.skip("the shipped set has no python_backtraces")
+    report = open_report(captures.path_of("python_backtraces", run))
+    tables = report.gpu_ops(), report.api(), report.python_backtraces(), report.python_backtrace_frames()
+    found = paths(*tables, report.nvtx())
+    sites = launch_sites(*tables, report.nvtx())
+    known = 0
+    for path, function, line, how in zip(found, sites["function"], sites["line"], sites["how"], strict=True):
+        assert path is not None
+        if how == "none":
+            continue
+        known += path[-1][0] == function and path[-1][2] == line
+        # what the analysis takes from another operation of the same number is at most one call further in
+        assert any(frame[0] == function for frame in path) or how == "forward"
+    assert known >= 0.98 * (sites["how"] != "none").sum() > 0
