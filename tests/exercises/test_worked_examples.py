@@ -257,6 +257,44 @@ def test_advanced_ex05b() -> None:
     }
 
 
+def test_advanced_ex06a() -> None:
+    s = names_of(solution("advanced-ex06a"), "advanced-ex06a")
+    calls = os_calls(
+        [
+            (0, 300, 7, 7, "fread", "read"),
+            (50, 250, 7, 7, "read", "read"),
+            (500, 900, 7, 7, "flock", "lock"),
+            (-900, 1200, 7, 8, "sem_wait", "lock"),
+        ]
+    )
+    assert s["waits"](calls, one_gap(100, 600), (0, 1000)) == [(7, 7, "lock", 100), (7, 7, "read", 200)]
+
+
+def test_advanced_ex06b() -> None:
+    s = names_of(solution("advanced-ex06b"), "advanced-ex06b")
+    calls = os_calls(
+        [
+            (90, 510, 1, 1, "sem_wait", "lock"),
+            (100, 110, 7, 7, "open64", "file"),
+            (110, 410, 7, 7, "flock", "lock"),
+            (410, 480, 7, 7, "fsync", "sync"),
+            (100, 120, 8, 8, "open64", "file"),
+            (120, 400, 8, 8, "fsync", "sync"),
+            (420, 500, 8, 8, "flock", "lock"),
+        ]
+    )
+    found = s["cause"](calls, one_gap(100, 500), (0, 1000))
+    assert found == {"call": "flock", "share": pytest.approx(0.475), "behind": "fsync"}
+
+
+def os_calls(rows: list[tuple[int, int, int, int, str, str]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["start_ns", "end_ns", "pid", "tid", "name", "call_class"])
+
+
+def one_gap(start: int, end: int) -> pd.DataFrame:
+    return pd.DataFrame({"start_ns": [start], "end_ns": [end], "device": [0]})
+
+
 def test_advanced_ex07a() -> None:
     s = names_of(solution("advanced-ex07a"), "advanced-ex07a")
     quiet = [10.1, 9.9, 10.0, 10.2, 9.8, 10.0, 10.1]
