@@ -273,6 +273,12 @@ ADVANCED = [
         '        return {"call": None, "share": 0.0, "behind": None}\n    mine',
         "nothing to say: None",
     ),
+    (
+        "advanced-ex06b",
+        "meanwhile[most] >= 0.1 * intervals",
+        "meanwhile[most] > 0 * intervals",
+        "a tenth of the",
+    ),
     # ex07a: change or noise
     ("advanced-ex07a", "if min(len(before), len(after)) < 6:", "if False:", "no basis|no values|Error|error"),
     ("advanced-ex07a", "if low > 1 and ratio", "if ratio", "such a difference comes about by luck"),

@@ -33,7 +33,7 @@ def cause(
     most_calls: bool = False,
     behind: str = "lock",
     any_class: bool = False,
-    alone: bool = False,
+    least: float = 0.1,
 ) -> Found | None:
     """The answer; the flags are the typical mistakes."""
     calls, window = seen.calls, seen.window
@@ -64,12 +64,13 @@ def cause(
     locked = bool((mine.loc[mine["name"] == call, "call_class"] == "lock").all())
     found: Found = {"call": call, "share": shares[call], "behind": None}
     if behind == "always" or (behind == "lock" and locked):
-        waited = gaps if alone else _inside(mine[mine["name"] == call], gaps)
+        waited = _inside(mine[mine["name"] == call], gaps)
         work = mine[mine["name"] != call] if any_class else mine[~mine["call_class"].isin(WAITING)]
         work = work[work["name"] != call]
         meanwhile = {str(name): _total(_inside(part, waited)) for name, part in work.groupby("name")}
-        if any(meanwhile.values()):
-            found["behind"] = max(meanwhile, key=lambda name: meanwhile[name])
+        most = max(meanwhile, key=lambda name: meanwhile[name], default=None)
+        if most is not None and meanwhile[most] >= max(least * _total(waited), 1):
+            found["behind"] = most
     return found
 
 
@@ -100,6 +101,8 @@ def _case(name: str, seen: Seen, *, exam: bool = False) -> Case:
          cause(seen, behind="never")),
         ("behind the lock is work: lock, sleep, poll and process are waits of others",
          cause(seen, any_class=True)),
+        ("what is behind the lock needs a tenth of the times; others happen to be in this call",
+         cause(seen, least=0.0)),
         ("without a reader there is nothing to say: None", {"call": None, "share": 0.0, "behind": None}),
     ]  # fmt: skip
     return Case(

@@ -60,7 +60,7 @@ def scenes(rng: Rng) -> list[tuple[str, Seen]]:
         ("slow reads, with calls inside of calls", _scene(rng, "fread", nested="read")),
         ("a lock, behind which somebody reads", _lock(rng, "pread64", lock="pthread_mutex_lock")),
         ("a short wait for each file, with one long one", _scene(rng, "read", rare="connect")),
-        ("a lock whose holder calls nothing that is recorded", _lock(rng, None)),
+        ("a lock whose holder makes no long call", _lock(rng, None)),
         ("no gaps at all", _without(_scene(rng, "nanosleep"), gaps=True)),
         ("nobody opens a file", _without(_scene(rng, "nanosleep"), opens=True)),
     ]

@@ -14,13 +14,14 @@ If its class is 'lock', somebody else has what the readers wait for. Then go on:
 3. Take the times within the gaps at which at least one reader is in that call. What are readers doing in the
    meantime? For each other name of a call whose class is none of 'lock', 'sleep', 'poll' and 'process': the
    part of these times in which at least one reader is in such a call. The name with the most is what is
-   behind the lock.
+   behind the lock, if it has at least a tenth of these times. If not, the holder computes, or makes calls
+   that are not recorded.
 
 The answer is a dictionary:
 
     call      the name of step 2
     share     its share
-    behind    the name of step 3; None when the call's class is not 'lock', or when there is none
+    behind    the name of step 3; None when the call's class is not 'lock', or when nothing has a tenth
 
 and None in place of it when no thread is a reader (without gaps there are none).
 
@@ -83,7 +84,9 @@ def cause(calls: pd.DataFrame, gaps: pd.DataFrame, window: tuple[int, int]) -> d
         waited = inside(mine[mine["name"] == call])
         work = mine[~mine["call_class"].isin(WAITING)]
         meanwhile = {name: intervals.total(*inside(part, waited)) for name, part in work.groupby("name")}
-        behind = max(meanwhile, key=meanwhile.get) if any(meanwhile.values()) else None
+        most = max(meanwhile, key=meanwhile.get, default=None)
+        if most and meanwhile[most] >= 0.1 * intervals.total(*waited):
+            behind = most
     return {"call": call, "share": shares[call], "behind": behind}
     # [starter]
     # raise NotImplementedError("the readers; the call with the largest share; what is behind a lock")
