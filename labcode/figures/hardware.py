@@ -100,6 +100,45 @@ def metric_anatomy() -> Figure:
 
 
 @styled
+def way_of_a_load() -> Figure:
+    """A load from instruction to DRAM: what is counted at each station, under the name of its counter."""
+    figure, axes = canvas(2.1)
+    stations = [
+        ("instruction", "smsp", "smsp__inst_executed\n_op_global_ld", "1 for a warp", "sync"),
+        ("request", "L1", "l1tex__t_requests\n_…_op_ld", "1", "series2"),
+        ("sectors, asked", "L1", "l1tex__t_sectors\n_…_op_ld", "1 to 32", "h2d"),
+        ("sectors, missed", "L2", "lts__t_sectors\n_srcunit_tex", "what the L1 had not", "d2h"),
+        ("sectors, missed", "DRAM", "dram__sectors_read", "what the L2 had not", "nccl"),
+    ]
+    step = 1.5
+    for number, (what, where, counter, count, role) in enumerate(stations):
+        left = 0.03 + step * number
+        middle = left + 0.61
+        text(axes, middle, 0.16, where, align="center", bold=True, size=TEXT_PT)
+        box(axes, left, left + 1.23, 0.5, what, role, height=0.34)
+        text(axes, middle, 0.94, counter, align="center")
+        text(axes, middle, 1.27, count, align="center", muted=True)
+        if number:
+            arrow(axes, (left - 0.25, 0.5), (left - 0.03, 0.5))
+    for start, end, words in (
+        (1.53, 4.26, "cut into wavefronts: what fits in one turn"),
+        (4.53, 7.29, "a hit goes no further"),
+    ):
+        axes.plot([start, end], [1.5, 1.5], color=current().line, linewidth=1.0)
+        for x in (start, end):
+            axes.plot([x, x], [1.44, 1.5], color=current().line, linewidth=1.0)
+        text(axes, (start + end) / 2, 1.64, words, align="center", muted=True)
+    text(
+        axes,
+        0.03,
+        1.97,
+        "_…_ stands for _pipe_lsu_mem_global; every name ends in .sum for the total",
+        muted=True,
+    )
+    return figure
+
+
+@styled
 def clusters_and_bulk_copies() -> Figure:
     """Blocks of a cluster read each other's shared memory; the TMA copies tiles without registers."""
     figure, axes = canvas(2.85)

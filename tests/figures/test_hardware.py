@@ -10,7 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 
 from labcode.figures import render, style
-from labcode.figures.hardware import clusters_and_bulk_copies, metric_anatomy, units_and_counters
+from labcode.figures.hardware import (
+    clusters_and_bulk_copies,
+    metric_anatomy,
+    units_and_counters,
+    way_of_a_load,
+)
 from labcode.figures.hardware_access import bank_map, bytes_by_sector, conflict_ways, sector_map
 from labcode.figures.hardware_time import ELIGIBLE, SELECTED, STALLED, block_waves, scheduler_strip
 from labcode.figures.style import PALETTES
@@ -41,7 +46,16 @@ def waves() -> Figure:
     return block_waves([("Three blocks", BLOCKS)])
 
 
-DRAWINGS = [units_and_counters, metric_anatomy, clusters_and_bulk_copies, sectors, banks, strip, waves]
+DRAWINGS = [
+    units_and_counters,
+    metric_anatomy,
+    way_of_a_load,
+    clusters_and_bulk_copies,
+    sectors,
+    banks,
+    strip,
+    waves,
+]
 
 
 @pytest.mark.parametrize("draw", DRAWINGS, ids=lambda draw: draw.__name__)
