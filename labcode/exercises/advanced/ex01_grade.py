@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ _LIBRARIES = (
     "<frozen runpy>",
     "<string>",
 )
-_OWN = ("train.py", "src/model.py", "/work/lib/python_tools/heads.py", "my-site-packages-check/run.py")
+_OWN = ("train.py", "src/model.py", "tools/lib/python_tools/heads.py", "my-site-packages-check/run.py")
 _WRONG: tuple[tuple[str, Rules], ...] = (
     ("frames of libraries belong to no path of the program", Rules(own=False)),
     (
@@ -154,6 +156,21 @@ def _stack_cases(rng: Rng) -> list[Case]:
         *(_path_case(name, stack) for name, stack in _frames_of(rng)),
         *(_common_case(*pair) for pair in _pairs(rng)),
     ]
+
+
+def _stack_exam(captures: CaptureSet) -> list[Case]:
+    """Some of the stacks of a capture, and pairs of those that were taken one after the other."""
+    frames = _tables_of(captures)[3].sort_values(["backtrace", "depth"], kind="stable")
+    columns = (frames[name].tolist() for name in ("backtrace", "function", "file", "line"))
+    taken: dict[int, list[Frame]] = {}
+    for number, function, file, line in zip(*columns, strict=True):
+        taken.setdefault(number, []).append((function, file, line))
+    kinds = list(dict.fromkeys(tuple(stack) for stack in taken.values()))
+    name = f"of a capture you have not seen ({EXPERIMENT})"
+    steps = list(itertools.pairwise(kinds))
+    made = [_path_case(name, list(stack)) for stack in kinds[:: max(1, len(kinds) // 6)]]
+    made += [_common_case(name, user_path(a), user_path(b)) for a, b in steps[:: max(1, len(steps) // 6)]]
+    return [replace(case, exam=True) for case in made]
 
 
 def _launch_case(name: str, tables: Tables, *, exam: bool = False) -> Case:
@@ -282,5 +299,5 @@ def _notes(captures: CaptureSet) -> list[str]:
     ]
 
 
-STACKS = Task(_stack_cases)
+STACKS = Task(_stack_cases, _stack_exam)
 LAUNCHES = Task(_launch_cases, _exam, _notes)
