@@ -10,6 +10,7 @@ and needs no GPU package either.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
 import tempfile
@@ -22,12 +23,16 @@ from labcode.analysis import intervals
 from labcode.errors import LabError
 from labcode.exercises import execution
 from labcode.exercises.cases import Verdict, brief
-from labcode.tools import run_tool
+from labcode.reports.ncu import open_report
+from labcode.tools import find_ncu, run_tool
 
 HARNESS = Path(__file__).resolve().parent / "harness"
 LIMIT_S = 300.0
 COMPILE_LIMIT_S = 300.0
+COUNTERS_LIMIT_S = 120.0
 _LINES = 8
+_ASSEMBLED = ("-gencode=arch=compute_80,code=sm_80", "-cubin", "-Xptxas", "-v")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
 
 class StoppedError(Exception):
@@ -66,14 +71,77 @@ def measure_cuda(program: str, file: Path, *, limit_s: float = LIMIT_S) -> dict[
         return _measure([str(binary), str(record), str(secrets.randbits(31))], Path(folder), record, limit_s)
 
 
-def compile_cuda(program: str, file: Path, binary: Path, architecture: str) -> None:
-    """Compile ``harness/<program>.cu`` with a learner's file; `StoppedError` shows the first errors."""
+def measure_kernel(
+    program: str, file: Path, counters: Sequence[str], *, limit_s: float = LIMIT_S
+) -> dict[str, Any]:
+    """The record of ``harness/<program>.cu``, and ``counters`` of the learner's kernels on the timed shape.
+
+    The record's ``counters`` has each metric, added up over the launches; without ncu, or where counters are
+    not permitted, ``no_counters`` says why they are missing. `StoppedError` for no record.
+    """
+    from labcode.kernels import build
+
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        binary, record = Path(folder) / program, Path(folder) / "record.json"
+        compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
+        seed = str(secrets.randbits(31))
+        found = _measure([str(binary), str(record), seed], Path(folder), record, limit_s)
+        try:
+            words = [str(binary), str(Path(folder) / "counted.json"), seed, "counters"]
+            found["counters"] = _counted(words, counters, Path(folder))
+        except LabError as error:
+            found["no_counters"] = str(error)
+        return found
+
+
+def _counted(words: Sequence[str], metrics: Sequence[str], folder: Path) -> dict[str, float]:
+    """Run a command under ncu and add up metrics over the launches it marks; `LabError` says why not."""
+    ncu = find_ncu()
+    if ncu is None:
+        raise LabError("ncu was not found here")
+    report = folder / "counted.ncu-rep"
+    options = ["--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)]
+    result = run_tool([ncu, *options, "-f", "-o", report, *words], COUNTERS_LIMIT_S, what="ncu")
+    if "ERR_NVGPUCTRPERM" in result.stdout + result.stderr:
+        raise LabError("the GPU's counters are not permitted here (`labcode doctor` says how to permit them)")
+    if result.returncode or not report.is_file():
+        raise LabError(f"ncu made no report ({result.last_line()})")
+    launches = open_report(report).list
+    return {name: sum(launch.metric(name) for launch in launches) for name in metrics}
+
+
+def check_compiles(program: str, file: Path) -> Verdict | None:
+    """What the compiler alone can say of a learner's file: a failed verdict, or None; needs nvcc, no GPU.
+
+    The file must compile, and no kernel of it may keep registers in local memory.
+    """
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        try:
+            said = compile_cuda(program, file, Path(folder) / "x.cubin", *_ASSEMBLED)
+        except StoppedError as stopped:
+            return stopped.verdict
+    spilled = [
+        f"{int(stores) + int(loads)} bytes of local memory in a kernel"
+        for stores, loads in _SPILLS.findall(said)
+        if int(stores) + int(loads)
+    ]
+    if spilled:
+        return Verdict(
+            "failed", "a kernel spills registers: keep fewer values at a time", tuple(dict.fromkeys(spilled))
+        )
+    return None
+
+
+def compile_cuda(program: str, file: Path, binary: Path, *flags: str) -> str:
+    """Compile ``harness/<program>.cu`` with a learner's file; what nvcc said. `StoppedError`: its first
+    errors.
+    """
     from labcode.kernels import build
 
     words = [
         str(build.find_nvcc()),
         *build.FLAGS,
-        architecture,
+        *flags,
         f"-I{store.repository_root() / 'cuda' / 'common'}",
     ]
     words += [f'-DLEARNERS_FILE="{file.resolve()}"', str(HARNESS / f"{program}.cu"), "-o", str(binary)]
@@ -85,6 +153,7 @@ def compile_cuda(program: str, file: Path, binary: Path, architecture: str) -> N
         ]
         errors = [line.strip() for line in lines if "error" in line] or lines
         raise StoppedError(Verdict("failed", "the file does not compile", tuple(errors[:_LINES])))
+    return result.stderr + result.stdout
 
 
 def _measure(words: Sequence[str], folder: Path, record: Path, limit_s: float) -> dict[str, Any]:

@@ -36,6 +36,10 @@ def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
     if part.needs:
         missing = needs.missing(part.needs)
         if missing:
+            if part.beforehand and "nvcc" not in missing:
+                found = resolve(part.beforehand)(file)
+                if isinstance(found, Verdict):
+                    return found
             return not_run(f"needs {needs.in_words(missing)} (`labcode doctor` says what is missing)")
         verdict = grader(file)
         assert isinstance(verdict, Verdict)

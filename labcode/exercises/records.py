@@ -18,8 +18,9 @@ class Part:
 
     ``letter`` names it (``a``, ``b`` …) and begins the file's name. ``grader`` is ``module:function``. The
     function gives a list of cases when ``needs`` is empty (see `labcode.exercises.cases`), and grades the
-    file itself when the part runs on a GPU (see `labcode.exercises.gpu`). ``hints`` go from a nudge to nearly
-    the answer.
+    file itself when the part runs on a GPU (see `labcode.exercises.gpu`). ``beforehand``, also
+    ``module:function``, finds without a GPU, with nvcc alone, what is wrong with a file in any case.
+    ``hints`` go from a nudge to nearly the answer.
     """
 
     letter: str
@@ -28,6 +29,7 @@ class Part:
     grader: str
     hints: tuple[str, ...]
     needs: tuple[Need, ...] = ()
+    beforehand: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]", self.letter) or not self.file.startswith(f"{self.letter}_"):

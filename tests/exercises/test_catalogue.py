@@ -61,8 +61,8 @@ def test_unknown_name_suggests_the_nearest() -> None:
 
 
 def test_unknown_name_without_anything_near() -> None:
-    with pytest.raises(LabError, match=r"no exercise 'roofline' \(`labcode exercises` lists them all\)"):
-        find("roofline")
+    with pytest.raises(LabError, match=r"no exercise 'zebra' \(`labcode exercises` lists them all\)"):
+        find("zebra")
 
 
 def test_unknown_part() -> None:

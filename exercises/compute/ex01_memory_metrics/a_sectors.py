@@ -1,0 +1,64 @@
+"""Exercise compute-ex01, part a: sectors, by hand.
+
+A load or store instruction of a warp is one request. The memory system answers it with sectors of 32 bytes:
+each sector that any active lane touches is moved once, whole, however few of its bytes are wanted.
+
+Addresses are in bytes, a list of one a lane; None stands for a lane that takes no part. A lane's access
+begins at its address and is `size` bytes long; it may cross from one sector into the next.
+
+A worked example, with warps of four lanes to keep it short:
+
+    sectors([0, 4, 8, 12], size=4)            ->  1
+    sectors([0, 64, 128, None], size=4)       ->  3
+    efficiency([0, 64, 128, None], size=4)    ->  0.125         12 of 96 bytes
+    sectors([30, None, None, None], size=4)   ->  2             bytes 30 to 33
+
+`ranking` reads counters of several kernels. A table comes in, a kernel a row:
+
+    kernel, requests, sectors, wanted_bytes
+
+`wanted_bytes` is what the algorithm needs from memory. A kernel wastes 32 × sectors − wanted_bytes (none, if
+it wants more: a cache or a register gave the rest).
+
+    kernel  requests  sectors  wanted_bytes
+    copy         100      400         12800
+    column       100     1600          6400
+
+    ranking(table)  ->  [('column', 16.0, 44800), ('copy', 4.0, 0)]
+
+Grade it:         labcode exercises compute-ex01a        (or: nox -s exercises -- compute-ex01a)
+Get a hint:       labcode exercises compute-ex01a --hint
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+SECTOR = 32
+
+
+def sectors(addresses: list[int | None], size: int) -> int:
+    """How many sectors a warp's request moves; 0 when no lane takes part."""
+    raise NotImplementedError("collect the numbers of the sectors that any byte lies in, each once")
+
+
+def efficiency(addresses: list[int | None], size: int) -> float:
+    """The share of the moved bytes that some lane wanted; a byte that several lanes want counts once.
+
+    1.0 when no lane takes part: nothing was moved in vain.
+    """
+    raise NotImplementedError("different bytes that lanes want, over 32 times the sectors")
+
+
+def ranking(table: pd.DataFrame) -> list[tuple[str, float, int]]:
+    """(kernel, sectors a request, wasted bytes) of each kernel, the most wasteful first, then by name.
+
+    A kernel without requests has 0.0 sectors a request.
+    """
+    raise NotImplementedError("two divisions and a sort; waste is never below 0")
+
+
+if __name__ == "__main__":
+    for name, stride in (("floats side by side", 4), ("every second float", 8), ("a column of 1,024", 4096)):
+        warp: list[int | None] = [lane * stride for lane in range(32)]
+        print(f"{name}: {sectors(warp, 4)} sectors, {efficiency(warp, 4):.1%} of the bytes wanted")

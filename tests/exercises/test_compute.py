@@ -1,0 +1,194 @@
+"""The exercises on Nsight Compute: worked examples, verdicts from made-up records, what nvcc says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from labcode.errors import LabError
+from labcode.exercises import generate, gpu, grade, needs
+from labcode.exercises.cases import Verdict
+from labcode.exercises.compute import kernels_gpu
+from tests.exercises.support import ROOT, names_of, part, solution
+
+KERNELS = {
+    "compute-ex01b": kernels_gpu.COLUMN_SUMS,
+    "compute-ex02b": kernels_gpu.ROW_SCORES,
+    "compute-ex03b": kernels_gpu.POLYNOMIAL,
+    "compute-ex04b": kernels_gpu.BLUR,
+}
+ENOUGH = {"compute-ex01b": 1.1, "compute-ex02b": 30.0, "compute-ex03b": 40.0, "compute-ex04b": 90.0}
+TOO_FEW = {"compute-ex01b": 8.0, "compute-ex02b": 17.0, "compute-ex03b": 500.0, "compute-ex04b": 5000.0}
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+
+
+def test_worked_example_of_sectors() -> None:
+    s = names_of(solution("compute-ex01a"))
+    assert s["sectors"]([0, 4, 8, 12], 4) == 1
+    assert s["sectors"]([0, 64, 128, None], 4) == 3
+    assert s["efficiency"]([0, 64, 128, None], 4) == 0.125
+    assert s["sectors"]([30, None, None, None], 4) == 2
+    table = pd.DataFrame(
+        [("copy", 100, 400, 12800), ("column", 100, 1600, 6400)],
+        columns=["kernel", "requests", "sectors", "wanted_bytes"],
+    )
+    assert s["ranking"](table) == [("column", 16.0, 44800), ("copy", 4.0, 0)]
+
+
+def test_worked_example_of_occupancy() -> None:
+    s = names_of(solution("compute-ex02a"))
+    sm = {"warps": 64, "blocks": 32, "registers": 65536, "register_unit": 256}
+    sm |= {"shared_bytes": 233472, "shared_unit": 128, "reserved_bytes": 1024}
+    fit = {"warps": 8, "blocks": 32, "registers": 6, "shared": 228}
+    assert s["blocks_that_fit"](sm, 256, 40, 0) == fit
+    assert s["occupancy"](sm, 256, 40, 0) == 0.75
+    assert s["limiters"](sm, 256, 40, 0) == ["registers"]
+    assert s["most_registers"](sm, 256, 0, 1.0) == 32
+
+
+def test_worked_example_of_the_roofline() -> None:
+    s = names_of(solution("compute-ex03a"))
+    columns = ["kernel", "duration_ns", "ffma", "fadd", "fmul", "dram_read_bytes", "dram_write_bytes"]
+    table = pd.DataFrame([("axpy", 1000, 200_000, 0, 0, 2_400_000, 800_000)], columns=columns)
+    assert s["points"](table)["axpy"] == pytest.approx((0.125, 4e11))
+    assert s["verdicts"](table, 4e12, 60e12) == {"axpy": "memory"}
+    assert s["first"](table, 4e12, 60e12) == "axpy"
+
+
+def test_worked_example_of_stalls() -> None:
+    s = names_of(solution("compute-ex04a"))
+    states = {"long_scoreboard": 9.0, "wait": 1.5, "selected": 1.0, "not_selected": 0.5}
+    table = pd.DataFrame({"state": list(states), "cycles": list(states.values())})
+    assert s["shares"](table) == [("long_scoreboard", 0.75), ("wait", 0.125)]
+    assert (s["limited_by"](table, 0.4), s["limited_by"](table, 0.9)) == ("long_scoreboard", "issue")
+    assert s["bound"](table, 0.4) == 2.5
+
+
+def record(short: str, time: float, value: float | None) -> dict[str, Any]:
+    """A record with this share of the baseline's time and this value of what is counted."""
+    found: dict[str, Any] = {"elements": 1000, "outputs": 320, "baseline_us": 100.0, "learner_us": 100 * time}
+    metrics = KERNELS[short].counted.metrics
+    if value is None:
+        return {**found, "no_counters": "ncu was not found here"}
+    if short == "compute-ex01b":
+        counts = [value * 4 * found["elements"] / 32]
+    elif short == "compute-ex02b":
+        counts = [value * 50, 50.0]
+    else:
+        counts = [value * found["outputs"] / 32]
+    return {**found, "counters": dict(zip(metrics, counts, strict=True))}
+
+
+def graded(monkeypatch: pytest.MonkeyPatch, short: str, found: dict[str, Any]) -> Verdict:
+    monkeypatch.setattr(gpu, "measure_kernel", lambda *_, **__: found)
+    verdict = grade.resolve(part(short)[1].grader)(Path("answer.cu"))
+    assert isinstance(verdict, Verdict)
+    return verdict
+
+
+@pytest.mark.parametrize("short", KERNELS)
+def test_time_counts_and_then_counters(monkeypatch: pytest.MonkeyPatch, short: str) -> None:
+    limit = KERNELS[short].most_time
+    assert graded(monkeypatch, short, record(short, 0.9 * limit, ENOUGH[short])).status == "passed"
+    slow = graded(monkeypatch, short, record(short, 1.1 * limit, ENOUGH[short]))
+    wasteful = graded(monkeypatch, short, record(short, 0.9 * limit, TOO_FEW[short]))
+    for verdict, failing in ((slow, 0), (wasteful, 1)):
+        assert (verdict.status, verdict.headline) == ("failed", "right, but not fast enough")
+        assert [line[0] == "✘" for line in verdict.details] == [failing == 0, failing == 1]
+
+
+@pytest.mark.parametrize("short", KERNELS)
+def test_without_counters_the_time_decides_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, short: str
+) -> None:
+    limit = KERNELS[short].most_time
+    passed = graded(monkeypatch, short, record(short, 0.9 * limit, None))
+    failed = graded(monkeypatch, short, record(short, 1.1 * limit, None))
+    assert (passed.status, failed.status) == ("passed", "failed")
+    assert passed.details[-1] == "– counters: not looked at (ncu was not found here)"
+
+
+def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = Verdict("failed", "a wrong answer", ("513 rows of 33: …",))
+
+    def stop(*_: object, **__: object) -> None:
+        raise gpu.StoppedError(stopped)
+
+    monkeypatch.setattr(gpu, "measure_kernel", stop)
+    for short in KERNELS:
+        assert grade.resolve(part(short)[1].grader)(Path("answer.cu")) == stopped
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "message"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM", 1, "the GPU's counters are not permitted here"),
+        ("==ERROR== something else", 1, "ncu made no report"),
+    ],
+)
+def test_why_counters_are_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, code: int, message: str
+) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n")
+    ncu.chmod(0o755)
+    monkeypatch.setattr(gpu, "find_ncu", lambda: ncu)
+    with pytest.raises(LabError, match=message):
+        gpu._counted(["program"], ("sm__x.sum",), tmp_path)
+    monkeypatch.setattr(gpu, "find_ncu", lambda: None)
+    with pytest.raises(LabError, match="ncu was not found here"):
+        gpu._counted(["program"], ("sm__x.sum",), tmp_path)
+
+
+def answer(tmp_path: Path, short: str, source: str) -> Path:
+    exercise, found = part(short)
+    file = tmp_path / "exercises" / exercise.path(found)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not (tmp_path / "cuda").exists():
+        (tmp_path / "cuda").symlink_to(ROOT / "cuda")
+    file.write_text(source, encoding="utf-8")
+    return file
+
+
+@needs_nvcc
+@pytest.mark.parametrize("short", KERNELS)
+def test_solutions_and_starters_compile_without_spills(tmp_path: Path, short: str) -> None:
+    check = grade.resolve(part(short)[1].beforehand)
+    for source in (solution(short), generate.starter(solution(short), "b.cu")):
+        assert check(answer(tmp_path, short, source)) is None
+
+
+@needs_nvcc
+def test_what_the_compiler_refuses_fails_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = "compute-ex02b"
+    exercise, found = part(short)
+    monkeypatch.setattr(needs, "missing", lambda wanted: ("gpu",))
+    broken = solution(short).replace("if (lane == 0) out[r] = sum;", "if (lane == 0) out[r] = some;")
+    verdict = grade.grade(exercise, found, answer(tmp_path, short, broken))
+    assert (verdict.status, verdict.headline) == ("failed", "the file does not compile")
+    assert "some" in "".join(verdict.details)
+    right = grade.grade(exercise, found, answer(tmp_path, short, solution(short)))
+    assert right.status == "not run" and right.headline.startswith("not run: needs a GPU")
+
+
+@needs_nvcc
+def test_a_kernel_that_spills_fails_without_a_gpu(tmp_path: Path) -> None:
+    short = "compute-ex03b"
+    spilling = solution(short).replace("__launch_bounds__(kThreads)", "__launch_bounds__(1024, 2)")
+    file = answer(tmp_path, short, spilling.replace("kEach = 4", "kEach = 64"))
+    verdict = grade.resolve(part(short)[1].beforehand)(file)
+    assert verdict.headline == "a kernel spills registers: keep fewer values at a time"
+
+
+def test_without_nvcc_nothing_is_said_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = "compute-ex03b"
+    exercise, found = part(short)
+    monkeypatch.setattr(needs, "missing", lambda wanted: ("gpu", "nvcc"))
+    verdict = grade.grade(exercise, found, answer(tmp_path, short, "no C++ at all"))
+    assert verdict.headline.startswith("not run: needs a GPU and nvcc")
