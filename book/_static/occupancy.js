@@ -55,7 +55,7 @@
 
   // One curve: occupancy while x varies, as a step line with the present place marked.
   function curve(title, places, share, now) {
-    const width = 300, height = 110, left = 34, bottom = 20;
+    const width = 300, height = 110, left = 46, bottom = 20;
     const most = places[places.length - 1], least = places[0];
     const x = (value) => left + ((value - least) / (most - least)) * (width - left - 8);
     const y = (value) => 6 + (1 - value) * (height - bottom - 12);
