@@ -43,7 +43,7 @@ to 400 and from 420 to 480.
 
 Grade it:         labcode exercises advanced-ex06b        (or: nox -s exercises -- advanced-ex06b)
 Get a hint:       labcode exercises advanced-ex06b --hint
-Try it yourself:  python exercises/advanced/ex06_os_runtime/b_cause.py     (runs on a capture of the book)
+Try it yourself:  python exercises/advanced/ex06_os_runtime/b_cause.py     (runs on captures of the book)
 """
 
 from __future__ import annotations
@@ -99,6 +99,8 @@ if __name__ == "__main__":
     from labcode.reports.nsys import open_report
     from labcode.store import load_set
 
-    report = open_report(load_set().path_of("os_runtime", "baseline"))
-    span = report.window()
-    print(cause(classified(report.osrt()), idle_gaps(report.gpu_ops(), span, 1_000_000), span))
+    for run in ("baseline", "improved"):
+        report = open_report(load_set().path_of("os_runtime", run))
+        span = report.window()
+        gaps_of = idle_gaps(report.gpu_ops(), span, 1_000_000)
+        print(f"{run}: {cause(classified(report.osrt()), gaps_of, span)}")
