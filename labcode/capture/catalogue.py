@@ -12,6 +12,19 @@ from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
+__all__ = [
+    "EXPERIMENTS",
+    "GPUS",
+    "MOST_GPUS",
+    "Experiment",
+    "Run",
+    "choose",
+    "needs_of",
+    "neutral_argv",
+    "render",
+    "render_sets",
+]
+
 MOST_GPUS = 4
 _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 

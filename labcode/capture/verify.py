@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labcode import store
-from labcode.capture import catalogue, privacy
+from labcode.capture import catalogue, ncu, privacy
 from labcode.capture.archive import unpack_limited
 from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST
@@ -165,6 +165,7 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
             return False
         if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, captured.argv, strict=True)):
             return False
-        if experiment.tool == "nsys" and captured.tool_args != (*experiment.nsys_args, *run.tool_args):
+        options = {"nsys": experiment.nsys_args, "ncu": (*ncu.ALWAYS, *experiment.ncu_args)}
+        if experiment.tool in options and captured.tool_args != (*options[experiment.tool], *run.tool_args):
             return False
     return True

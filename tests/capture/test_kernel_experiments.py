@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from labcode.capture.catalogue import neutral_argv
 from labcode.capture.experiment import Experiment
 from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
-from labcode.capture.ncu import _filter
+from labcode.capture.ncu import ALWAYS, _filter
+from labcode.capture.verify import _same_runs
+from labcode.store import ExperimentRecord, RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"
@@ -76,6 +79,26 @@ def test_exams_run_what_no_page_shows_and_there_is_one(experiment: Experiment) -
     for run in experiment.runs:
         assert ("--seed" in run.args) == (run in exams)
         assert run.args[run.args.index("--repetitions") + 1] == "1"
+
+
+@pytest.mark.parametrize("experiment", COUNTED[:1], ids=lambda e: e.id)
+def test_other_options_of_ncu_make_a_capture_stale(experiment: Experiment) -> None:
+    def record(*more: str) -> ExperimentRecord:
+        runs = {
+            run.name: RunRecord(
+                run.name,
+                neutral_argv(experiment, run, 1),
+                (*ALWAYS, *experiment.ncu_args, *run.tool_args, *more),
+                (),
+                (),
+            )
+            for run in experiment.runs
+        }
+        about = (experiment.id, experiment.title, "ncu", "m1", "2026-01-01", "0")
+        return ExperimentRecord(*about, experiment.sources, 1.0, runs)
+
+    assert _same_runs(experiment, record())
+    assert not _same_runs(experiment, record("--cache-control", "none"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -79,4 +79,4 @@ if __name__ == "__main__":
     example = pd.DataFrame(
         {"state": ["long_scoreboard", "wait", "selected", "not_selected"], "cycles": [9.0, 1.5, 1.0, 0.5]}
     )
-    print(shares(example), limited_by(example, 0.4), bound(example, 0.4))
+    print(shares(example), limited_by(example, 0.4), bound(example, 0.4), sep="\n")
