@@ -131,7 +131,7 @@ def launch_site_sum(report: NsysReport) -> pd.DataFrame:
             "GPU Time (ns)": found["gpu_ns"],
             "Operations": found["operations"],
             "Backward": found["backward"],
-            "File": found["file"],
+            "File": found["file"].replace("", "(no stack)"),
             "Line": found["line"],
             "Function": found["function"],
         }

@@ -93,7 +93,11 @@ def frame_nodes(content: dict[str, Any], still: list[nodes.Element]) -> list[nod
         drawn["classes"].append("lab-interactive-still")  # type: ignore[index]
     kept = {key: value for key, value in content.items() if key != "figure"}
     frame = addnodes.only(expr="html")
-    frame += interactive_frame(content=kept, caption=content["figure"]["caption"])
+    frame += interactive_frame(content=kept)
+    for caption in list(web.findall(nodes.caption))[:1]:  # the same in light and dark
+        below = nodes.paragraph(classes=["lab-interactive-caption"])
+        below += [part.deepcopy() for part in caption.children]
+        frame += below
     return [frame, web, paper]
 
 
