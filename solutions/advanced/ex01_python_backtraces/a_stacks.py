@@ -28,6 +28,7 @@ in common was running at both times.
                 [("step", "train.py", 66), ("mix", "model.py", 121), ("attend", "model.py", 65)])
         ->  [("step", "train.py", 66), ("mix", "model.py", 0)]
 
+Try it yourself:  python exercises/advanced/ex01_python_backtraces/a_stacks.py  (runs on a capture of the book)
 Grade it:         labcode exercises advanced-ex01a        (or: nox -s exercises -- advanced-ex01a)
 Get a hint:       labcode exercises advanced-ex01a --hint
 """
@@ -67,3 +68,17 @@ def common_path(before: Sequence[Frame], after: Sequence[Frame]) -> list[Frame]:
     # [starter]
     # raise NotImplementedError("go inwards through both at once, and stop at the first difference")
     # [end]
+
+
+if __name__ == "__main__":
+    from labcode.reports.nsys import open_report
+    from labcode.store import load_set
+
+    frames = open_report(load_set().path_of("python_backtraces", "baseline")).python_backtrace_frames()
+    paths = [
+        user_path(list(zip(stack["function"], stack["file"], stack["line"], strict=True)))
+        for _, stack in frames.sort_values(["backtrace", "depth"]).groupby("backtrace")
+    ]
+    for path in paths[:4]:
+        print(" calls ".join(f"{function}:{line}" for function, _, line in path))
+    print("the first two have in common:", common_path(paths[0], paths[1]))
