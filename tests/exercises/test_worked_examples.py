@@ -233,7 +233,8 @@ def test_advanced_ex05a() -> None:
     assert s["interval"](2, 8) == pytest.approx((0.0715, 0.5907), abs=1e-4)
 
 
-def test_advanced_ex05b() -> None:
+def test_advanced_ex05b(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "solutions/advanced/ex05_cpu_sampling"))  # it imports part a
     s = names_of(solution("advanced-ex05b"), "advanced-ex05b")
     running = pd.DataFrame(
         [(7, 7, -20, 90), (7, 8, 10, 30), (9, 8, 95, 300)], columns=["pid", "tid", "start_ns", "end_ns"]

@@ -28,7 +28,7 @@ in common was running at both times.
                 [("step", "train.py", 66), ("mix", "model.py", 121), ("attend", "model.py", 65)])
         ->  [("step", "train.py", 66), ("mix", "model.py", 0)]
 
-Try it yourself:  python exercises/advanced/ex01_python_backtraces/a_stacks.py  (runs on a capture of the book)
+Try it yourself:  python exercises/advanced/ex01_python_backtraces/a_stacks.py  (on a capture of the book)
 Grade it:         labcode exercises advanced-ex01a        (or: nox -s exercises -- advanced-ex01a)
 Get a hint:       labcode exercises advanced-ex01a --hint
 """
