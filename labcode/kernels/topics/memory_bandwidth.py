@@ -84,8 +84,8 @@ _COPY_STEPS = (
     ),
     Step(
         "in flight",
-        "Two loads of 16 bytes a thread before its first store. Enough was under way before: more of it only "
-        "waits in the memory system's queues, and reads and writes come in longer bursts.",
+        "Two loads of 16 bytes a thread before its first store. Enough was under way before, so it gains "
+        "nothing; why it can lose a little is not measured.",
         f"{NAMESPACE}::in_flight<{{W}}, {LOADS}, false>",
         per_block(LOAD_THREADS, LOADS * 16),
         predicted=1.0,
@@ -93,8 +93,7 @@ _COPY_STEPS = (
     ),
     Step(
         "streaming",
-        "The same with hints that every line is used once. The cache then gives up written lines at once, "
-        "and memory changes between reading and writing more often.",
+        "The same with hints that every line is used once. It is slower; why is not measured.",
         f"{NAMESPACE}::in_flight<{{W}}, {LOADS}, true>",
         per_block(LOAD_THREADS, LOADS * 16),
         predicted=1.0,
@@ -103,7 +102,8 @@ _COPY_STEPS = (
     Step(
         "bulk ring",
         "The copy engine of the multiprocessor (TMA) moves pieces into a ring in shared memory and out "
-        "again; one thread a block asks for them, no register holds data. The blocks stay, and drift apart.",
+        "again; one thread a block asks for them, no register holds data. It is slower than plain loads; why "
+        "is not measured.",
         f"{NAMESPACE}::bulk_ring<{{W}}, {RING_BYTES}, {RING_STAGES}>",
         _ring,
         min_cc=90,
@@ -114,7 +114,7 @@ _COPY_STEPS = (
         "bulk",
         "A block a piece of 4 KiB and no ring: blocks start in the order of their pieces, so that all "
         "multiprocessors work on one stretch of memory. Shared memory limits them to 48 KiB under way. As "
-        "fast as 16-byte words: the memory has no more to give.",
+        "fast as 16-byte words, no faster.",
         f"{NAMESPACE}::bulk<{{W}}, {PIECE_BYTES}>",
         _bulk,
         min_cc=90,
@@ -158,8 +158,7 @@ TRIAD = Kernel(
         ),
         Step(
             "vectorized",
-            "16 bytes of each input a thread. Two reads for each write: a better mix for the memory than a "
-            "copy's.",
+            "16 bytes of each input a thread, two reads for each write.",
             f"{NAMESPACE}::triad_in_flight<1>",
             per_block(THREADS, 16),
             predicted=1.0,
@@ -205,8 +204,7 @@ GATHER = Kernel(
         Step(
             "in flight",
             "Four indices a thread, then four reads under way at once. It helps where the indices are in "
-            "order; random reads are limited by how many sectors the memory finds in a second, not by how "
-            "many are asked for.",
+            "order, and not where they are random; what limits those is not measured.",
             f"{NAMESPACE}::gather_in_flight<{{W}}, 4>",
             per_block(THREADS, 4 * 4),
             predicted=0.3,

@@ -97,8 +97,7 @@ SUM = Kernel(
         Step(
             "bulk",
             "One block a multiprocessor stays; the copy engine (TMA) keeps a ring of tiles under way in "
-            "shared memory, and threads add from there. As fast as loads into registers: the memory has no "
-            "more to give.",
+            "shared memory, and threads add from there. As fast as loads into registers, no faster.",
             f"{NAMESPACE}::bulk<{BULK_THREADS}, {BULK_LOADS}, {BULK_STAGES}>",
             _bulk,
             min_cc=90,

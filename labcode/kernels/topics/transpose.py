@@ -83,7 +83,7 @@ TRANSPOSE = Kernel(
         Step(
             "swizzled",
             "Columns exclusive-ored with the row instead of padding: no conflicts and no unused memory. It "
-            "buys nothing here, as shared memory does not limit how many blocks are resident.",
+            "buys nothing over padding here.",
             f"{NAMESPACE}::tiled<{{W}}, {NAMESPACE}::Swizzled<{{W}}>>",
             _tiled,
             helped=False,
@@ -93,8 +93,8 @@ TRANSPOSE = Kernel(
             "vectorized",
             "Each thread reads a block of 16-byte rows, all loads under way at once, turns it in registers "
             "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides, and "
-            "blocks take them in patches, so that written pieces lie side by side too. Element by element "
-            "where rows do not start on 16 bytes.",
+            "blocks take them in patches of neighbors. Element by element where rows do not start on 16 "
+            "bytes.",
             f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {NAMESPACE}::kGroup<{{W}}>>",
             _vectorized,
             predicted=0.95,
