@@ -110,7 +110,7 @@ _ROUNDS = (
     _strips(
         "round7",
         "w(p, q) = w(q, p): each weight computed once and handed over by a shuffle. Half the powers, and no "
-        "faster: a multiprocessor holds fewer warps of it, and its last ones run alone.",
+        "faster: a multiprocessor holds fewer warps of it.",
         "round7",
         64,
         helped=False,
