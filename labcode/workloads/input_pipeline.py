@@ -299,7 +299,7 @@ def main(arguments: Sequence[str]) -> int:
         def loader(setup: Setup, device: Any) -> Any:
             # more batches than are used, so that workers have something to do until the end
             plan = make_plan(given.seed, given.batch, used + setup.workers * setup.ahead, len(paths))
-            return make_loader(torch, paths, plan, setup, device, folder / "pictures.log")
+            return make_loader(torch, folder, plan, setup, device, folder / "pictures.log")
 
         outcome = train(torch, lambda: loader(setup, device), given, device, pinned=setup.pin, measured=True)
         plain = train(

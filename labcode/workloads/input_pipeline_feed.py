@@ -9,7 +9,7 @@ only through ``exec``.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labcode.workloads.common import nvtx_range
-from labcode.workloads.input_pipeline_files import Reader
+from labcode.workloads.input_pipeline_files import Reader, picture_path
 from labcode.workloads.input_pipeline_pictures import CROPPED, STORED, Augmentation, decode, transform
 
 if TYPE_CHECKING:
@@ -48,8 +48,14 @@ class Setup:
 
 @dataclass(frozen=True)
 class Plan:
-    """What each place of each batch holds: arrays [batches × batch] of file numbers and random choices."""
+    """What each place of each batch holds: arrays [batches × batch] of file numbers and random choices.
 
+    A worker is sent the seed, not the arrays. What a spawned worker is sent goes through a pipe; when it is
+    more than the pipe holds (64 KiB), a worker must have started before the next one is.
+    """
+
+    seed: int
+    count: int
     batch: int
     batches: int
     files: npt.NDArray[np.int64]
@@ -57,6 +63,9 @@ class Plan:
     left: npt.NDArray[np.int64]
     mirrored: npt.NDArray[np.bool_]
     contrast: npt.NDArray[np.float64]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_plan, (self.seed, self.batch, self.batches, self.count)
 
     def augmentation(self, place: int) -> Augmentation:
         """What is done to the picture at a place."""
@@ -86,16 +95,16 @@ def make_plan(seed: int, batch: int, batches: int, files: int) -> Plan:
         for rng in (np.random.default_rng((seed, number)) for number in range(batches))
     ]
     joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    return Plan(batch, batches, *joined)
+    return Plan(seed, files, batch, batches, *joined)
 
 
 class Pictures:
     """A map-style data set: a place of the plan in; picture, label and the seconds of each stage out."""
 
     def __init__(
-        self, paths: Sequence[Path], plan: Plan, reader: Reader, slow: Collection[str], device: torch.device
+        self, folder: Path, plan: Plan, reader: Reader, slow: Collection[str], device: torch.device
     ) -> None:
-        self.paths, self.plan, self.reader, self.slow, self.device = paths, plan, reader, slow, device
+        self.folder, self.plan, self.reader, self.slow, self.device = folder, plan, reader, slow, device
 
     def __len__(self) -> int:
         return len(self.plan.files)
@@ -103,7 +112,7 @@ class Pictures:
     def __getitem__(self, place: int) -> Sample:
         begin = time.perf_counter()
         with nvtx_range("read", self.device):
-            data = self.reader.read(self.paths[self.plan.files[place]])
+            data = self.reader.read(picture_path(self.folder, int(self.plan.files[place])))
         have_read = time.perf_counter()
         with nvtx_range("decode", self.device):
             pixels, label = decode(data, self.slow)
@@ -114,12 +123,10 @@ class Pictures:
         return picture, label, np.array([have_read - begin, decoded - have_read, done - decoded])
 
 
-def make_loader(
-    torch: Any, paths: Sequence[Path], plan: Plan, setup: Setup, device: torch.device, log: Path
-) -> Any:
+def make_loader(torch: Any, folder: Path, plan: Plan, setup: Setup, device: torch.device, log: Path) -> Any:
     """The `DataLoader` of a set-up: batches in the plan's order as (pictures, labels, seconds [batch, 3])."""
     reader = Reader(setup.slow, setup.piece, setup.rate_per_s, log)
-    pictures = Pictures(paths, plan, reader, setup.slow, device)
+    pictures = Pictures(folder, plan, reader, setup.slow, device)
     options: dict[str, Any] = {}
     if setup.workers:
         options = {

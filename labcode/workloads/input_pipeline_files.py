@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import multiprocessing
 import os
 import shutil
 import signal
@@ -37,10 +38,25 @@ def temporary_folder(parent: Path | None) -> Iterator[Path]:
         raise LabError(describe_os_error(error)) from None
     try:
         yield folder
+    except BaseException:
+        end_workers()  # they may be writing there
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         if on_main:
             signal.signal(signal.SIGTERM, before)
+
+
+def end_workers() -> None:
+    """End the processes that a loader left behind, and wait until they are gone."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+        child.join()
+
+
+def picture_path(folder: Path, number: int) -> Path:
+    """Where a picture lies."""
+    return folder / f"{number:05}.labp"
 
 
 def write_pictures(folder: Path, seed: int, count: int) -> list[Path]:
@@ -49,7 +65,7 @@ def write_pictures(folder: Path, seed: int, count: int) -> list[Path]:
     patterns = make_patterns(rng)
     paths = []
     for number, label in enumerate(rng.integers(0, CLASSES, count).tolist()):
-        path = folder / f"{number:05}.labp"
+        path = picture_path(folder, number)
         try:
             path.write_bytes(encode(make_pixels(label, rng, patterns), label))
         except OSError as error:

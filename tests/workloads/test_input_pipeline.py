@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -198,16 +199,15 @@ def test_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_program_leaves_no_files_and_no_workers(tmp_path: Path, number: int) -> None:
-    argv = [sys.executable, "-m", "labcode.workloads.input_pipeline", *SMALL, "--variant", "throttled"]
+    argv = [sys.executable, "-m", "labcode.workloads.input_pipeline", *SMALL, "--variant", "shared_log"]
     argv += ["--steps", "2000", "--workers", "1", "--folder", str(tmp_path)]
     process = subprocess.Popen(
         argv, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
     )
     try:
         deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("*/*.labp")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(4)
+        while not list(tmp_path.glob("*/pictures.last")) and time.monotonic() < deadline:
+            time.sleep(0.05)  # until a worker is at work
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     finally:
@@ -235,8 +235,8 @@ def test_plan_does_not_depend_on_how_many_batches_follow() -> None:
 )
 def test_every_feed_gives_the_same_batches(tmp_path: Path, paths: list[Path], setup: feed.Setup) -> None:
     plan = feed.make_plan(2, 6, 5, len(paths))
-    plain = list(feed.make_loader(torch, paths, plan, feed.Setup(), CPU, tmp_path / "a.log"))
-    loader = feed.make_loader(torch, paths, plan, setup, CPU, tmp_path / "b.log")
+    plain = list(feed.make_loader(torch, paths[0].parent, plan, feed.Setup(), CPU, tmp_path / "a.log"))
+    loader = feed.make_loader(torch, paths[0].parent, plan, setup, CPU, tmp_path / "b.log")
     batches = list(loader)
     assert len(batches) == len(plain) == 5
     for (inputs, labels, seconds), (expected, expected_labels, _) in zip(batches, plain, strict=True):
@@ -248,11 +248,21 @@ def test_every_feed_gives_the_same_batches(tmp_path: Path, paths: list[Path], se
         assert loader.multiprocessing_context.get_start_method() == "spawn"
 
 
+def test_what_a_worker_is_sent_fits_into_a_pipe_and_is_the_same(tmp_path: Path) -> None:
+    plan = feed.make_plan(2, 256, 100, 5000)
+    loader = feed.make_loader(torch, tmp_path, plan, feed.Setup(workers=1), CPU, tmp_path / "a.log")
+    sent = pickle.dumps(loader.dataset)
+    assert len(sent) < 16384
+    received = pickle.loads(sent)
+    for name in ("files", "top", "left", "mirrored", "contrast"):
+        assert np.array_equal(getattr(received.plan, name), getattr(plan, name))
+
+
 def test_what_a_worker_meets_is_told_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "0.labp").write_bytes(b"nothing of the kind")
+    (tmp_path / "00000.labp").write_bytes(b"nothing of the kind")
     plan = feed.make_plan(2, 2, 2, 1)
     for setup in (feed.Setup(), feed.Setup(workers=1)):
-        loader = feed.make_loader(torch, [tmp_path / "0.labp"], plan, setup, CPU, tmp_path / "log")
+        loader = feed.make_loader(torch, tmp_path, plan, setup, CPU, tmp_path / "log")
         with pytest.raises(InputError) as caught:
             program.next_batch(iter(loader))
         assert str(caught.value).startswith("not a picture of input_pipeline; the files are made")
