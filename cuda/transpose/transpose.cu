@@ -16,7 +16,7 @@ namespace {
 
 namespace steps = lab::transpose;
 
-const std::vector<std::string> kSteps = {"naive", "shared_tile", "padded", "swizzled", "vectorized", "windowed"};
+const std::vector<std::string> kSteps = {"naive", "shared_tile", "padded", "swizzled", "vectorized", "windowed", "chunks"};
 
 struct Options {
     std::string variant = "all", json;
@@ -88,6 +88,15 @@ std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const s
         const auto kernel = windowed<T, kWindowRows, kWindowLine, kWindowWords<T>, kWindowThreads, kWindowAcross<T>, kWindowGroup>;
         LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
         kernel<<<over(columns, kWindowColumns<T, kWindowWords<T>>) * over(rows, kWindowRows), kWindowThreads, kBytes>>>(in, out, rows, columns);
+        LAB_LAUNCHED();
+    });
+    constexpr int kChunked = steps::kChunkBytes<T, steps::kChunkHigh, steps::kChunkWide>;
+    if (shared_bytes < kChunked) return all;
+    step("chunks", [=] {
+        using namespace steps;
+        const auto kernel = chunks<T, kChunkHigh, kChunkWide, kChunkThreads, kChunkGroup>;
+        LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kChunked));
+        kernel<<<over(columns, kChunkWide) * over(rows, kChunkHigh), kChunkThreads, kChunked>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
     return all;

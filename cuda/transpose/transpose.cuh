@@ -22,6 +22,8 @@ template <typename T>
 constexpr int kWindowWords = sizeof(T) == 4 ? 128 : 64;              // … 4-byte words of a row of a tile
 template <typename T>
 constexpr int kWindowAcross = sizeof(T) == 4 ? 8 : 4;                // … lanes along a row of the output
+constexpr int kChunkHigh = 128, kChunkWide = 128;                    // chunks: rows and columns of a tile
+constexpr int kChunkThreads = 256, kChunkGroup = 64;                 // … threads a tile, tiles a patch
 
 // One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of the output.
 template <typename T>
@@ -263,6 +265,128 @@ __global__ void __launch_bounds__(Threads) windowed(const T* __restrict__ in, T*
     for (int i = threadIdx.x; i < kColumns * kLine; i += Threads) {  // what lies before the first boundary
         const int c = i / kLine, r = i % kLine;
         if (c < valid && r < rows && r < shift(c)) out[static_cast<Size>(c0 + c) * rows + r] = static_cast<T>(element(r, c));
+    }
+}
+
+// ---- the same, read in chunks of 16 bytes --------------------------------------------------------------------------------
+
+constexpr int kSector = 32;                   // bytes
+constexpr int kAcross = 8, kDown = 4;         // lanes of a warp: along a row of the output, and rows of it
+
+// A tile in shared memory, High rows and Wide columns of windows. Of each row it has all chunks of 16 bytes in which an element
+// of the row lies, wherever the row starts; it has a sector of rows more than it writes. Behind every E rows a chunk is left
+// free: then lanes that read E rows apart read different groups of 4 banks.
+template <typename T, int High, int Wide>
+struct Chunks {
+    static constexpr int E = kPer<T>, kLine = kSector / static_cast<int>(sizeof(T)), kRead = High + kLine;
+    static constexpr int kOfRow = (Wide + 2 * (E - 1)) / E, kPitch = E * kOfRow + 1;  // chunks of a row, of E rows
+    static constexpr int kBytes = (kRead / E * kPitch) * 16;
+    static __device__ int at(int row) { return row * kOfRow + row / E; }
+};
+template <typename T, int High, int Wide>
+constexpr int kChunkBytes = Chunks<T, High, Wide>::kBytes;
+
+// 16 bytes from memory to shared memory; they are there after copies_wait() and a barrier.
+__device__ __forceinline__ void copy_async(uint4* to, Size from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+#else
+    *to = *reinterpret_cast<const uint4*>(from);
+#endif
+}
+__device__ __forceinline__ void copies_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// High elements of a row of the output, kAcross × 16 bytes at a time. `from`: places in the tile of the lane's first E elements,
+// in the order in which they are read; the words are then turned into theirs. `left`: elements to the end of the row.
+template <typename T, int High, int Wide, bool Whole>
+__device__ __forceinline__ void write_run(const T* tile, const int (&from)[kPer<T>], T* to, int left, int turn) {
+    constexpr int E = kPer<T>, kNext = Chunks<T, High, Wide>::kPitch * E * kAcross;
+#pragma unroll
+    for (int i = 0; i < High / (kAcross * E); ++i) {
+        unsigned word[4], half[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if constexpr (sizeof(T) == 4) word[k] = tile[from[k] + i * kNext];
+            else word[k] = tile[from[2 * k] + i * kNext] | static_cast<unsigned>(tile[from[2 * k + 1] + i * kNext]) << 16;
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) half[k] = turn & 1 ? word[(k + 3) % 4] : word[k];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) word[k] = turn & 2 ? half[(k + 2) % 4] : half[k];
+        if (Whole || left >= E) {
+            *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
+        } else {
+#pragma unroll
+            for (int k = 0; k < E; ++k) {
+                if (k < left) to[k] = static_cast<T>(sizeof(T) == 4 ? word[k % 4] : word[k / 2 % 4] >> 16 * (k % 2));
+            }
+        }
+        to += kAcross * E, left -= kAcross * E;
+    }
+}
+
+// Windows as above. But no row is read word by word: whole chunks of 16 bytes come, from the boundary before the row's first
+// element, and go to shared memory past registers and L1 cache. So each row of the tile starts somewhere in its first chunk; the
+// lanes that gather 16 bytes of the output find their elements by arithmetic on row and column. Lanes of neighboring rows of the
+// output would often meet in one bank, depending on the sides of the matrix: `turn` has them read their elements in turned order.
+template <typename T, int High, int Wide, int Threads, int Group>
+__global__ void __launch_bounds__(Threads) chunks(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
+    using Tile = Chunks<T, High, Wide>;
+    constexpr int E = kPer<T>, kSize = sizeof(T), kOfWord = 4 / kSize, kWarps = Threads / 32;
+    static_assert(High % (kAcross * E) == 0 && Wide % kDown == 0, "whole runs a tile");
+    extern __shared__ uint4 chunk[];
+    const T* tile = reinterpret_cast<const T*>(chunk);
+    const Corner at = corner<Group>(rows, columns, High, Wide);
+    const int r0 = at.row, c0 = at.column, valid = columns - c0 < Wide ? columns - c0 : Wide;
+    const int present = rows - r0 < Tile::kRead ? rows - r0 : Tile::kRead;
+    // Addresses, in bytes, for chunks know no elements.
+    const Size begin = reinterpret_cast<Size>(in), end = begin + static_cast<Size>(rows) * columns * kSize;
+    const Size pitch = static_cast<Size>(columns) * kSize, start = begin + r0 * pitch + static_cast<Size>(c0) * kSize;
+    const Size stop = start + (present - 1) * pitch + valid * kSize;
+    if (start / 16 * 16 >= begin && (stop + 15) / 16 * 16 <= end) {
+#pragma unroll 4
+        for (int i = threadIdx.x; i < present * Tile::kOfRow; i += Threads) {
+            const int r = i / Tile::kOfRow, n = i % Tile::kOfRow;
+            const Size row = start + r * pitch, from = row / 16 * 16 + 16 * n;
+            if (from < row + valid * kSize) copy_async(chunk + Tile::at(r) + n, from);
+        }
+    } else {  // the first or last chunk sticks out of the matrix: elements
+        for (int i = threadIdx.x; i < present * Wide; i += Threads) {
+            const int r = i / Wide, c = i % Wide;
+            const Size from = start + r * pitch + c * kSize, row = start + r * pitch;
+            if (c < valid) reinterpret_cast<T*>(chunk + Tile::at(r))[row % 16 / kSize + c] = *reinterpret_cast<const T*>(from);
+        }
+    }
+    copies_wait();
+    __syncthreads();
+    const int lane = threadIdx.x % 32, across = lane % kAcross, down = lane / kAcross;
+    const int first_skipped = static_cast<int>(start / kSize % E), step = columns % E;  // elements of a chunk before the row's first
+    const auto place = [=](int r, int c) { return Tile::at(r) * E + (first_skipped + r * step) % E + c; };
+    // Elements from the tile's first of output row c0 + c to the next sector.
+    const auto shift = [=](int c) {
+        const Size element = reinterpret_cast<Size>(out) / kSize + static_cast<Size>(c0 + c) * rows + r0;
+        return static_cast<int>((0 - element) % Tile::kLine);
+    };
+    const unsigned sides = static_cast<unsigned>(rows) * static_cast<unsigned>(columns);
+    const int turn = (kOfWord == 1 ? sides % 2 : sides % 4) == 1 ? down : 0;
+    for (int c = threadIdx.x / 32 * kDown + down; c < valid; c += kWarps * kDown) {
+        const int first = shift(c);
+        int from[E];
+#pragma unroll
+        for (int k = 0; k < E; ++k) from[k] = place(first + (k + turn * kOfWord) % E, c) + across * Tile::kPitch * E;
+        T* to = out + static_cast<Size>(c0 + c) * rows + r0 + first + across * E;
+        const int left = rows - r0 - first - across * E;
+        if (present == Tile::kRead) write_run<T, High, Wide, true>(tile, from, to, left, turn);
+        else write_run<T, High, Wide, false>(tile, from, to, left, turn);
+    }
+    if (r0 > 0) return;
+    for (int i = threadIdx.x; i < Wide * Tile::kLine; i += Threads) {  // what lies before the first sector
+        const int c = i / Tile::kLine, r = i % Tile::kLine;
+        if (c < valid && r < rows && r < shift(c)) out[static_cast<Size>(c0 + c) * rows + r] = tile[place(r, c)];
     }
 }
 

@@ -37,7 +37,7 @@ _CASES = (  # the kernels of cuda/compute_metrics
     *("count_shared", "count_aggregated", "hadamard"),
 )
 _COPIES = ("strided", "coalesced", "vectorized", "in_flight", "bulk_ring", "bulk")
-_TRANSPOSES = ("naive", "tiled", "vectorized", "windowed")
+_TRANSPOSES = ("naive", "tiled", "vectorized", "windowed", "chunks")
 _SUMS = ("atomics", "tree", "shuffle", "vectorized", "bulk")
 _SOFTMAXES = ("three_passes", "online", "on_chip", "vectorized", "warp_rows", "cluster", "bulk")
 _ROUNDS = tuple(f"round{n}" for n in (*range(8), 9))  # round 8 launches round 7's kernel
@@ -221,10 +221,16 @@ def _counters() -> tuple[Experiment, ...]:
 
 
 def _ladder(
-    program: str, title: str, kernels: tuple[str, ...], exam: tuple[str, ...], headers: tuple[str, ...] = ()
+    program: str,
+    title: str,
+    kernels: tuple[str, ...],
+    exam: tuple[str, ...],
+    headers: tuple[str, ...] = (),
+    odd: tuple[str, ...] = (),
 ) -> Experiment:
-    """The steps of a ladder, and the same steps on a size that no page shows."""
+    """The steps of a ladder, and the same steps on a size that no page shows; some on an odd size too."""
     named = _named(*kernels)
+    odd_steps = (_run("odd_steps", *odd, *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),)
     return Experiment(
         id=f"ncu_{program}",
         title=title,
@@ -232,6 +238,7 @@ def _ladder(
         module=f"labcode.workloads.{program}",
         runs=(
             _run("steps", *_ONCE, variant="all", tool_args=(*_FULL, *named)),
+            *(odd_steps if odd else ()),
             _run("exam_steps", *exam, "--seed", "7", *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),
         ),
         sources=_program(program, *_LADDER_HEADERS, *headers),
@@ -242,9 +249,10 @@ def _ladder(
 
 def _ladders() -> tuple[Experiment, ...]:
     matrix = ("--rows", "9000", "--columns", "5000", "--bytes", "2")
+    odd = ("--rows", "16381", "--columns", "8189")
     rows = ("--columns", "4096", "--mebibytes", "300")
     return (
-        _ladder("transpose", "Counters of the transpose, step by step", _TRANSPOSES, matrix),
+        _ladder("transpose", "Counters of the transpose, step by step", _TRANSPOSES, matrix, odd=odd),
         _ladder("sum", "Counters of the sum, step by step", _SUMS, ("--mebibytes", "300")),
         _ladder("softmax", "Counters of softmax over rows, step by step", _SOFTMAXES, rows, _ROW_HEADERS),
     )

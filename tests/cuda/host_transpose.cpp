@@ -36,8 +36,9 @@ static void __syncthreads() { block_barrier->arrive_and_wait(); }
 #define __launch_bounds__(threads)
 #define __shared__ static
 alignas(16) unsigned window[1 << 15];
+alignas(16) uint4 chunk[1 << 13];
 
-#include "transpose_on_host.cuh"  // the header without its line «extern __shared__ unsigned window[];»
+#include "transpose_on_host.cuh"  // the header without its lines «extern __shared__ …»
 
 namespace steps = lab::transpose;
 
@@ -77,10 +78,13 @@ void run(int step, const T* in, T* out, int rows, int columns) {
         case 4:
             return launch({over(columns, kSide) * over(rows, kSide), 1, 1}, {kWords * kWords, 1, 1},
                           [=] { vectorized<T, kWords, kWords, kGroup<T>>(in, out, rows, columns); });
-        default:
+        case 5:
             return launch({over(columns, kWide) * over(rows, kWindowRows), 1, 1}, {kWindowThreads, 1, 1}, [=] {
                 windowed<T, kWindowRows, kWindowLine, kWindowWords<T>, kWindowThreads, kWindowAcross<T>, kWindowGroup>(in, out, rows, columns);
             });
+        default:
+            return launch({over(columns, kChunkWide) * over(rows, kChunkHigh), 1, 1}, {kChunkThreads, 1, 1},
+                          [=] { chunks<T, kChunkHigh, kChunkWide, kChunkThreads, kChunkGroup>(in, out, rows, columns); });
     }
 }
 
@@ -88,7 +92,7 @@ template <typename T>
 int check(int rows, int columns, int before_in, int before_out) {
     int wrong = 0;
     const std::size_t count = static_cast<std::size_t>(rows) * columns;
-    for (int step = 0; step < 6; ++step) {
+    for (int step = 0; step < 7; ++step) {
         T* in = static_cast<T*>(std::malloc((count + before_in) * sizeof(T)));
         T* out = static_cast<T*>(std::malloc((count + before_out) * sizeof(T)));
         for (std::size_t i = 0; i < count; ++i) in[before_in + i] = static_cast<T>(std::rand() % 65521);
@@ -113,7 +117,7 @@ int check(int rows, int columns, int before_in, int before_out) {
 
 int main() {
     int wrong = 0;
-    const int shapes[][2] = {{1, 130}, {131, 1}, {33, 31}, {128, 64}, {270, 157}};
+    const int shapes[][2] = {{1, 130}, {131, 1}, {33, 31}, {128, 64}, {270, 157}, {265, 133}, {135, 131}};
     for (const auto& [rows, columns] : shapes) {
         wrong += check<unsigned>(rows, columns, 0, 0) + check<unsigned short>(rows, columns, 0, 0);
         wrong += check<unsigned>(rows, columns, 1, 3) + check<unsigned short>(rows, columns, 1, 3);

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cuda.conftest import CUDA
 
-SHARED = "    extern __shared__ unsigned window[];\n"
+SHARED = ("    extern __shared__ unsigned window[];\n", "    extern __shared__ uint4 chunk[];\n")
 BARRIER = "    __syncthreads();\n    // Elements from the tile's first of output row"
 
 
@@ -19,7 +19,9 @@ def build_and_run(folder: Path, header: str, sanitizer: str) -> subprocess.Compl
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++ here")
-    (folder / "transpose_on_host.cuh").write_text(header.replace(SHARED, ""), encoding="utf-8")
+    for line in SHARED:
+        header = header.replace(line, "")
+    (folder / "transpose_on_host.cuh").write_text(header, encoding="utf-8")
     source = Path(__file__).with_name("host_transpose.cpp")
     flags = ["-std=c++20", "-O1", "-g", "-w", "-pthread", f"-fsanitize={sanitizer}", f"-I{folder}"]
     built = subprocess.run(
@@ -37,7 +39,7 @@ def build_and_run(folder: Path, header: str, sanitizer: str) -> subprocess.Compl
 @pytest.fixture
 def header() -> str:
     text = (CUDA / "transpose" / "transpose.cuh").read_text(encoding="utf-8")
-    assert text.count(SHARED) == 1
+    assert [text.count(line) for line in SHARED] == [1, 1]
     return text
 
 

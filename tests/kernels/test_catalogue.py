@@ -143,6 +143,19 @@ def test_constants_are_the_headers() -> None:
         ("kBulkBlocksPerSm", sums.BULK_BLOCKS_AN_SM),
     ):
         assert constant(text, name) == value, name
+    text = header(transpose.TRANSPOSE)
+    for name, value in (
+        ("kTile", transpose.TILE),
+        ("kRows", transpose.THREAD_ROWS),
+        ("kWords", transpose.WORDS),
+        ("kWindowRows", transpose.WINDOW_ROWS),
+        ("kWindowLine", transpose.WINDOW_LINE),
+        ("kWindowThreads", transpose.WINDOW_THREADS),
+        ("kChunkHigh", transpose.CHUNK_HIGH),
+        ("kChunkWide", transpose.CHUNK_WIDE),
+        ("kChunkThreads", transpose.CHUNK_THREADS),
+    ):
+        assert constant(text, name) == value, name
 
 
 def test_element_types_in_entries() -> None:

@@ -14,6 +14,7 @@ TILE, THREAD_ROWS = 32, 8
 WORDS = 16
 WINDOW_ROWS, WINDOW_LINE, WINDOW_THREADS = 128, 32, 512
 WINDOW_WORDS = {4: 128, 2: 64}  # by bytes of an element
+CHUNK_HIGH, CHUNK_WIDE, CHUNK_THREADS = 128, 128, 256
 _MOST_BLOCKS_Y = 65535
 
 
@@ -46,6 +47,15 @@ def _windowed(problem: Problem, gpu: Gpu) -> Launch:
     wide = words if problem.item_bytes == 4 else 2 * words - 2
     shared_bytes = (WINDOW_ROWS + WINDOW_LINE // problem.item_bytes) * (words + 1) * 4
     return Launch(_count(problem, WINDOW_ROWS, wide), WINDOW_THREADS, shared_bytes)
+
+
+def _chunks(problem: Problem, gpu: Gpu) -> Launch:
+    """A tile a block: of each row all 16-byte chunks that it may touch; behind every few rows a free one."""
+    each = 16 // problem.item_bytes  # elements a chunk
+    of_row = (CHUNK_WIDE + 2 * (each - 1)) // each
+    groups = (CHUNK_HIGH + WINDOW_LINE // problem.item_bytes) // each
+    shared_bytes = groups * (each * of_row + 1) * 16
+    return Launch(_count(problem, CHUNK_HIGH, CHUNK_WIDE), CHUNK_THREADS, shared_bytes)
 
 
 _SQUARE = ((1, 1), (32, 32), (64, 64), (128, 256), (1024, 1024))
@@ -109,6 +119,17 @@ TRANSPOSE = Kernel(
             _windowed,
             min_cc=80,
             predicted=0.92,
+        ),
+        Step(
+            "chunks",
+            "The same windows; rows come in whole 16-byte chunks from the boundary before their first "
+            "element, by asynchronous copies past registers and L1. Lanes find each element by arithmetic, "
+            "in an order that keeps them out of each other's banks whatever the sides of the matrix.",
+            f"{NAMESPACE}::chunks<{{W}}, {CHUNK_HIGH}, {CHUNK_WIDE}, {CHUNK_THREADS}, "
+            f"{NAMESPACE}::kChunkGroup>",
+            _chunks,
+            min_cc=80,
+            predicted=0.93,
         ),
     ),
     inputs=lambda problem: (Array(problem.shape),),
