@@ -17,6 +17,7 @@ VARIANTS = (
     "swizzled",
     "vectorized",
     "windowed",
+    "chunks",
 )
 FLAGS = {
     "rows": "rows of the input (16384)",
