@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import re
 import tarfile
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +29,8 @@ from labcode.errors import InputError, LabError, describe_os_error
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
-    rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.sqlite\.xz|\.ncu-rep\.xz|\.clean\.json|\.json))"
+    rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.rank\d{{1,4}})?"
+    r"(?:\.sqlite\.xz|\.ncu-rep\.xz|\.trace\.json\.gz|\.(?:averages|memory)\.json\.xz|\.clean\.json|\.json))"
 )
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
@@ -189,7 +192,9 @@ def _extract(
 def _check_content(archive: Path, path: Path) -> None:
     """JSON must parse, an export unpack into a whole SQLite file, and nothing private be in either."""
     where = f"{archive}: {path.parent.name.removeprefix('.staging-')}/{path.name}"
-    if path.suffix == ".json":
+    if path.name.endswith((".json.gz", ".json.xz")):
+        private = privacy.find_private(unpacked_json(path, where))
+    elif path.suffix == ".json":
         try:
             json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
@@ -205,6 +210,22 @@ def _check_content(archive: Path, path: Path) -> None:
             unpacked.unlink(missing_ok=True)
     if private:
         raise InputError(f"{where} holds something private: {'; '.join(private)}; refused")
+
+
+def unpacked_json(path: Path, where: str) -> bytes:
+    """The content of a ``.json.gz`` or ``.json.xz``; `InputError` for one damaged, too large, or no JSON."""
+    opened = gzip.open if path.suffix == ".gz" else lzma.open
+    try:
+        with opened(path) as source:
+            data = source.read(_LARGEST_UNPACKED + 1)
+        if len(data) > _LARGEST_UNPACKED:
+            raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
+        json.loads(data)
+    except (lzma.LZMAError, EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where} is not valid JSON ({error}); refused") from None
+    return bytes(data)
 
 
 def unpack_limited(packed: Path, target: Path, where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,22 @@ def real_command(argv: Sequence[str], record: Path) -> list[str]:
     return [sys.executable, *argv[1:], "--json", str(record)]
 
 
-def run_program(argv: Sequence[str], record: Path, *, time_limit_s: float, cwd: Path, what: str) -> None:
+def run_program(
+    argv: Sequence[str],
+    record: Path,
+    *,
+    time_limit_s: float,
+    cwd: Path,
+    what: str,
+    env: Mapping[str, str] | None = None,
+) -> None:
     """Run a program without a profiler and leave its checked record in ``record``.
+
+    ``env`` is added to its environment.
 
     Raises `ToolError` when it fails, runs out of time, or writes no valid record.
     """
-    result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, what=what)
+    result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, env=env, what=what)
     if result.returncode != 0 and not _failed_checks(record):
         why = privacy.reduce_paths(result.last_line())[:300]
         raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Tool = Literal["nsys", "ncu", "bench", "doctor"]
+Tool = Literal["nsys", "ncu", "torch", "memory", "bench", "doctor"]
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 
 
@@ -38,6 +38,7 @@ class Experiment:
     nsys_args: tuple[str, ...] = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
     needs: tuple[str, ...] = ()
     ncu_args: tuple[str, ...] = ("--set", "full", "--import-source", "yes")  # and -k: name the kernels
+    torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
 
 
 CUDA_SOURCES = (  # what the CUDA programs include, file by file: a new header makes no capture stale

@@ -21,7 +21,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, ncu, nsys, privacy
+from labcode.capture import bench, ncu, nsys, privacy, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     Staged,
@@ -237,6 +237,20 @@ def _make_ncu(experiment: Experiment, run: Run, site: Site, staging: Path, show:
     return entry
 
 
+def _make_recorded(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
+    """One run without a profiler, then one that PyTorch records: its operators, or its memory."""
+    assert experiment.tool == "torch" or experiment.tool == "memory"
+    argv, options = neutral_argv(experiment, run, site.gpu_count), (*experiment.torch_args, *run.tool_args)
+    names = torch_profile.make_run(
+        *(argv, options, staging, run.name, show),
+        tool=experiment.tool,
+        time_limit_s=experiment.time_limit_s,
+        cwd=site.root,
+        what=f"{experiment.id}/{run.name}",
+    )
+    return _entry(argv, options, staging, names)
+
+
 def _make_bench(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """One run of a program that measures itself."""
     what = f"{experiment.id}/{run.name}"
@@ -258,7 +272,14 @@ def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, sh
     return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
 
 
-_MAKERS = {"nsys": _make_nsys, "ncu": _make_ncu, "bench": _make_bench, "doctor": _make_doctor}
+_MAKERS = {
+    "nsys": _make_nsys,
+    "ncu": _make_ncu,
+    "torch": _make_recorded,
+    "memory": _make_recorded,
+    "bench": _make_bench,
+    "doctor": _make_doctor,
+}
 
 
 def _entry(

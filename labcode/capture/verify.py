@@ -10,7 +10,7 @@ from pathlib import Path
 
 from labcode import store
 from labcode.capture import catalogue, ncu, privacy
-from labcode.capture.archive import unpack_limited
+from labcode.capture.archive import unpack_limited, unpacked_json
 from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST
 from labcode.capture.ncu_scrub import check_report
@@ -22,7 +22,7 @@ from labcode.store import CaptureSet, ExperimentRecord
 LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 40 MiB
 LARGEST_FILE = 4 << 20
 OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
-_SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".clean.json", ".json")
+_SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz", ".json.xz", ".clean.json", ".json")
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 
 
@@ -86,6 +86,14 @@ def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Findin
 
 def _private(path: Path, where: str) -> Iterator[Finding]:
     """Unpack a file and look into it: it must be what its name says, and hold nothing private."""
+    if path.name.endswith((".json.gz", ".json.xz")):
+        try:
+            data = unpacked_json(path, where)
+        except LabError as error:
+            yield Finding(where, "damaged", str(error).removeprefix(f"{where} "))
+        else:
+            yield from (Finding(where, "private", text) for text in privacy.find_private(data))
+        return
     if not path.name.endswith(".xz"):
         data = path.read_bytes()
         if data.startswith(_PICKLES):
@@ -165,7 +173,12 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
             return False
         if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, captured.argv, strict=True)):
             return False
-        options = {"nsys": experiment.nsys_args, "ncu": (*ncu.ALWAYS, *experiment.ncu_args)}
+        options = {
+            "nsys": experiment.nsys_args,
+            "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
+            "torch": experiment.torch_args,
+            "memory": experiment.torch_args,
+        }
         if experiment.tool in options and captured.tool_args != (*options[experiment.tool], *run.tool_args):
             return False
     return True

@@ -1,0 +1,131 @@
+"""PyTorch's own recorders: a command and what to record in; traces, averages or a memory history out.
+
+The program records itself (`labcode.workloads.recording`); here it is asked to, and what it wrote is made fit
+to publish. Traces are filed as ``RUN.trace.json.gz`` (one a rank in a group of processes), beside them
+``RUN.averages.json.xz``, which is what `torch.profiler` itself says about the same run; memory histories as
+``RUN.memory.json.xz``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from labcode.capture import bench, privacy, torch_scrub
+from labcode.capture.filing import write_json
+from labcode.errors import LabError, ToolError
+from labcode.workloads.recording import Request
+
+SWITCHES = ("shapes", "stacks", "memory", "modules")
+LARGEST_FILE = 2 << 20  # bytes, compressed
+PROFILER_S = 120.0  # what recording and writing may take beyond the program's own time
+Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def request_of(
+    options: Sequence[str], folder: Path, name: str, tool: Literal["torch", "memory"] = "torch"
+) -> Request:
+    """Options as manifests have them (``--shapes``, ``--steps=2``) as a request; `LabError` for others."""
+    switches: dict[str, Any] = {}
+    for word in options:
+        key, _, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and key in SWITCHES and not value:
+            switches[key] = True
+        elif word.startswith("--") and key == "steps" and value.isdigit():
+            switches[key] = int(value)
+        else:
+            known = ", ".join(f"--{switch}" for switch in SWITCHES)
+            raise LabError(f"{word}: no option of PyTorch's recorders (there are: {known}, --steps=N)")
+    return Request(tool, str(folder), name, **switches)
+
+
+def make_run(
+    argv: Sequence[str],
+    options: Sequence[str],
+    folder: Path,
+    name: str,
+    show: Callable[[str], None],
+    *,
+    tool: Literal["torch", "memory"],
+    time_limit_s: float,
+    cwd: Path,
+    what: str,
+) -> list[str]:
+    """One run without a recorder, then one with; leaves files and both records in ``folder``.
+
+    Returns the files' names. The record of the recorded run has a key ``profiler``: wall seconds with and
+    without it. Raises `ToolError` when the program fails or records nothing, and when a file would be too
+    large or hold something private.
+    """
+    clean, record = folder / f"{name}.clean.json", folder / f"{name}.json"
+    show(f"{what}: without profiler")
+    began = time.monotonic()
+    bench.run_program(argv, clean, time_limit_s=time_limit_s, cwd=cwd, what=what)
+    clean_s = time.monotonic() - began
+    show(f"{what}: recording")
+    with tempfile.TemporaryDirectory(dir=folder, prefix="work-") as work:
+        request = request_of(options, Path(work), name, tool)
+        began = time.monotonic()
+        bench.run_program(
+            argv,
+            record,
+            time_limit_s=time_limit_s + PROFILER_S,
+            cwd=cwd,
+            what=f"{what}, recorded",
+            env=request.environment(),
+        )
+        wall_s = time.monotonic() - began
+        show(f"{what}: scrub, compress")
+        names = file_recordings(Path(work), folder, cwd, what)
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["profiler"] = {"tool": tool, "wall_s": round(wall_s, 3), "clean_wall_s": round(clean_s, 3)}
+    write_json(record, content)
+    return [*names, record.name, clean.name]
+
+
+def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
+    """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
+    kinds: tuple[tuple[str, str, Scrub], ...] = (
+        (".trace.json", ".gz", lambda content: torch_scrub.scrub_trace(content, root)),
+        (".averages.json", ".xz", torch_scrub.scrub_averages),
+        (".memory.json", ".xz", lambda content: torch_scrub.scrub_memory(content, root)),
+    )
+    names = []
+    for suffix, packing, scrub in kinds:
+        for path in sorted(work.glob(f"*{suffix}")):
+            target = folder / (path.name + packing)
+            try:
+                content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+            except ValueError as error:
+                raise ToolError(
+                    f"{what}: PyTorch wrote no valid {suffix.removeprefix('.')} ({error})"
+                ) from None
+            data = json.dumps(scrub(content), separators=(",", ":"), ensure_ascii=False).encode()
+            if private := privacy.find_private(data, privacy.host_names()):
+                raise LabError(
+                    f"{what}: something private is left in {target.name}, so it was not filed: "
+                    + "; ".join(private)
+                )
+            target.write_bytes(pack(data, packing))
+            if target.stat().st_size > LARGEST_FILE:
+                raise LabError(
+                    f"{what}: {target.name} is {target.stat().st_size / (1 << 20):.1f} MiB, more than "
+                    f"{LARGEST_FILE >> 20}; record fewer steps (--steps=N), or no stacks"
+                )
+            names.append(target.name)
+    if not any(name.endswith((".trace.json.gz", ".memory.json.xz")) for name in names):
+        raise ToolError(f"{what}: nothing was recorded; the program must use labcode.workloads.recording")
+    return names
+
+
+def pack(data: bytes, packing: str) -> bytes:
+    """Compress: the same bytes for the same content."""
+    if packing == ".gz":
+        return gzip.compress(data, compresslevel=9, mtime=0)
+    return lzma.compress(data, preset=6)

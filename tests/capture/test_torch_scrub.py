@@ -1,0 +1,196 @@
+"""Traces made fit to publish: numbers for processes, files in neutral words, frames that matter."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+from labcode.capture import privacy, torch_scrub
+
+ROOT = Path("/home/someone/lab")
+SITE = "/home/someone/venv/lib/python3.12/site-packages/torch"
+
+
+def frame(number: int, parent: int | None, name: str) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "cat": "python_function",
+        "name": name,
+        "pid": 4711,
+        "tid": 4711,
+        "ts": 1.0,
+        "dur": 9.0,
+        "args": {"Python id": number, "Python parent id": parent, "Ev Idx": 5},
+    }
+
+
+TRACE: dict[str, Any] = {
+    "schemaVersion": 1,
+    "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "uuid": "GPU-01234567-89ab-cdef", "numSms": 132}],
+    "distributedInfo": {"backend": "nccl", "rank": 2, "world_size": 4},
+    "trace_id": "67BB4B3DE74D4081A40C0ADB56DE83BC",
+    "host_name": "private-host-7",
+    "traceName": "/home/someone/out/run.trace.json",
+    "baseTimeNanoseconds": 17,
+    "traceEvents": [
+        {"ph": "M", "name": "process_labels", "ts": 0, "pid": 4711, "tid": 0, "args": {"labels": "CPU"}},
+        {"ph": "M", "name": "process_labels", "ts": 0, "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}},
+        {
+            "ph": "M",
+            "name": "process_sort_index",
+            "ts": 0,
+            "pid": 4711,
+            "tid": 0,
+            "args": {"sort_index": 4711},
+        },
+        {
+            "ph": "M",
+            "name": "thread_name",
+            "ts": 0,
+            "pid": 4711,
+            "tid": 4711,
+            "args": {"name": "thread 4711 (python)"},
+        },
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "aten::mm",
+            "pid": 4711,
+            "tid": 4711,
+            "ts": 2.5,
+            "dur": 4.125,
+            "args": {
+                "External id": 7,
+                "Ev Idx": 3,
+                "Record function id": 0,
+                "Input Dims": [[2, 3], [3, 4]],
+                "Input type": ["float", "float"],
+                "Input Strides": [[3, 1]],
+                "Concrete Inputs": ["/home/x/y"],
+            },
+        },
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "MmBackward0",
+            "pid": 4711,
+            "tid": 4720,
+            "ts": 8,
+            "dur": 1,
+            "args": {},
+        },
+        {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "void gemm<float>(float*)",
+            "pid": 0,
+            "tid": 7,
+            "ts": 3,
+            "dur": 2,
+            "args": {
+                "device": 0,
+                "stream": 7,
+                "correlation": 11,
+                "External id": 7,
+                "kernel_file": "/tmp/ab/c.py",
+            },
+        },
+        {"ph": "s", "id": 11, "pid": 4711, "tid": 4711, "ts": 2.5, "cat": "ac2g", "name": "ac2g"},
+        {"ph": "f", "id": 11, "pid": 0, "tid": 7, "ts": 3, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+        {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 4711,
+            "tid": 4711,
+            "ts": 1,
+            "args": {"Bytes": 512, "Addr": 94620160892544, "Device Id": 0},
+        },
+        {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 4711,
+            "tid": 4711,
+            "ts": 2,
+            "args": {"Bytes": -512, "Addr": 94620160892544, "Device Id": 0},
+        },
+        frame(1, None, "/home/someone/lab/labcode/workloads/transformer.py(12): main"),
+        frame(2, 1, f"{SITE}/nn/modules/module.py(1779): _call_impl"),
+        frame(3, 2, "nn.Module: Linear_0"),
+        frame(4, 3, f"{SITE}/nn/modules/linear.py(134): forward"),
+        frame(5, 4, "<built-in method linear of type object at 0x7f1234567890>"),
+        frame(6, 5, "/home/someone/other/secret_project/model.py(3): attend"),
+    ],
+}
+
+
+def scrubbed() -> dict[str, Any]:
+    before = copy.deepcopy(TRACE)
+    result = torch_scrub.scrub_trace(TRACE, ROOT)
+    assert before == TRACE
+    return result
+
+
+def by_name(trace: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {event["name"]: event for event in trace["traceEvents"]}
+
+
+def test_nothing_says_whose_machine_it_was() -> None:
+    trace = scrubbed()
+    text = json.dumps(trace)
+    assert privacy.find_private(text.encode(), ["private-host-7", "someone"]) == []
+    for word in ("4711", "4720", "host_name", "67BB4B3D", "GPU-0123", "secret_project", "/tmp/ab"):
+        assert word not in text
+    assert trace["deviceProperties"] == [{"id": 0, "name": "NVIDIA H200", "numSms": 132}]
+    assert trace["baseTimeNanoseconds"] == 17 and trace["distributedInfo"]["rank"] == 2
+
+
+def test_processes_and_threads_have_neutral_numbers_and_gpus_keep_theirs() -> None:
+    events = scrubbed()["traceEvents"]
+    named = by_name(scrubbed())
+    first = torch_scrub.FIRST_PID + 2000
+    assert (named["aten::mm"]["pid"], named["aten::mm"]["tid"]) == (first, first)
+    assert named["MmBackward0"]["tid"] == first + 1
+    assert named["thread_name"]["args"] == {"name": f"thread {first} (python)"}
+    assert named["process_sort_index"]["args"] == {"sort_index": first}
+    kernel = named["void gemm<float>(float*)"]
+    assert (kernel["pid"], kernel["tid"], kernel["args"]["correlation"]) == (0, 7, 11)
+    flows = [(e["ph"], e["id"], e["pid"], e["tid"]) for e in events if e.get("cat") == "ac2g"]
+    assert flows == [("s", 11, first, first), ("f", 11, 0, 7)]
+
+
+def test_times_shapes_and_ids_stay() -> None:
+    operator = by_name(scrubbed())["aten::mm"]
+    assert (operator["ts"], operator["dur"]) == (2.5, 4.125)
+    assert operator["args"] == {
+        "External id": 7,
+        "Input Dims": [[2, 3], [3, 4]],
+        "Input type": ["float", "float"],
+    }
+    addresses = [e["args"]["Addr"] for e in scrubbed()["traceEvents"] if e["name"] == "[memory]"]
+    assert addresses == [0, 0]
+
+
+def test_frames_between_are_left_out_and_their_callees_find_the_caller() -> None:
+    frames = [e for e in scrubbed()["traceEvents"] if e.get("cat") == "python_function"]
+    assert [(e["name"], e["args"]["Python id"], e["args"]["Python parent id"]) for e in frames] == [
+        ("labcode/workloads/transformer.py(12): main", 1, None),
+        ("nn.Module: Linear_0", 3, 1),
+        ("site-packages/torch/nn/modules/linear.py(134): forward", 4, 3),
+        ("model.py(3): attend", 6, 4),
+    ]
+
+
+def test_memory_histories_and_averages_have_neutral_files() -> None:
+    history = {"frames": [{"file": f"{SITE}/nn/functional.py", "line": 2, "function": "gelu"}], "events": []}
+    assert torch_scrub.scrub_memory(history, ROOT) == {
+        "frames": [{"file": "site-packages/torch/nn/functional.py", "line": 2, "function": "gelu"}],
+        "events": [],
+    }
+    averages = {"schema": 1, "rows": [{"name": "read /home/someone/data/x.bin", "calls": 1}]}
+    assert torch_scrub.scrub_averages(averages)["rows"] == [{"name": "read x.bin", "calls": 1}]
