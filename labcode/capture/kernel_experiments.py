@@ -226,11 +226,12 @@ def _ladder(
     kernels: tuple[str, ...],
     exam: tuple[str, ...],
     headers: tuple[str, ...] = (),
-    odd: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
 ) -> Experiment:
-    """The steps of a ladder, and the same steps on a size that no page shows; some on an odd size too."""
+    """The steps of a ladder, and the same steps on a size that no page shows; ``more``: a run's name and its
+    flags, for another size that one does."""
     named = _named(*kernels)
-    odd_steps = (_run("odd_steps", *odd, *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),)
+    other = [_run(*more, *_ONCE, variant="all", tool_args=(*_COUNTERS, *named))] if more else []
     return Experiment(
         id=f"ncu_{program}",
         title=title,
@@ -238,7 +239,7 @@ def _ladder(
         module=f"labcode.workloads.{program}",
         runs=(
             _run("steps", *_ONCE, variant="all", tool_args=(*_FULL, *named)),
-            *(odd_steps if odd else ()),
+            *other,
             _run("exam_steps", *exam, "--seed", "7", *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),
         ),
         sources=_program(program, *_LADDER_HEADERS, *headers),
@@ -249,12 +250,15 @@ def _ladder(
 
 def _ladders() -> tuple[Experiment, ...]:
     matrix = ("--rows", "9000", "--columns", "5000", "--bytes", "2")
-    odd = ("--rows", "16381", "--columns", "8189")
+    odd = ("odd_steps", "--rows", "16381", "--columns", "8189")
+    long = ("long_steps", "--columns", "131072")
     rows = ("--columns", "4096", "--mebibytes", "300")
     return (
-        _ladder("transpose", "Counters of the transpose, step by step", _TRANSPOSES, matrix, odd=odd),
+        _ladder("transpose", "Counters of the transpose, step by step", _TRANSPOSES, matrix, more=odd),
         _ladder("sum", "Counters of the sum, step by step", _SUMS, ("--mebibytes", "300")),
-        _ladder("softmax", "Counters of softmax over rows, step by step", _SOFTMAXES, rows, _ROW_HEADERS),
+        _ladder(
+            "softmax", "Counters of softmax over rows, step by step", _SOFTMAXES, rows, _ROW_HEADERS, long
+        ),
     )
 
 
