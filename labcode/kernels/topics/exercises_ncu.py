@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def _pixels(columns: int, rows: int) -> Any:
 
 def norm(x: Any) -> float:
     """‖x‖: the size of sums of random signs, whatever the signs happen to be."""
-    return float((x * x).sum()) ** 0.5
+    total: float = float((x * x).sum())
+    return math.sqrt(total)
 
 
 COLUMN_SUMS = Kernel(
