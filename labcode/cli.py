@@ -53,6 +53,11 @@ def _is_ncu(file: Path) -> bool:
     return file.name.endswith((".ncu-rep", ".ncu-rep.xz"))
 
 
+def _is_trace(file: Path) -> bool:
+    name = file.name.lower()
+    return file.is_dir() or (name.endswith((".json", ".json.gz")) and ".memory.json" not in name)
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"labcode {__version__}")
@@ -171,7 +176,10 @@ def captures_compare(
 @app.command()
 def stats(
     files: Annotated[
-        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep).")
+        list[Path],
+        typer.Argument(
+            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces (.json)."
+        ),
     ],
     report: Annotated[
         list[str] | None,
@@ -190,7 +198,8 @@ def stats(
     """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`.
 
     Of Nsight Compute's reports (.ncu-rep): speed_of_light, occupancy, memory, stalls, instructions, rules,
-    roofline, source, launches, details, raw.
+    roofline, source, launches, details, raw. Of traces of torch.profiler (.trace.json, .trace.json.gz, or a
+    folder with one for each rank): op_sum, kernel_sum.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
     if any(_is_ncu(file) for file in files):
@@ -209,6 +218,15 @@ def stats(
         return
     if kernel is not None or launch is not None:
         raise LabError("stats: --kernel and --launch choose launches of .ncu-rep files")
+    if any(_is_trace(file) for file in files):
+        from labcode.analysis import kineto_stats
+
+        made = kineto_stats.run(
+            *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
     from labcode.analysis import nsys_many
 
     if output is None:

@@ -17,7 +17,10 @@ from pathlib import Path
 
 from labcode.errors import LabError
 
-_KNOWN = (".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db")
+_KNOWN = (
+    *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
+    *(".trace.json.gz", ".trace.json", ".json.gz", ".json"),
+)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,31 @@
+"""Names as Kineto writes them in, their parts out."""
+
+from __future__ import annotations
+
+import re
+
+COPY = r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)"
+MEMSET = r"Memset \((\w+)\)"
+_IDENTIFIER = re.compile(r"[A-Za-z_~][\w$]*")
+
+
+def short_name(name: str) -> str:
+    """A kernel's function without namespaces, template arguments, parameters and return type.
+
+    ``void at::native::vectorized_elementwise_kernel<4, …>(int, …)`` becomes
+    ``vectorized_elementwise_kernel``; names that are no C++ signature stay as they are.
+    """
+    text = name.replace("(anonymous namespace)", "anonymous")
+    depth, kept = 0, []
+    for place, character in enumerate(text):
+        if character == "<":
+            depth += 1
+        elif character == ">" and depth:
+            depth -= text[place - 1] != "-"
+        elif character == "(" and depth == 0:
+            break
+        elif depth == 0:
+            kept.append(character)
+    bare = "".join(kept).strip()
+    last = bare.split("::")[-1].split(" ")[-1] if "::" in bare or bare.startswith("void ") else bare
+    return last if _IDENTIFIER.fullmatch(last) else name

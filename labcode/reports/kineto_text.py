@@ -1,0 +1,324 @@
+"""A trace file in; its events as JSON arrays of some thousand at a time, and what stands around them, out.
+
+A trace is one JSON object whose member ``traceEvents`` may be a gigabyte long (or, in Chrome's older form,
+that array alone). It is read block by block and cut between two events; whether a cut was right, decoding
+tells: a cut inside an event leaves brackets or a string open. Where guessing fails, brackets are counted.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from labcode.errors import InputError
+
+BLOCK = 1 << 22  # bytes of text decoded at once
+_MOST_AROUND = 1 << 26  # bytes before or after the events
+_LONGEST_EVENT = 1 << 28
+_DEEPEST = 500
+_GUESSES = 4
+_BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
+_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_SPACE = b" \t\r\n"
+_GZIP = b"\x1f\x8b"
+_any = msgspec.json.Decoder()
+
+Decode = Callable[[bytes], None]
+DecodeOne = Callable[[bytes], bool]
+
+
+class TraceText:
+    """One reading of a trace file.
+
+    After `read`: ``metadata`` (the object's other members), ``bytes_read`` (of the text), ``cut_off`` (''
+    where the file is whole, else how it ends), ``unreadable`` (events that are no JSON or no event).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metadata: dict[str, Any] = {}
+        self.bytes_read = 0
+        self.cut_off = ""
+        self.unreadable = 0
+        self._blocks: Iterator[bytes] = iter(())
+
+    def read(self, decode: Decode, decode_one: DecodeOne) -> None:
+        """Hand all events to ``decode``, as texts of JSON arrays.
+
+        ``decode`` raises `msgspec.DecodeError` when its text is not what it takes; then its events go to
+        ``decode_one``, one by one, which answers whether it could take it. Raises `InputError` for a file
+        that is no trace.
+        """
+        with _Ahead(_blocks(self.path, self._note)) as blocks:
+            self._blocks = blocks
+            try:
+                self._read(decode, decode_one)
+            except RecursionError:
+                raise self._too_deep() from None
+
+    def _read(self, decode: Decode, decode_one: DecodeOne) -> None:
+        data = self._head()
+        ended = False
+        wanted = BLOCK
+        while True:
+            if not ended and len(data) < wanted:
+                more = self._next()
+                ended = more is None
+                data += more or b""
+                continue
+            done = _guess(data, decode)
+            if done:
+                data, wanted = data[done:], BLOCK
+                continue
+            spans, state, end = self._count(data)
+            self._hand_over(data, spans, decode, decode_one)
+            if state == "end":
+                self._tail(data[end:], ended)
+                return
+            if state == "foreign":
+                near = data[end : end + 12].decode("utf-8", "replace")
+                self._stop(f"what follows there is no event ({near!r})")
+                return
+            data = data[end:]
+            if ended:
+                self._stop("it ends within an event" if data.strip(_SPACE) else "it ends between two events")
+                return
+            if len(data) > _LONGEST_EVENT:
+                raise InputError(f"{self.path}: an event of more than 256 MiB; no trace of torch.profiler")
+            wanted = BLOCK if spans else 2 * len(data)
+
+    def _next(self) -> bytes | None:
+        block = next(self._blocks, None)
+        if block is not None:
+            self.bytes_read += len(block)
+        return block
+
+    def _note(self, reason: str) -> None:
+        self.cut_off = self.cut_off or reason
+
+    def _stop(self, reason: str) -> None:
+        self.cut_off = self.cut_off or reason
+
+    def _too_deep(self) -> InputError:
+        return InputError(
+            f"{self.path}: nested more than {_DEEPEST} levels deep, as torch.profiler writes nothing; "
+            "this is no trace of it"
+        )
+
+    # ---- before and after the events
+
+    def _head(self) -> bytes:
+        """Read up to the first event; the bytes read beyond."""
+        text = b""
+        while not text and (more := self._next()) is not None:
+            text = more.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+        if not text:
+            raise InputError(f"{self.path}: empty{self._why()}; record the trace again")
+        if text.startswith(b"["):
+            return text[1:]
+        if not text.startswith(b"{"):
+            raise InputError(
+                f"{self.path}: not JSON, so no trace of torch.profiler; name a file that "
+                "prof.export_chrome_trace wrote (.json or .json.gz)"
+            )
+        while (found := _ARRAY.search(text)) is None:
+            more = self._next()
+            if more is None or len(text) > _MOST_AROUND:
+                raise self._no_events(text, whole=more is None)
+            text += more
+        try:
+            head = _any.decode(text[: found.end()] + b"]}")
+        except msgspec.DecodeError as error:
+            self._check_depth(text[: found.start()])
+            raise InputError(
+                f"{self.path}: not valid JSON before its events ({error}); record the trace again"
+            ) from None
+        self.metadata = {key: value for key, value in head.items() if key != "traceEvents"}
+        return text[found.end() :]
+
+    def _why(self) -> str:
+        return f" ({self.cut_off})" if self.cut_off else ""
+
+    def _no_events(self, text: bytes, *, whole: bool) -> InputError:
+        self._check_depth(text)
+        try:
+            if whole:
+                _any.decode(text)
+        except msgspec.DecodeError as error:
+            what = self.cut_off or str(error)
+            return InputError(
+                f"{self.path}: not valid JSON, or cut off before the first event ({what}); copy it or "
+                "record the trace again"
+            )
+        return InputError(
+            f"{self.path}: JSON, but no trace: it has no list traceEvents; name a file that "
+            "prof.export_chrome_trace wrote"
+        )
+
+    def _check_depth(self, text: bytes) -> None:
+        depth = 0
+        for token in _TOKEN.finditer(text):
+            mark = token[0]
+            depth += mark in b"{[" and len(mark) == 1
+            depth -= mark in b"}]" and len(mark) == 1
+            if depth > _DEEPEST:
+                raise self._too_deep()
+
+    def _tail(self, text: bytes, ended: bool) -> None:
+        """What follows the events: the object's last members."""
+        while not ended and len(text) < _MOST_AROUND:
+            more = self._next()
+            ended = more is None
+            text += more or b""
+        text = text.strip(_SPACE)
+        if not text:  # the array stood alone, or the object's last brace is missing
+            if self.metadata:
+                self._stop("it ends after the events, within the object")
+            return
+        try:
+            last = _any.decode(b'{"":0' + text)
+        except msgspec.DecodeError:
+            self._stop("it ends after the events, within the object")
+            return
+        self.metadata |= {key: value for key, value in last.items() if key}
+
+    # ---- the events
+
+    def _count(self, data: bytes) -> tuple[list[tuple[int, int]], str, int]:
+        """Whole events by counting brackets: where each lies, what stopped it and where.
+
+        'more': the data end within an event or between two; 'end': at the end of the array; 'foreign':
+        at something that is no event.
+        """
+        spans: list[tuple[int, int]] = []
+        depth, begin, expected = 0, 0, 0
+        for token in _TOKEN.finditer(data):
+            mark = token[0]
+            if depth == 0:
+                between = data[expected : token.start()].strip(b" \t\r\n,")
+                if between or mark not in (b"{", b"]"):
+                    return spans, "foreign", expected
+                if mark == b"]":
+                    return spans, "end", token.end()
+                begin = token.start()
+            if mark == b'"':  # a string that does not end here
+                return spans, "more", begin
+            if mark in (b"{", b"["):
+                depth += 1
+                if depth > _DEEPEST:
+                    raise self._too_deep()
+            elif mark in (b"}", b"]"):
+                depth -= 1
+                if depth == 0:
+                    expected = token.end()
+                    spans.append((begin, expected))
+        if depth:
+            return spans, "more", begin
+        rest = data[expected:].strip(b" \t\r\n,")
+        return spans, "foreign" if rest else "more", expected
+
+    def _hand_over(
+        self, data: bytes, spans: list[tuple[int, int]], decode: Decode, decode_one: DecodeOne
+    ) -> None:
+        if not spans:
+            return
+        try:
+            decode(b"[" + data[spans[0][0] : spans[-1][1]] + b"]")
+            return
+        except msgspec.DecodeError:
+            pass
+        for begin, end in spans:
+            if not decode_one(data[begin:end]):
+                self.unreadable += 1
+
+
+def _guess(data: bytes, decode: Decode) -> int:
+    """Decode up to a place that looks like the end of an event; how many bytes are done, 0 for none."""
+    near = max(0, len(data) - (1 << 16))
+    for found in list(_BETWEEN.finditer(data, near))[: -_GUESSES - 1 : -1]:
+        try:
+            decode(b"[" + data[: found.start() + 1] + b"]")
+        except msgspec.DecodeError:
+            continue
+        return found.end()
+    return 0
+
+
+def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
+    """The file's text, unpacked where it is gzip's, in blocks; damage ends it with a note."""
+    with path.open("rb") as stream:
+        block = stream.read(BLOCK)
+        if not block.startswith(_GZIP):
+            while block:
+                yield block
+                block = stream.read(BLOCK)
+            return
+        unpack = zlib.decompressobj(31)
+        try:
+            while block:
+                yield from _pieces(unpack, block)
+                rest = unpack.unused_data
+                while unpack.eof and rest.strip(b"\0"):  # another member follows
+                    unpack = zlib.decompressobj(31)
+                    yield from _pieces(unpack, rest)
+                    rest = unpack.unused_data
+                block = stream.read(1 << 20)
+        except zlib.error:
+            note("its gzip data are damaged")
+            return
+        if not unpack.eof:
+            note("its gzip data end early")
+
+
+def _pieces(unpack: Any, packed: bytes) -> Iterator[bytes]:
+    while packed:
+        text = unpack.decompress(packed, BLOCK)
+        if text:
+            yield text
+        packed = unpack.unconsumed_tail
+
+
+class _Ahead:
+    """Runs an iterator on a thread of its own, two items ahead: reading and unpacking beside decoding."""
+
+    def __init__(self, source: Iterator[bytes]) -> None:
+        self._source = source
+        self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(2)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="read trace", daemon=True)
+
+    def __enter__(self) -> Iterator[bytes]:
+        self._thread.start()
+        return self._items()
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.05)
+            except queue.Empty:
+                continue
+
+    def _items(self) -> Iterator[bytes]:
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def _run(self) -> None:
+        try:
+            for item in self._source:
+                if self._stopped.is_set():
+                    break
+                self._queue.put(item)
+            self._queue.put(None)
+        except BaseException as error:
+            self._queue.put(error)

@@ -1,0 +1,61 @@
+"""The commands on traces of torch.profiler: what they print, exit codes, one line an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import traces
+
+
+def labcode(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "labcode", *map(str, words)]
+    return subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return traces.training(tmp_path_factory.mktemp("one"), steps=3, layers=3, packed=True)[0]
+
+
+def test_stats(trace: Path, tmp_path: Path) -> None:
+    result = labcode("stats", trace, "-r", "kernel_sum", "-f", "json")
+    assert result.returncode == 0 and result.stderr == ""
+    assert {row["name"] for row in json.loads(result.stdout)} == {traces.GEMM, traces.ADD, traces.NCCL}
+    usual = labcode("stats", trace)
+    assert usual.returncode == 0 and usual.stdout.startswith("op_sum\n") and "\nkernel_sum\n" in usual.stdout
+    made = labcode("stats", trace, "-r", "op_sum", "-f", "csv", "-o", tmp_path / "out")
+    assert made.stdout.strip() == str(tmp_path / "out" / "run_op_sum.csv")
+    assert (tmp_path / "out" / "run_op_sum.csv").read_text().startswith("name,device_type,annotation,calls,")
+
+
+def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part.trace.json.gz"
+    part.write_bytes(trace.read_bytes()[:-3000])
+    result = labcode("stats", part, "-r", "kernel_sum")
+    assert result.returncode == 0 and "gemm" in result.stdout
+    assert result.stderr.startswith("note: ") and "cut off (its gzip data end early): " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (lambda trace: ("stats", trace, "-r", "kernel_sun"), "did you mean kernel_sum?"),
+        (lambda trace: ("stats", trace, "-f", "xml"), "'xml' is not a format"),
+        (lambda trace: ("stats", trace, "--all", "-r", "op_sum"), "leave out --report or --all"),
+        (lambda trace: ("stats", trace.parent / "none.json"), "none.json: no such file; check the path"),
+        (lambda trace: ("stats", trace, "-k", "x"), "choose launches of .ncu-rep files"),
+    ],
+)
+def test_refusals_are_one_line(
+    words: Callable[[Path], tuple[object, ...]], message: str, trace: Path
+) -> None:
+    result = labcode(*words(trace))
+    assert result.returncode == 2
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("labcode: ") and message in lines[0]
