@@ -16,7 +16,7 @@ namespace {
 
 namespace steps = lab::transpose;
 
-const std::vector<std::string> kSteps = {"naive", "shared_tile", "padded", "swizzled", "vectorized", "windowed", "chunks"};
+const std::vector<std::string> kSteps = {"naive", "shared_tile", "padded", "swizzled", "vectorized", "patches", "windowed", "chunks"};
 
 struct Options {
     std::string variant = "all", json;
@@ -75,12 +75,15 @@ std::vector<lab::Rung> rungs(const T* in, T* out, int rows, int columns, const s
         steps::tiled<T, steps::Swizzled<T>><<<tiles, threads>>>(in, out, rows, columns);
         LAB_LAUNCHED();
     });
-    step("vectorized", [=] {
+    const auto vectorized = [&](const char* name, void (*kernel)(const T*, T*, int, int)) {
         constexpr int kSide = steps::kWords * steps::kPer<T>;
-        steps::vectorized<T, steps::kWords, steps::kWords, steps::kGroup<T>>
-            <<<over(columns, kSide) * over(rows, kSide), steps::kWords * steps::kWords>>>(in, out, rows, columns);
-        LAB_LAUNCHED();
-    });
+        step(name, [=] {
+            kernel<<<over(columns, kSide) * over(rows, kSide), steps::kWords * steps::kWords>>>(in, out, rows, columns);
+            LAB_LAUNCHED();
+        });
+    };
+    vectorized("vectorized", steps::vectorized<T, steps::kWords, steps::kWords, 1>);
+    vectorized("patches", steps::vectorized<T, steps::kWords, steps::kWords, steps::kGroup>);
     constexpr int kBytes = steps::kWindowBytes<T, steps::kWindowRows, steps::kWindowLine, steps::kWindowWords<T>>;
     if (shared_bytes < kBytes) return all;
     step("windowed", [=] {

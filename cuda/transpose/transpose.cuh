@@ -14,16 +14,15 @@ constexpr int kRows = 8;   // rows of threads of their blocks: 32 × 8 threads
 
 // What the programs and the catalogue launch: the fastest found on an H200 (132 multiprocessors), for elements of 4 and 2 bytes.
 constexpr int kWords = 16;                                           // vectorized: words a side of a tile
-template <typename T>
-constexpr int kGroup = sizeof(T) == 4 ? 64 : 1;                      // … and tiles a patch
+constexpr int kGroup = 512;                                          // … and tiles a patch
 constexpr int kWindowRows = 128, kWindowLine = 32;                   // windowed: rows of a tile, boundary that its writes keep
-constexpr int kWindowThreads = 512, kWindowGroup = 8;                // … threads a tile, tiles a patch
+constexpr int kWindowThreads = 512, kWindowGroup = 256;              // … threads a tile, tiles a patch
 template <typename T>
 constexpr int kWindowWords = sizeof(T) == 4 ? 128 : 64;              // … 4-byte words of a row of a tile
 template <typename T>
 constexpr int kWindowAcross = sizeof(T) == 4 ? 8 : 4;                // … lanes along a row of the output
 constexpr int kChunkHigh = 128, kChunkWide = 128;                    // chunks: rows and columns of a tile
-constexpr int kChunkThreads = 256, kChunkGroup = 64;                 // … threads a tile, tiles a patch
+constexpr int kChunkThreads = 256, kChunkGroup = 256;                // … threads a tile, tiles a patch
 
 // One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of the output.
 template <typename T>
@@ -155,9 +154,10 @@ __device__ __forceinline__ void elements_tile(const T* __restrict__ in, T* __res
     }
 }
 
-// Which tile a block takes. Blocks run in about the order of their numbers: those that run at the same time take a patch of
-// tiles that is Group tiles high, so that the pieces they write lie side by side in memory too, Group tiles long, and not only
-// those they read.
+// Which tile a block takes. Blocks run in about the order of their numbers. Group = 1: along the rows of the input, so that the
+// tiles of blocks that run at the same time lie side by side where they are read, and one below the other, a row of the output
+// apart, where they are written. A larger Group: in patches that are Group tiles high, column by column, so that pieces of
+// Group tiles lie together where they are written.
 struct Corner {
     int row, column;
 };

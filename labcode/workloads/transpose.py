@@ -16,6 +16,7 @@ VARIANTS = (
     "padded",
     "swizzled",
     "vectorized",
+    "patches",
     "windowed",
     "chunks",
 )

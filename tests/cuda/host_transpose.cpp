@@ -77,7 +77,7 @@ void run(int step, const T* in, T* out, int rows, int columns) {
         case 3: return launch(tiles, threads, [=] { tiled<T, Swizzled<T>>(in, out, rows, columns); });
         case 4:
             return launch({over(columns, kSide) * over(rows, kSide), 1, 1}, {kWords * kWords, 1, 1},
-                          [=] { vectorized<T, kWords, kWords, kGroup<T>>(in, out, rows, columns); });
+                          [=] { vectorized<T, kWords, kWords, kGroup>(in, out, rows, columns); });
         case 5:
             return launch({over(columns, kWide) * over(rows, kWindowRows), 1, 1}, {kWindowThreads, 1, 1}, [=] {
                 windowed<T, kWindowRows, kWindowLine, kWindowWords<T>, kWindowThreads, kWindowAcross<T>, kWindowGroup>(in, out, rows, columns);

@@ -21,7 +21,7 @@ VARIANTS = {
     "memory_bandwidth": "all strided coalesced vectorized in_flight streaming bulk_ring bulk "
     "triad gather misaligned sizes",
     "sum": "all atomics tree shuffle vectorized bulk",
-    "transpose": "all naive shared_tile padded swizzled vectorized windowed chunks",
+    "transpose": "all naive shared_tile padded swizzled vectorized patches windowed chunks",
 }
 SMALL = {
     "memory_bandwidth": ["--mebibytes", "3"],

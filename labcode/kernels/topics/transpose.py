@@ -102,10 +102,17 @@ TRANSPOSE = Kernel(
         Step(
             "vectorized",
             "Each thread reads a block of 16-byte rows, all loads under way at once, turns it in registers "
-            "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides, and "
-            "blocks take them in patches of neighbors. Element by element where rows do not start on 16 "
-            "bytes.",
-            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {NAMESPACE}::kGroup<{{W}}>>",
+            "and passes 16-byte words through a swizzled tile; tiles are 256 bytes wide on both sides. "
+            "Element by element where rows do not start on 16 bytes.",
+            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, 1>",
+            _vectorized,
+            predicted=0.95,
+        ),
+        Step(
+            "patches",
+            "The same kernel in another order: blocks take the tiles column by column, so that those which "
+            "run at the same time write long pieces of few rows rather than short pieces of all.",
+            f"{NAMESPACE}::vectorized<{{W}}, {WORDS}, {WORDS}, {NAMESPACE}::kGroup>",
             _vectorized,
             predicted=0.95,
         ),
