@@ -67,6 +67,9 @@ OWN_REPORTS = (
     "osrt_classes",
     "osrt_gaps",
     "launch_sites",
+    "lm_buckets",
+    "lm_parts",
+    "lm_kernels",
 )
 DEFAULT_REPORTS = (
     "nvtx_sum",

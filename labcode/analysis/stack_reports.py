@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from labcode.analysis import launch_sites, os_runtime, stacks, switches
+from labcode.analysis import launch_sites, lm_parts, os_runtime, stacks, switches
 from labcode.analysis.nsys_table import Table, from_frame
 from labcode.analysis.utilization import idle_gaps
 from labcode.reports import nsys_schema as schema
@@ -146,6 +146,9 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "osrt_classes": osrt_classes,
     "osrt_gaps": osrt_gaps,
     "launch_sites": launch_site_sum,
+    "lm_buckets": lm_parts.lm_buckets,
+    "lm_parts": lm_parts.lm_parts,
+    "lm_kernels": lm_parts.lm_kernels,
 }
 
 
@@ -195,6 +198,11 @@ def _has_backtraces(report: NsysReport) -> bool:
 
 
 _Need = tuple[tuple[str, str], Callable[[NsysReport], bool]]
+_WORK = (schema.KERNEL, schema.MEMCPY, schema.MEMSET)
+_MODEL: tuple[_Need, ...] = (
+    (("GPU operations", "--trace=cuda"), _has(*_WORK)),
+    (("NVTX ranges", "--trace=nvtx"), _has(schema.NVTX)),
+)
 _NEEDS: dict[str, tuple[_Need, ...]] = {
     "python_stacks": ((_PYTHON, _has_python_samples),),
     "python_functions": ((_PYTHON, _has_python_samples),),
@@ -203,7 +211,7 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
     "osrt_classes": ((_CALLS, _has(schema.OSRT)),),
     "osrt_gaps": (
         (_CALLS, _has(schema.OSRT)),
-        (("GPU operations", "--trace=cuda"), _has(schema.KERNEL, schema.MEMCPY, schema.MEMSET)),
+        (("GPU operations", "--trace=cuda"), _has(*_WORK)),
     ),
     "launch_sites": (
         (
@@ -214,4 +222,7 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
             _has_backtraces,
         ),
     ),
+    "lm_buckets": _MODEL,
+    "lm_parts": _MODEL,
+    "lm_kernels": _MODEL,
 }
