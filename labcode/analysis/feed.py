@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.int64]
 STAGES = ("read", "decode", "transform")
+_CLEARLY = 0.03  # of a batch's time
 _BATCH = {"pid": "int64", "tid": "int64", "number": "int64", "items": "int64", "whole": "bool"}
 _TIMES = {"start_ns": "int64", "end_ns": "int64", "work_ns": "int64", "after_ns": "Int64"}
 
@@ -70,7 +71,7 @@ def numbered(made: pd.DataFrame, takes: pd.DataFrame, ahead: int) -> pd.DataFram
     had it. Workers are ranked by pid; the batches of one are as many indices apart as there are workers. At
     its place each was ordered before it was begun, and finished before it was taken. Where that leaves a
     choice, the place counts that explains why workers paused (nothing was ordered) and why the loop waited
-    (the batch was not finished), if one does so better than all others by half a batch.
+    (the batch was not finished), if one does so clearly better than all others.
     """
     table = made.assign(index=pd.array([pd.NA] * len(made), "Int64"))
     workers = made["pid"].nunique()
@@ -100,7 +101,7 @@ def numbered(made: pd.DataFrame, takes: pd.DataFrame, ahead: int) -> pd.DataFram
                 unfounded = np.clip(mine_asked - ready, 0, mine_had - mine_asked)
                 odds.append((int(idle.sum() + unfounded.sum()), place))
         odds.sort()
-        if odds and (len(odds) == 1 or odds[1][0] - odds[0][0] > (end - start).max() / 2):
+        if odds and (len(odds) == 1 or odds[1][0] - odds[0][0] > _CLEARLY * (end - start).max()):
             table.loc[mine.index, "index"] = odds[0][1] + offsets
     return table
 
