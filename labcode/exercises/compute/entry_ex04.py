@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     title="The optimization loop",
     summary="Read from a profile what to do next and what it can bring at most, then "
     "take a blur through the loop.",
-    chapter="compute/gpu-model",
+    chapter="compute/optimization-loop",
     stars=4,
     minutes=120,
     parts=(
