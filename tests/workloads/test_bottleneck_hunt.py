@@ -1,0 +1,92 @@
+"""The bottleneck hunt: every planted problem changes the time alone; both ways of each step are one."""
+
+from __future__ import annotations
+
+import io
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from labcode.workloads import bottleneck_hunt as hunt  # noqa: E402
+from labcode.workloads import bottleneck_hunt_model as model  # noqa: E402
+from labcode.workloads.bottleneck_hunt import PROBLEMS, Outcome  # noqa: E402
+
+CPU = torch.device("cpu")
+SMALL = [
+    *("--device", "cpu", "--batch", "32", "--width", "24", "--blocks", "2", "--classes", "8"),
+    *("--warmup", "8", "--steps", "8", "--rate", "0.01"),
+]
+
+
+def test_normalization_and_activation_by_hand_are_those_of_torch() -> None:
+    x = torch.randn(5, 24, dtype=torch.float64)
+    weight, bias = torch.randn(24, dtype=torch.float64), torch.randn(24, dtype=torch.float64)
+    wanted = torch.nn.functional.layer_norm(x, (24,), weight, bias, model.EPSILON)
+    assert torch.allclose(model.normalize_by_hand(x, weight, bias), wanted)
+    wanted = torch.nn.functional.gelu(x, approximate="tanh")
+    assert torch.allclose(model.gelu_by_hand(x), wanted)
+
+
+@pytest.mark.parametrize("problem", ["layout", "cpu_tensors", "dtype"])
+def test_batches_are_the_same_however_they_are_made(problem: str) -> None:
+    data = model.make_data(Namespace(seed=3, batch=16, width=8, classes=4), CPU)
+    plain, targets = model.batch_of(data, 5, ())
+    slow, same = model.batch_of(data, 5, (problem,))
+    assert torch.allclose(plain, slow, atol=1e-6) and torch.equal(targets, same)
+    assert slow.dtype == torch.float32
+    assert not torch.allclose(plain, model.batch_of(data, 6, ())[0])
+
+
+def test_norms_of_all_gradients_are_written() -> None:
+    network = model.Network(8, 1, 3, ())
+    network(torch.randn(4, 8)).sum().backward()
+    log = io.StringIO()
+    model.write_norms(network, log, 7)
+    lines = log.getvalue().splitlines()
+    assert len(lines) == len(list(network.parameters())) and lines[0].startswith(
+        "step 7: blocks.0.norm.weight"
+    )
+
+
+@pytest.mark.parametrize("problems", [*PROBLEMS, ",".join(PROBLEMS), "none"])
+def test_problems_change_nothing_but_the_time(tmp_path: Path, problems: str) -> None:
+    path = tmp_path / "record.json"
+    assert hunt.main([*SMALL, "--problems", problems, "--json", str(path)]) == 0
+    record = json.loads(path.read_text())
+    assert set(record["checks"]) == {"losses_match_improved", "loss_falls"}
+    assert record["parameters"]["problems"] == sorted(set(problems.split(",")) - {"none"})
+    assert len(record["results"]["losses"]) == 16 and len(record["results"]["step_host_ms"]) == 8
+
+
+def test_variants_have_all_problems_or_none(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    for variant, problems in (("baseline", sorted(PROBLEMS)), ("improved", [])):
+        assert hunt.main([*SMALL, "--variant", variant, "--json", str(path)]) == 0
+        assert json.loads(path.read_text())["parameters"]["problems"] == problems
+
+
+def test_other_losses_fail_the_check() -> None:
+    plain = Outcome([2.0, 1.0], [1.0], 1.0)
+    assert not hunt.check(Outcome([2.0, 1.1], [1.0], 1.0), plain)["losses_match_improved"].passed
+    assert not hunt.check(Outcome([2.0, float("nan")], [1.0], 1.0), plain)["losses_match_improved"].passed
+    assert not hunt.check(Outcome([2.0, 2.0], [1.0], 1.0), plain)["loss_falls"].passed
+
+
+def test_unknown_problems_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        hunt.main(["--problems", "item,gremlin"])
+    assert "gremlin: no such problem (item," in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_without_the_problems_the_loop_is_quicker_on_a_gpu(tmp_path: Path) -> None:
+    times = {}
+    for variant in hunt.VARIANTS:
+        path = tmp_path / f"{variant}.json"
+        assert hunt.main(["--variant", variant, "--ranges", "none", "--json", str(path)]) == 0
+        times[variant] = json.loads(path.read_text())["results"]["per_step_ms"]
+    assert times["baseline"] >= 1.5 * times["improved"]
