@@ -11,6 +11,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis import kineto_gpu, kineto_links
 from labcode.analysis.kineto_ops import op_summary
 from labcode.analysis.ncu_text import records, write
 from labcode.analysis.nsys_format import FORMATS
@@ -40,9 +41,55 @@ def kernel_sum(report: KinetoReport) -> pd.DataFrame:
     return kernel_summary(_need(report.kernels(), report, "kernels", CUDA))
 
 
+def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
+    """Every operation of a GPU with operator, annotation, module, line of Python and call."""
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return kineto_links.op_kernel_trace(report)
+
+
+def module_sum(report: KinetoReport) -> pd.DataFrame:
+    """Time by nn.Module, on the CPU and, in both passes, on the GPU."""
+    return _need(kineto_links.module_sum(report), report, "modules", "with_stack=True, with_modules=True")
+
+
+def idle_breakdown(report: KinetoReport) -> pd.DataFrame:
+    """Idle time of each stream: the host was late, between kernels, other."""
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return kineto_gpu.idle_breakdown(report)
+
+
+def comm_overlap(report: KinetoReport) -> pd.DataFrame:
+    """Communication of each GPU and how much of it hides behind computing."""
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    found = kineto_gpu.comm_overlap(report)
+    return _need(found, report, "kernels of NCCL", "a run on several GPUs (torchrun)")
+
+
+def queue_length(report: KinetoReport) -> pd.DataFrame:
+    """How many operations waited in each stream."""
+    return _need(kineto_gpu.queue_length(report), report, "launches with their operations", CUDA)
+
+
+def launch_stats(report: KinetoReport) -> pd.DataFrame:
+    """What launching cost on the CPU, and how long until the operation began."""
+    return _need(kineto_gpu.launch_stats(report), report, "launches with their operations", CUDA)
+
+
+def memory_timeline(report: KinetoReport) -> pd.DataFrame:
+    """Every allocation and free with what is allocated afterwards and the operator that made it."""
+    return _need(kineto_links.memory_timeline(report), report, "allocations", "profile_memory=True")
+
+
 REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "op_sum": op_sum,
     "kernel_sum": kernel_sum,
+    "op_kernel_trace": op_kernel_trace,
+    "module_sum": module_sum,
+    "idle_breakdown": idle_breakdown,
+    "comm_overlap": comm_overlap,
+    "queue_length": queue_length,
+    "launch_stats": launch_stats,
+    "memory_timeline": memory_timeline,
 }
 DEFAULT_REPORTS = ("op_sum", "kernel_sum")
 
