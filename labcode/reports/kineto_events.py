@@ -191,10 +191,15 @@ class Collector:
 
     def take(self, text: bytes) -> None:
         """A JSON array of events; `msgspec.DecodeError` when it is none, and then nothing was taken."""
-        self._add(self._many.decode(text))
+        try:
+            events = self._many.decode(text)
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from None
+        self._add(events)
 
     def take_one(self, text: bytes) -> bool:
         """A text that should be one event, whatever it holds; False where nothing can be made of it."""
+        text = text.decode("utf-8", "replace").encode()
         try:
             self._add([self._one.decode(text)])
             return True
@@ -204,7 +209,7 @@ class Collector:
             text = _NO_NUMBER.sub(b"null", text)
             members = msgspec.json.decode(text)
             times = msgspec.json.decode(text, type=_Times)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except msgspec.DecodeError:
             return False
         if not isinstance(members, dict):
             return False

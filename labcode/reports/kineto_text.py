@@ -23,6 +23,7 @@ BLOCK = 1 << 22  # bytes of text decoded at once
 _MOST_AROUND = 1 << 26  # bytes before or after the events
 _LONGEST_EVENT = 1 << 28
 _DEEPEST = 500
+_PACKED = 1 << 17  # bytes unpacked at once; of a damaged piece, what lies before the damage is kept
 _GUESSES = 4
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -48,6 +49,7 @@ class TraceText:
         self.bytes_read = 0
         self.cut_off = ""
         self.unreadable = 0
+        self._nothing = True
         self._blocks: Iterator[bytes] = iter(())
 
     def read(self, decode: Decode, decode_one: DecodeOne) -> None:
@@ -76,15 +78,21 @@ class TraceText:
                 continue
             done = _guess(data, decode)
             if done:
-                data, wanted = data[done:], BLOCK
+                data, wanted, self._nothing = data[done:], BLOCK, False
                 continue
             spans, state, end = self._count(data)
             self._hand_over(data, spans, decode, decode_one)
+            self._nothing = self._nothing and not spans
             if state == "end":
                 self._tail(data[end:], ended)
                 return
             if state == "foreign":
-                near = data[end : end + 12].decode("utf-8", "replace")
+                near = data[end : end + 12].strip(b", ").decode("utf-8", "replace")
+                if self._nothing:
+                    raise InputError(
+                        f"{self.path}: JSON, but no trace: its list begins with {near!r}, which is no event; "
+                        "name a file that prof.export_chrome_trace wrote"
+                    )
                 self._stop(f"what follows there is no event ({near!r})")
                 return
             data = data[end:]
@@ -136,7 +144,7 @@ class TraceText:
             text += more
         try:
             head = _any.decode(text[: found.end()] + b"]}")
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._check_depth(text[: found.start()])
             raise InputError(
                 f"{self.path}: not valid JSON before its events ({error}); record the trace again"
@@ -152,7 +160,7 @@ class TraceText:
         try:
             if whole:
                 _any.decode(text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             what = self.cut_off or str(error)
             return InputError(
                 f"{self.path}: not valid JSON, or cut off before the first event ({what}); copy it or "
@@ -185,7 +193,7 @@ class TraceText:
             return
         try:
             last = _any.decode(b'{"":0' + text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._stop("it ends after the events, within the object")
             return
         self.metadata |= {key: value for key, value in last.items() if key}
@@ -262,28 +270,40 @@ def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
                 block = stream.read(BLOCK)
             return
         unpack = zlib.decompressobj(31)
-        try:
-            while block:
-                yield from _pieces(unpack, block)
-                rest = unpack.unused_data
-                while unpack.eof and rest.strip(b"\0"):  # another member follows
-                    unpack = zlib.decompressobj(31)
-                    yield from _pieces(unpack, rest)
-                    rest = unpack.unused_data
-                block = stream.read(1 << 20)
-        except zlib.error:
-            note("its gzip data are damaged")
-            return
-        if not unpack.eof:
+        while block:
+            for low in range(0, len(block), _PACKED):
+                packed = block[low : low + _PACKED]
+                while packed:
+                    before = unpack.copy()
+                    try:
+                        text, rest = unpack.decompress(packed, BLOCK), unpack.unconsumed_tail
+                    except zlib.error:
+                        yield _salvage(before, packed)
+                        note("its gzip data are damaged")
+                        return
+                    if text:
+                        yield text
+                    packed = rest
+                    if unpack.eof:
+                        packed = unpack.unused_data.lstrip(b"\0")  # another member follows, or padding
+                        unpack = zlib.decompressobj(31)
+                        fresh = not packed
+                    else:
+                        fresh = False
+            block = stream.read(1 << 20)
+        if not fresh:
             note("its gzip data end early")
 
 
-def _pieces(unpack: Any, packed: bytes) -> Iterator[bytes]:
-    while packed:
-        text = unpack.decompress(packed, BLOCK)
-        if text:
-            yield text
-        packed = unpack.unconsumed_tail
+def _salvage(unpack: Any, packed: bytes) -> bytes:
+    """What can be unpacked before the damage."""
+    found = []
+    for low in range(0, len(packed), 16):
+        try:
+            found.append(unpack.decompress(packed[low : low + 16]))
+        except zlib.error:
+            break
+    return b"".join(found)
 
 
 class _Ahead:
