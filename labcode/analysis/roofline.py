@@ -3,8 +3,8 @@
 A launch that does F operations and moves B bytes has the arithmetic intensity F ÷ B and cannot run faster
 than the lower of the peak rate and intensity × bandwidth (Williams, Waterman, Patterson: *Roofline*, CACM
 52(4), 2009). Bytes are counted at each level of the memory hierarchy, so a launch has one intensity for
-the L1, one for the L2 and one for the DRAM (Yang, Kurth, Williams: *Hierarchical Roofline*, arXiv
-2008.11326).
+the L1, one for the L2 and one for the DRAM (Yang, Kurth, Williams: *Hierarchical Roofline Analysis for
+GPUs*, Concurrency and Computation 32(20), 2020).
 
 Operations come from the counters of executed instructions: an addition or multiplication counts one for
 each thread that was not predicated off, a fused multiply-add two, packed halves twice that; tensor
