@@ -31,16 +31,21 @@ def read_ranges(
     given styles); where none has an end, it is left out.
     """
     columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "rowid")
-    every = source.ints(schema.NVTX, columns)
-    texts, own_texts = source.texts(schema.NVTX, "text")
+    wanted = ", ".join(map(str, (*styles, schema.DOMAIN_CREATED)))
+    every, texts = source.rows(schema.NVTX, columns, ("text",), f"eventType IN ({wanted})")
+    own, own_texts = texts["text"]
     kind = every["eventType"].values
-    chosen = np.flatnonzero((kind == styles[0]) | (kind == styles[-1]))
-    raw = {name: column.take(chosen) for name, column in every.items()}
     created = np.flatnonzero(kind == schema.DOMAIN_CREATED)
     prefixes = _prefixes(every["globalTid"].values[created], every["domainId"].values[created],
-                         texts[created], own_texts)  # fmt: skip
-    code, named, names = _names(source, raw, texts[chosen], own_texts, prefixes, default_domain)
-    last = raw["end"] if among_styles else every["end"]
+                         own[created], own_texts)  # fmt: skip
+    raw = every
+    if len(created):
+        chosen = np.flatnonzero(kind != schema.DOMAIN_CREATED)
+        raw, own = {name: column.take(chosen) for name, column in every.items()}, own[chosen]
+    code, named, names = _names(source, raw, own, own_texts, prefixes, default_domain)
+    last = raw["end"]
+    if not (among_styles or last.present is None or last.present.all()):
+        last = source.ints(schema.NVTX, ("end",))["end"]
     ended = last.values if last.present is None else last.values[last.present]
     end = raw["end"].filled(int(ended.max()) if len(ended) else 0)
     elsewhere = raw["endGlobalTid"]

@@ -6,16 +6,18 @@ mixes:
 
 - ``training``: 94 % kernels, 4 % copies, 2 % memsets; a range around every 10, 100 and 500 launches; an OS
   runtime call for every fourth launch. As of a training loop whose operators are not annotated.
-- ``dense``: 50 % kernels, 30 % copies, 20 % memsets; besides a push/pop range around every launch, as
-  PyTorch's autograd annotation makes, a start/end range around every other one, and an OS runtime call for
-  each. Every table has about as many rows as there are operations.
+- ``dense``: 50 % kernels, 30 % copies, 20 % memsets; besides, a push/pop range around the launch of every
+  kernel, as PyTorch's autograd annotation makes, a start/end range around that of every copy and memset, and
+  an OS runtime call for every other operation. Of two million operations every report has a million rows or
+  more to read: kernels, copies and memsets, calls of CUDA and of the OS runtime, ranges of both kinds.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +28,39 @@ from labcode.bench.export_tables import ENUMS, columns_of
 from labcode.errors import LabError
 
 Ints = NDArray[np.int64]
-Rows = Iterable[Sequence[Any]]
+_Columns = dict[str, Any]  # arrays, or one value for all rows
 
 MIXES = ("training", "dense")
 SCHEMA = (3, 20, 3)
 _PRODUCT = "2025.3.1.90-253135822126v0"
 _VM = 1 << 48  # nsys writes the number of the (virtual) machine above the pid
-_KERNELS = [f"kernel_{i}" for i in range(40)]
-_SIGNATURES = [f"void lab::{name}<float, {i}>(float const*, float*, int)" for i, name in enumerate(_KERNELS)]
+_STEMS = ("elementwise", "reduce", "gemm_tiled", "layer_norm", "softmax_warp_forward", "gather_rows")
+_KERNELS = [f"{_STEMS[i % len(_STEMS)]}_kernel_{i}" for i in range(60)]
+_SIGNATURES = [
+    f"void lab::{name}<{'half' if i % 2 else 'float'}, {2 << i % 5}, lab::Policy<{i}, (bool)1>>"
+    f"({'half' if i % 2 else 'float'} const*, float*, lab::Shape<3>, int)"
+    for i, name in enumerate(_KERNELS)
+]
 _MANGLED = [f"_ZN3lab{len(name)}{name}IfLi{i}EEEvPKfPfi" for i, name in enumerate(_KERNELS)]
 _CALLS = ("cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cudaMemsetAsync_v3020")
 _WAITS = ("read", "poll", "pthread_cond_wait")
 _REGISTERED = "register"
 _THREADS = ("main", "loader")
+_BACKWARD = [
+    f"autograd::engine::evaluate_function: {stem.title().replace('_', '')}Backward{i}"
+    for stem in _STEMS
+    for i in range(29)
+]
+_TRANSFERS = [f"{what} of micro-batch {i}" for what in ("upload", "download", "reset") for i in range(41)]
 _STRINGS = (*_KERNELS, *_SIGNATURES, *_MANGLED, *_CALLS, *_WAITS, _REGISTERED, *_THREADS)
 _ID = {text: number for number, text in enumerate(_STRINGS, 1)}
+_NAMES = {
+    column: np.array([_ID[text] for text in texts])
+    for column, texts in (("demangledName", _SIGNATURES), ("shortName", _KERNELS), ("mangledName", _MANGLED))
+}
+_ROWS = 1 << 15  # written at once
 _PER_STEP = 500
+_TICK = 32  # ns; a GPU's clock, so that times are alike now and then
 _PUSH_POP, _START_END, _DOMAIN = 59, 60, 75
 _TABLES = (
     *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")),
@@ -111,9 +130,10 @@ def _launches(process: int, count: int, rng: np.random.Generator, *, dense: bool
     pid = 1000 + process
     called = 1_000_000 + np.cumsum(rng.integers(2_000, 6_000, count))
     returned = called + rng.integers(800, 1_900, count)
-    start = returned + rng.integers(500, 100_000, count)
-    end = start + np.maximum(800, rng.lognormal(8.5, 1.0, count).astype(np.int64))
-    kind = np.searchsorted([0.5, 0.8] if dense else [0.94, 0.98], rng.random(count), "right")
+    start = (returned + rng.integers(500, 100_000, count)) // _TICK * _TICK
+    end = start + np.maximum(800, rng.lognormal(8.5, 1.0, count).astype(np.int64)) // _TICK * _TICK
+    bounds = np.array([0.5, 0.8] if dense else [0.94, 0.98]) * count
+    kind = np.searchsorted(bounds, rng.permutation(count), "right")
     thread = (np.arange(count) // _PER_STEP) % len(_THREADS)
     return _Launches(
         pid=pid,
@@ -131,116 +151,112 @@ def _launches(process: int, count: int, rng: np.random.Generator, *, dense: bool
 
 def _fill(db: sqlite3.Connection, made: _Launches, rng: np.random.Generator, *, dense: bool) -> None:
     count = len(made.start)
-    at = np.stack([made.start, made.end, made.correlation, made.stream], axis=1)
-    own, device = _process_id(made.pid), made.device
-    rows = [np.flatnonzero(made.kind == kind) for kind in range(3)]
     names = rng.integers(0, len(_KERNELS), count)
     blocks = rng.choice(np.array([1, 132, 264, 1056]), count)
     replayed = rng.random(count) < 0.01
-    ids = [(_ID[_SIGNATURES[i]], _ID[_KERNELS[i]], _ID[_MANGLED[i]]) for i in range(len(_KERNELS))]
+    own = _process_id(made.pid)
+    kernels, copies, sets = (np.flatnonzero(made.kind == kind) for kind in range(3))
 
-    def kernels() -> Iterator[tuple[Any, ...]]:
-        parts = (part[rows[0]].tolist() for part in (at, names, blocks, replayed))
-        for number, ((start, end, correlation, stream), name, block, node) in enumerate(
-            zip(*parts, strict=True)
-        ):
-            yield (
-                *(start, end, device, 1, None, stream, correlation + 10_000_000 * node, own, *ids[name]),
-                *(1, None, 32, block, 1, 1, 256, 1, 1, 0, 0, 0, 0, number, 32768, 42 if node else None, 0),
-            )
+    def operations(rows: Ints) -> _Columns:
+        return {
+            "start": made.start[rows],
+            "end": made.end[rows],
+            "deviceId": made.device,
+            "contextId": 1,
+            "streamId": made.stream[rows],
+            "correlationId": made.correlation[rows],
+            "globalPid": own,
+        }
 
-    _insert(db, "CUPTI_ACTIVITY_KIND_KERNEL", kernels())
+    operation = operations(kernels)
+    operation["correlationId"] = made.correlation[kernels] + 10_000_000 * replayed[kernels]
+    nodes = np.array([None, 42], object)[replayed[kernels].astype(np.int64)]
+    number = np.arange(len(kernels))
+    _insert(
+        db,
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        operation
+        | {name: np.take(ids, names[kernels]) for name, ids in _NAMES.items()}
+        | {"launchType": 1, "registersPerThread": 32, "gridX": blocks[kernels], "gridY": 1, "gridZ": 1}
+        | {"blockX": 256, "blockY": 1, "blockZ": 1, "staticSharedMemory": 0, "dynamicSharedMemory": 0}
+        | {"localMemoryPerThread": 0, "localMemoryTotal": 0, "gridId": number, "sharedMemoryExecuted": 32768}
+        | {"graphNodeId": nodes, "sharedMemoryLimitConfig": 0},
+    )
+    to, back = np.array([1, 2, 2]), np.array([2, 1, 2])  # kinds of memory: pinned, device
     _insert(
         db,
         "CUPTI_ACTIVITY_KIND_MEMCPY",
-        (
-            (s, e, device, 1, None, stream, c, own, 4096 * (1 + i % 1000), (1, 2, 8)[i % 3], None)
-            + ((1, 2), (2, i % 2), (2, 2))[i % 3]
-            + (None,) * 7
-            + (1,)
-            for i, (s, e, c, stream) in zip(rows[1].tolist(), at[rows[1]].tolist(), strict=True)
-        ),
+        operations(copies)
+        | {"bytes": 4096 * (1 + copies % 1000), "copyKind": np.array([1, 2, 8])[copies % 3]}
+        | {"srcKind": to[copies % 3], "dstKind": np.where(copies % 6 == 1, 0, back[copies % 3])}
+        | {"copyCount": 1},
     )
-    _insert(
-        db,
-        "CUPTI_ACTIVITY_KIND_MEMSET",
-        (
-            (s, e, device, 1, None, stream, c, own, 0, 1024 * (1 + i % 64), None, 2)
-            for i, (s, e, c, stream) in zip(rows[2].tolist(), at[rows[2]].tolist(), strict=True)
-        ),
-    )
-    calls = [_ID[name] for name in _CALLS]
-    parts = (part.tolist() for part in (made.called, made.returned, made.thread, made.correlation, made.kind))
+    more: _Columns = {"value": 0, "bytes": 1024 * (1 + sets % 64), "memKind": 2}
+    _insert(db, "CUPTI_ACTIVITY_KIND_MEMSET", operations(sets) | more)
     _insert(
         db,
         "CUPTI_ACTIVITY_KIND_RUNTIME",
-        ((s, e, 0, thread, c, calls[kind], 0, None) for s, e, thread, c, kind in zip(*parts, strict=True)),
+        {"start": made.called, "end": made.returned, "eventClass": 0, "globalTid": made.thread}
+        | {"correlationId": made.correlation, "nameId": np.array([_ID[c] for c in _CALLS])[made.kind]}
+        | {"returnValue": 0},
     )
-    _insert(db, "NVTX_EVENTS", _ranges(made, dense=dense))
-    waits = [_ID[name] for name in _WAITS]
-    every = 1 if dense else 4
-    system = zip(made.called[::every].tolist(), made.thread[::every].tolist(), strict=True)
+    for ranges in _ranges(made, dense=dense):
+        _insert(db, "NVTX_EVENTS", {"domainId": 0} | ranges)
+    some = slice(None, None, 2 if dense else 4)
+    began = made.called[some]
     _insert(
         db,
         "OSRT_API",
-        ((s, s + 500 + s % 1000, 27, thread, waits[s % 3], 0, 0, 0) for s, thread in system),
+        {"start": began, "end": began + 500 + began % 1000, "eventClass": 27, "globalTid": made.thread[some]}
+        | {"nameId": np.array([_ID[name] for name in _WAITS])[began % 3], "returnValue": 0}
+        | {"nestingLevel": 0, "callchainId": 0},
     )
-    _insert(
-        db,
-        "ThreadNames",
-        ((_ID[name], 10, own | (made.pid + number)) for number, name in enumerate(_THREADS)),
-    )
-    gpu = {"vmId": _VM, "id": device, "name": "NVIDIA H200", "smCount": 132, "computeMajor": 9}
-    columns = [column.split()[0] for column in columns_of("TARGET_INFO_GPU", SCHEMA)]
-    _insert(db, "TARGET_INFO_GPU", [tuple(gpu.get(column) for column in columns)])
+    threads = own | (made.pid + np.arange(len(_THREADS)))
+    ids = np.array([_ID[name] for name in _THREADS])
+    _insert(db, "ThreadNames", {"nameId": ids, "priority": 10, "globalTid": threads})
+    gpu: _Columns = {"vmId": _VM, "id": np.array([made.device]), "name": "NVIDIA H200"}
+    _insert(db, "TARGET_INFO_GPU", gpu | {"smCount": 132, "computeMajor": 9})
 
 
-def _ranges(made: _Launches, *, dense: bool) -> Iterator[tuple[Any, ...]]:
+def _ranges(made: _Launches, *, dense: bool) -> Iterator[_Columns]:
     """Steps of 500 launches hold layers of 100 (registered names of a domain), these operators of 10."""
     main = _process_id(made.pid) | made.pid
-    yield _range(0, None, _DOMAIN, main, text="lab", domain=1)
+    yield {"start": np.array([0]), "eventType": _DOMAIN, "globalTid": main, "text": "lab", "domainId": 1}
     for width, label in ((_PER_STEP, "step"), (_PER_STEP // 5, None), (_PER_STEP // 50, "operator")):
         margin = width // 10 + 1
-        for number, low in enumerate(range(0, len(made.called) - width + 1, width)):
-            start, end = int(made.called[low]) - margin, int(made.returned[low + width - 1]) + margin
-            thread = int(made.thread[low])
-            if label is None:
-                yield _range(start, end, _PUSH_POP, thread, registered=_ID[_REGISTERED], domain=1)
-            else:
-                yield _range(start, end, _PUSH_POP, thread, text=f"{label} {number % 7}")
-    if not dense:
-        return
-    rows = zip(made.called.tolist(), made.returned.tolist(), made.thread.tolist(), strict=True)
-    for number, (start, end, thread) in enumerate(rows):
-        text = (
-            f"autograd::engine::evaluate_function: lab::{_KERNELS[number % 40]}Backward, variant {number % 7}"
-        )
-        yield _range(start - 1, end + 1, _PUSH_POP, thread, text=text)
-        if number % 2:
-            yield _range(start - 30, end + 30, _START_END, thread, text=f"request {number % 5}")
+        low = np.arange(0, len(made.called) - width + 1, width)
+        around = _around(made, low, low + width - 1, margin) | {"eventType": _PUSH_POP}
+        if label is None:
+            yield around | {"textId": _ID[_REGISTERED], "domainId": 1}
+        else:
+            texts = np.array([f"{label} {number}" for number in range(7)], object)
+            yield around | {"text": texts[np.arange(len(low)) % 7]}
+    if dense:
+        rows = np.flatnonzero(made.kind == 0)
+        texts = np.array(_BACKWARD, object)[rows % len(_BACKWARD)]
+        yield _around(made, rows, rows, 1) | {"eventType": _PUSH_POP, "text": texts}
+        rows = np.flatnonzero(made.kind != 0)
+        texts = np.array(_TRANSFERS, object)[rows % len(_TRANSFERS)]
+        yield _around(made, rows, rows, 30) | {"eventType": _START_END, "text": texts}
 
 
-def _range(
-    start: int,
-    end: int | None,
-    kind: int,
-    thread: int,
-    *,
-    text: str | None = None,
-    registered: int | None = None,
-    domain: int = 0,
-) -> tuple[Any, ...]:
-    """A row of NVTX_EVENTS."""
-    return (
-        *(start, end, kind, None, None, None, text, thread, None, registered, domain),
-        *((None,) * 8),
-    )
+def _around(made: _Launches, first: Ints, last: Ints, margin: int) -> _Columns:
+    start, end = made.called[first] - margin, made.returned[last] + margin
+    return {"start": start, "end": end, "globalTid": made.thread[first]}
 
 
 def _process_id(pid: int) -> int:
     return _VM | pid << 24
 
 
-def _insert(db: sqlite3.Connection, table: str, rows: Rows) -> None:
-    marks = ", ".join("?" * len(columns_of(table, SCHEMA)))
-    db.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+def _insert(db: sqlite3.Connection, table: str, columns: _Columns) -> None:
+    """Rows from columns by name; other columns are empty."""
+    names = [declared.split()[0] for declared in columns_of(table, SCHEMA)]
+    count = max(len(values) for values in columns.values() if isinstance(values, np.ndarray))
+    query = f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})"
+    for low in range(0, count, _ROWS):
+        part = [
+            values[low : low + _ROWS].tolist() if isinstance(values, np.ndarray) else repeat(values)
+            for values in map(columns.get, names)
+        ]
+        db.executemany(query, islice(zip(*part, strict=False), count - low))

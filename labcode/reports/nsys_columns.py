@@ -104,6 +104,8 @@ def unique(values: Ints) -> tuple[Ints, Ints]:
     if len(values) == 0:
         return values, np.empty(0, np.int64)
     low, high = int(values.min()), int(values.max())
+    if low == high:
+        return values[:1], np.zeros(len(values), np.int64)
     if high - low < 4 * len(values) + 1024:
         there = np.zeros(high - low + 1, np.bool_)
         there[values - low] = True

@@ -6,7 +6,6 @@ None where only SQLite can tell: then `labcode.reports.nsys_columns` reads the s
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labcode.errors import InputError
+from labcode.reports.nsys_bytes import Bytes
 from labcode.reports.nsys_columns import Column, Ints, foreign_values
 from labcode.reports.nsys_pages import (
     NULL,
@@ -25,8 +25,10 @@ from labcode.reports.nsys_pages import (
     Types,
     UnusualLayoutError,
 )
+from labcode.reports.nsys_texts import TextCodes
 
 Bools = NDArray[np.bool_]
+Coded = tuple[Ints, list[str]]  # codes into texts; -1: missing
 
 _CONDITION = re.compile(r"\s*(\w+)\s*(=|<>|IN)\s*\(?([\d\s,]+?)\)?\s*")
 
@@ -68,6 +70,14 @@ def read_direct(
     end less the start. Raises `InputError` when a column holds something else than integers, and
     `DamagedPagesError` when the file is damaged.
     """
+    found = read_rows_direct(path, layout, columns, (), table, where)
+    return None if found is None else found[0]
+
+
+def read_rows_direct(
+    path: Path, layout: Layout, columns: Mapping[str, bool], texts: Sequence[str], table: str, where: str = ""
+) -> tuple[dict[str, Column], dict[str, Coded]] | None:
+    """The same, and columns of texts as codes into distinct texts, -1: none there."""
     condition = parse_condition(where) if where else None
     if where and condition is None:
         return None
@@ -76,13 +86,23 @@ def read_direct(
         stored += [name for name in ("start", "end") if name not in columns]
     if not {*stored, *([condition.column] if condition else [])} <= set(layout.places):
         return None
+    if not all(layout.texts.get(name, 0) > 0 for name in texts):
+        return None
     parts: dict[str, list[Column]] = {name: [] for name in columns}
+    codes: dict[str, list[Ints]] = {name: [] for name in texts}
+    seen = [TextCodes() for _ in texts]
     try:
         file = PageFile(path)
         try:
+            if texts and not file.utf8:
+                return None
             places = [layout.places[name] for name in stored]
-            for decoded in file.read(layout.root, places, _only(layout, condition, table)):
+            text_places = [layout.texts[name] for name in texts]
+            only = _only(layout, condition, table)
+            for decoded in file.read(layout.root, places, only, text_places):
                 _add(parts, decoded, stored, table)
+                for name, known, span in zip(texts, seen, decoded.texts, strict=True):
+                    codes[name].append(_text_codes(decoded.buffer, *span, known))
         finally:
             file.close()
     except UnusualLayoutError:
@@ -91,51 +111,31 @@ def read_direct(
     for name, nullable in columns.items():
         if not nullable and found[name].present is not None:
             raise DamagedPagesError(f"no value where there must be one in {table}.{name}")
-    return found
+    none: Ints = np.empty(0, np.int64)
+    coded = {
+        name: (np.concatenate([none, *codes[name]]), known.texts())
+        for name, known in zip(texts, seen, strict=True)
+    }
+    return found, coded
 
 
-def read_texts_direct(
-    path: Path, layout: Layout, column: str, table: str, where: str = ""
-) -> tuple[Ints, list[str]] | None:
-    """A column of texts as codes into distinct texts, -1: none there; None where SQLite has to read it.
-
-    Raises `DamagedPagesError` when the file is damaged.
-    """
-    condition = parse_condition(where) if where else None
-    place = layout.texts.get(column, 0)
-    if place == 0 or (where and (condition is None or condition.column not in layout.places)):
-        return None
-    seen: defaultdict[bytes, int] = defaultdict()
-    seen.default_factory = seen.__len__
-    parts = []
-    try:
-        file = PageFile(path)
-        try:
-            only = _only(layout, condition, table)
-            for decoded in file.read(layout.root, [place - 1, place], only) if file.utf8 else ():
-                parts.append(_text_codes(decoded, seen))
-        finally:
-            file.close()
-    except UnusualLayoutError:
-        return None
-    if not file.utf8:
-        return None
-    codes = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    return codes, [text.decode(errors="replace") for text in seen]
-
-
-def _text_codes(decoded: Decoded, seen: defaultdict[bytes, int]) -> Ints:
-    """The codes of the texts in the second column, which the first ends before; new ones are added."""
-    kind = decoded.types[1]
-    kinds = np.full(len(decoded.rowid), kind, np.uint8) if isinstance(kind, int) else kind
-    start, end = decoded.ends
-    if ((kinds != NULL) & ((kinds < 12) | (kinds % 2 == 0))).any():
+def _text_codes(buffer: Bytes, kind: Types, start: Ints, end: Ints, seen: TextCodes) -> Ints:
+    """The codes of texts, new ones of which are added to those seen."""
+    if isinstance(kind, int):
+        if kind == NULL:
+            return np.full(len(start), -1, np.int64)
+        there = None
+        other = kind < 12 or kind % 2 == 0
+    else:
+        missing = kind == NULL
+        there = np.flatnonzero(~missing) if missing.any() else None
+        other = bool((((kind < 12) | (kind & 1 == 0)) & ~missing).any())
+    if other:
         raise UnusualLayoutError("something else than a text")
-    codes = np.full(len(kinds), -1, np.int64)
-    there = np.flatnonzero(kinds != NULL)
-    data = decoded.buffer.tobytes() if len(there) else b""
-    texts = [data[a:b] for a, b in zip(start[there].tolist(), end[there].tolist(), strict=True)]
-    codes[there] = np.fromiter(map(seen.__getitem__, texts), np.int64, len(texts))
+    if there is None:
+        return seen.add(buffer, start, end)
+    codes = np.full(len(start), -1, np.int64)
+    codes[there] = seen.add(buffer, start[there], end[there])
     return codes
 
 

@@ -12,7 +12,7 @@ the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
+from labcode.reports.in_order import in_order
+from labcode.reports.nsys_bytes import Bytes, Ints, big_endian, eight, heads, varint
+
 Types = Bytes | int  # one number where all rows have the same type
 Only = tuple[int, Callable[[Ints, Types], NDArray[np.bool_]]]  # a column, and which of its values to take
 
@@ -36,6 +37,7 @@ NULL, ONE = 0, 9
 _INTEGERS = (1, 2, 3, 4, 5, 6)
 _WIDTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((t - 12) // 2 for t in range(12, 128))], np.int64)
 _SHIFT = np.array([64 - 8 * w if t in _INTEGERS else 0 for t, w in enumerate(_WIDTH.tolist())], np.int64)
+_OTHER = np.array([t not in _INTEGERS for t in range(len(_WIDTH))], np.bool_)
 
 
 class UnusualLayoutError(Exception):
@@ -48,13 +50,16 @@ class DamagedPagesError(Exception):
 
 @dataclass(frozen=True)
 class Decoded:
-    """Columns of some rows: row numbers; for each column the integers (0 for anything else) and the types."""
+    """Columns of some rows: row numbers; for each column the integers (0 for anything else) and the types.
+
+    For each column of texts the types, and where the values begin and end in ``buffer``.
+    """
 
     rowid: Ints
     values: tuple[Ints, ...]
     types: tuple[Types, ...]
-    ends: tuple[Ints, ...]  # where each value ends in `buffer`
-    buffer: Bytes  # what the rows were decoded from; valid until the next rows are
+    texts: tuple[tuple[Types, Ints, Ints], ...]
+    buffer: Bytes  # what the rows were decoded from
 
 
 @dataclass(frozen=True)
@@ -84,39 +89,48 @@ class PageFile:
         self.pages = os.fstat(self._handle.fileno()).st_size // max(self.page_size, 1)
         if self.page_size < 512 or self.usable < 480:
             raise DamagedPagesError("impossible page size")
-        self._buffer = np.zeros(0, np.uint8)  # what was read last
 
     def close(self) -> None:
         """Close the file."""
         self._handle.close()
 
-    def read(self, root: int, columns: Sequence[int], only: Only | None = None) -> Iterator[Decoded]:
+    def read(
+        self, root: int, columns: Sequence[int], only: Only | None = None, texts: Sequence[int] = ()
+    ) -> Iterator[Decoded]:
         """The columns of these places (from 0) in the records of a table, some rows at a time.
 
         ``root`` is the page that the table begins with, as sqlite_master names it; ``only`` chooses rows by
-        the values and types of another column.
+        the values and types of another column; ``texts`` are places from 1 on of columns of texts.
         """
-        last = -(1 << 63) - 1
         leaves = self._leaves(root)
-        for low in range(0, len(leaves), _PAGES):
+
+        def part(low: int) -> tuple[int, int, Decoded | None]:
+            """First and last row number of some pages, and what they hold."""
             buffer = self._load(leaves[low : low + _PAGES])
             records = _records(buffer, self.page_size, self.usable)
             rowid = records.rowid
             if len(rowid) == 0:
-                if len(leaves) > 1:
-                    raise DamagedPagesError("an empty page in a table")
-                continue
-            if int(rowid[0]) <= last or (rowid[1:] <= rowid[:-1]).any():
+                raise DamagedPagesError("an empty page in a table")
+            if (rowid[1:] <= rowid[:-1]).any():
                 raise DamagedPagesError("row numbers out of order")
-            last = int(rowid[-1])
             if only is not None:
                 place, choose = only
                 found = _decode(buffer, records, [place])
                 rows = choose(found.values[0], found.types[0])
                 if not rows.all():
                     records = records.take(np.flatnonzero(rows))
-            if len(records.rowid):
-                yield _decode(buffer, records, columns)
+            some = len(records.rowid) > 0
+            return int(rowid[0]), int(rowid[-1]), _decode(buffer, records, columns, texts) if some else None
+
+        if len(leaves) == 1 and self._is_empty(int(leaves[0])):
+            return
+        last = -(1 << 63) - 1
+        for low, high, decoded in in_order(part, range(0, len(leaves), _PAGES)):
+            if low <= last:
+                raise DamagedPagesError("row numbers out of order")
+            last = high
+            if decoded is not None:
+                yield decoded
 
     def _leaves(self, root: int) -> Ints:
         """The numbers of the pages that hold the rows, in order."""
@@ -142,20 +156,20 @@ class PageFile:
     def _kind(self, page: int) -> int:
         return int(self._load(np.array([page], np.int64))[_PAD])
 
+    def _is_empty(self, page: int) -> bool:
+        return int(big_endian(self._load(np.array([page], np.int64)), np.array([_PAD + 3]), 2)[0]) == 0
+
     def _children(self, pages: Ints) -> Ints:
         """The pages below interior ones, in order."""
         buffer = self._load(pages)
-        base, _, pointer, owner = _cells(buffer, len(pages), self.page_size, self.usable, _INTERIOR)
-        order = np.argsort(np.concatenate((owner, np.arange(len(pages)))), kind="stable")
-        at = np.concatenate((base[owner] + pointer, base + 8))[order]
-        return _big_endian(buffer, at, 4)
+        base, count, at = _cells(buffer, len(pages), self.page_size, self.usable, _INTERIOR)
+        # behind the children that its cells name, a page has a last one
+        return big_endian(buffer, np.insert(at, np.cumsum(count), base + 8), 4)
 
     def _load(self, pages: Ints) -> Bytes:
-        """Pages one behind the other, `_PAD` bytes before and behind; valid until the next are loaded."""
+        """Pages one behind the other, `_PAD` bytes before and behind."""
         size = self.page_size
-        if len(self._buffer) < len(pages) * size + 2 * _PAD:
-            self._buffer = np.zeros(len(pages) * size + 2 * _PAD, np.uint8)
-        buffer = self._buffer[: len(pages) * size + 2 * _PAD]
+        buffer = np.empty(len(pages) * size + 2 * _PAD, np.uint8)
         view = buffer.data
         bounds = np.flatnonzero(np.diff(pages) != 1) + 1
         runs = np.concatenate(([0], bounds, [len(pages)])).tolist()
@@ -170,36 +184,36 @@ class PageFile:
         return buffer
 
 
-def _cells(buffer: Bytes, pages: int, size: int, usable: int, kind: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of pages of one kind: where each begins, its number of cells; of each cell its place and its page."""
+def _cells(buffer: Bytes, pages: int, size: int, usable: int, kind: int) -> tuple[Ints, Ints, Ints]:
+    """Of pages of one kind: where each begins, its number of cells; where each cell begins, by page."""
     base = _PAD + np.arange(pages) * size
     if (buffer[base] != kind).any():
         raise DamagedPagesError("a page of another kind within a table")
-    count = _big_endian(buffer, base + 3, 2)
+    count = big_endian(buffer, base + 3, 2)
     head = 8 if kind == _LEAF else 12
     if (head + 2 * count > usable).any():
         raise DamagedPagesError("a page with more cells than fit")
-    owner = np.repeat(np.arange(pages), count)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
-    pointer = _big_endian(buffer, base[owner] + head + 2 * number, 2)
-    if ((pointer < head + 2 * count[owner]) | (pointer > usable - 4)).any():
+    most = int(count.max(initial=0))
+    table = buffer[_PAD : _PAD + pages * size].reshape(pages, size)[:, head : head + 2 * most]
+    pointer = table.view(">u2").astype(np.int64)
+    there = None if int(count.min(initial=0)) == most else np.arange(most) < count[:, None]
+    outside = (pointer < head + 2 * count[:, None]) | (pointer > usable - 4)
+    if (outside if there is None else outside & there).any():
         raise DamagedPagesError("a cell outside its page")
-    return base, count, pointer, owner
+    at = pointer + base[:, None]
+    return base, count, at.ravel() if there is None else at[there]
 
 
 def _records(buffer: Bytes, size: int, usable: int) -> _Records:
     """The records of leaf pages."""
     pages = (len(buffer) - 2 * _PAD) // size
-    base, _, pointer, owner = _cells(buffer, pages, size, usable, _LEAF)
-    at = base[owner] + pointer
-    payload, at = _varint(buffer, at)
-    if (payload > usable - 35).any():
+    base, count, at = _cells(buffer, pages, size, usable, _LEAF)
+    payload, rowid, at, head = heads(buffer, at)
+    if len(payload) and int(payload.max()) > usable - 35:
         raise UnusualLayoutError("a record that overflows its page")
-    rowid, at = _varint(buffer, at)
     end = at + payload
-    if (end > (base + usable)[owner]).any() or (payload < 1).any():
+    if (end > np.repeat(base + usable, count)).any() or (payload < 1).any():
         raise DamagedPagesError("a record outside its page")
-    head = buffer[at].astype(np.int64)
     if (head > 127).any():
         raise UnusualLayoutError("a record with a long header")
     if (head > payload).any():
@@ -207,17 +221,21 @@ def _records(buffer: Bytes, size: int, usable: int) -> _Records:
     return _Records(rowid, at, head, end)
 
 
-def _decode(buffer: Bytes, records: _Records, columns: Sequence[int]) -> Decoded:
+def _decode(buffer: Bytes, records: _Records, columns: Sequence[int], texts: Sequence[int] = ()) -> Decoded:
     """Columns of records."""
-    types, ends = _places(buffer, records, columns) if columns else ({}, {})
-    values = tuple(_integers(buffer, types[c], ends[c]) for c in columns)
+    wanted = {*columns, *texts, *(place - 1 for place in texts)}
+    types, ends = _places(buffer, records, wanted) if wanted else ({}, {})
     return Decoded(
-        records.rowid, values, tuple(types[c] for c in columns), tuple(ends[c] for c in columns), buffer
+        records.rowid,
+        tuple(_integers(buffer, types[c], ends[c]) for c in columns),
+        tuple(types[c] for c in columns),
+        tuple((types[c], ends[c - 1], ends[c]) for c in texts),
+        buffer,
     )
 
 
 def _places(
-    buffer: Bytes, records: _Records, columns: Sequence[int]
+    buffer: Bytes, records: _Records, columns: Collection[int]
 ) -> tuple[dict[int, Types], dict[int, Ints]]:
     """Types of columns, and where their values end."""
     at, width = records.at, max(columns) + 1
@@ -233,7 +251,7 @@ def _places(
         kind = kinds[column] if place is None else buffer[place]
         most = int(kind.max())
         if most > 127:
-            long, place = _varint(buffer, at + 1 + column if place is None else place)
+            long, place = varint(buffer, at + 1 + column if place is None else place)
             if int(long.min()) < 0 or int(long.max()) > 1 << 20:
                 raise DamagedPagesError("a value of an impossible length")
             end = end + np.where(long < 128, _WIDTH[np.minimum(long, 127)], (long - 12) // 2)
@@ -260,45 +278,11 @@ def _integers(buffer: Bytes, kind: Types, end: Ints) -> Ints:
         if kind not in _INTEGERS:
             return np.full(len(end), int(kind == ONE), np.int64)
         shift = 64 - 8 * int(_WIDTH[kind])
-        values = _eight(buffer, end)
+        values = eight(buffer, end)
         return values << shift >> shift if shift else values
     shifts = _SHIFT.take(kind)
-    values = _eight(buffer, end) << shifts >> shifts
-    other = ~np.isin(kind, _INTEGERS) if int(kind.max()) > 6 or int(kind.min()) < 1 else None
-    if other is not None:
+    values = eight(buffer, end) << shifts >> shifts
+    if int(kind.max()) > 6 or int(kind.min()) < 1:
+        other = np.flatnonzero(_OTHER.take(kind))
         values[other] = kind[other] == ONE
     return values
-
-
-def _eight(buffer: Bytes, end: Ints) -> Ints:
-    """The eight bytes before each place as a signed big-endian integer."""
-    words = np.ndarray((len(buffer) - 7,), ">i8", buffer, strides=(1,))
-    return words[end - 8].astype(np.int64)
-
-
-def _big_endian(buffer: Bytes, at: Ints, width: int) -> Ints:
-    """Unsigned big-endian integers of 2 or 4 bytes."""
-    words = np.ndarray((len(buffer) - width + 1,), f">u{width}", buffer, strides=(1,))
-    return words[at].astype(np.int64)
-
-
-def _varint(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """SQLite's integers of variable length that begin at places; the places behind them."""
-    byte = buffer[at]
-    value = (byte & 0x7F).astype(np.int64)
-    following = at + 1
-    more = np.flatnonzero(byte & 0x80)
-    for number in range(1, 9):
-        if len(more) == 0:
-            break
-        whole = len(more) == len(at)
-        byte = buffer[following] if whole else buffer[following[more]]
-        rest = byte.astype(np.int64) if number == 8 else (byte & 0x7F).astype(np.int64)
-        shift = 8 if number == 8 else 7
-        if whole:
-            value, following = value << shift | rest, following + 1
-        else:
-            value[more] = value[more] << shift | rest
-            following[more] += 1
-        more = more[(byte & 0x80) != 0]
-    return value, following

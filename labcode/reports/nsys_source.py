@@ -18,7 +18,7 @@ import numpy as np
 from labcode.errors import InputError
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, read_ints, read_strings, read_texts
-from labcode.reports.nsys_direct import Layout, read_direct, read_texts_direct
+from labcode.reports.nsys_direct import Coded, Layout, read_rows_direct
 from labcode.reports.nsys_open import Opened, TableCheck
 from labcode.reports.nsys_pages import DamagedPagesError
 
@@ -64,16 +64,15 @@ class Source:
         """
         if table not in self._opened.tables:
             return {column: Column(np.empty(0, np.int64)) for column in columns}
-        have = self._opened.tables[table]
-        wanted = {c: (f'"{c}"', have[c]) for c in columns if c in have}
-        if "rowid" in columns:
-            wanted["rowid"] = ("rowid", False)
-        if "duration" in columns:
-            wanted["duration"] = ('"end" - "start"', have["start"] or have["end"])
-        found = self._from_pages(table, {name: nullable for name, (_, nullable) in wanted.items()}, where)
-        if found is None:
+        wanted = self._wanted(table, columns)
+        pages = self._rows_from_pages(table, {name: may for name, (_, may) in wanted.items()}, (), where)
+        if pages is not None:
+            found = pages[0]
+        elif wanted:
             with self._reading(table):
                 found = read_ints(self._connection, table, wanted, where)
+        else:
+            found = {}
         if found:
             count = len(next(iter(found.values())).values)
         else:
@@ -85,20 +84,40 @@ class Source:
                 found[column] = Column(np.zeros(count, np.int64), np.zeros(count, np.bool_))
         return found
 
-    def texts(self, table: str, column: str, where: str = "") -> tuple[Ints, list[str]]:
+    def texts(self, table: str, column: str, where: str = "") -> Coded:
         """A column of texts as codes into distinct texts; -1: missing."""
         if table not in self._opened.tables:
             return np.empty(0, np.int64), []
-        found = self._pages(
-            table, lambda layout: read_texts_direct(self._sqlite, layout, column, table, where)
-        )
+        found = self._rows_from_pages(table, {}, (column,), where)
         if found is not None:
-            return found
+            return found[1][column]
         with self._reading(table):
             if column in self._opened.tables[table]:
                 return read_texts(self._connection, table, column, where)
             self._missing(table, column)
             return np.full(self._count(table, where), -1, np.int64), []
+
+    def rows(
+        self, table: str, columns: Sequence[str], texts: Sequence[str], where: str = ""
+    ) -> tuple[dict[str, Column], dict[str, Coded]]:
+        """Columns as `ints` has them and columns as `texts` has them, read at once."""
+        wanted = self._wanted(table, columns)
+        if len(wanted) == len(columns):
+            nullable = {name: may for name, (_, may) in wanted.items()}
+            found = self._rows_from_pages(table, nullable, texts, where)
+            if found is not None:
+                return found
+        return self.ints(table, columns, where), {name: self.texts(table, name, where) for name in texts}
+
+    def _wanted(self, table: str, columns: Sequence[str]) -> dict[str, tuple[str, bool]]:
+        """The columns that there are: for each its expression in SQL, and whether that may be NULL."""
+        have = self._opened.tables.get(table, {})
+        wanted = {c: (f'"{c}"', have[c]) for c in columns if c in have}
+        if "rowid" in columns:
+            wanted["rowid"] = ("rowid", False)
+        if "duration" in columns and have:
+            wanted["duration"] = ('"end" - "start"', have["start"] or have["end"])
+        return wanted
 
     def strings(self, ids: Column) -> tuple[Ints, list[str]]:
         """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
@@ -120,11 +139,15 @@ class Source:
         """Whether the export has the table with all of these columns."""
         return set(columns) <= set(self._opened.tables.get(table, ()))
 
-    def _from_pages(self, table: str, columns: dict[str, bool], where: str) -> dict[str, Column] | None:
-        """The columns as `read_direct` has them; reading checks the pages that it reads."""
-        if not columns:
+    def _rows_from_pages(
+        self, table: str, columns: dict[str, bool], texts: Sequence[str], where: str
+    ) -> tuple[dict[str, Column], dict[str, Coded]] | None:
+        """The columns as `read_rows_direct` has them; reading checks the pages that it reads."""
+        if not columns and not texts:
             return None
-        return self._pages(table, lambda layout: read_direct(self._sqlite, layout, columns, table, where))
+        return self._pages(
+            table, lambda layout: read_rows_direct(self._sqlite, layout, columns, texts, table, where)
+        )
 
     def _pages(self, table: str, read: Callable[[Layout], _T | None]) -> _T | None:
         """What is read from the pages of a table; None where SQLite has to read it."""

@@ -16,7 +16,7 @@ from labcode.errors import InputError
 from labcode.reports import nsys_open, nsys_pages
 from labcode.reports.nsys import open_report
 from labcode.reports.nsys_columns import read_ints, read_texts
-from labcode.reports.nsys_direct import Layout, parse_condition, read_direct, read_texts_direct
+from labcode.reports.nsys_direct import Coded, Layout, parse_condition, read_direct, read_rows_direct
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_pages import DamagedPagesError, PageFile, UnusualLayoutError
 from labcode.reports.nsys_source import Source
@@ -27,7 +27,7 @@ NUMBERS = st.one_of(
     st.sampled_from([0, 1, -1, 127, 128, -128, -129, 1 << 15, 1 << 23, 1 << 31, 1 << 47, (1 << 63) - 1]),
     st.integers(-(1 << 63) + 1, (1 << 63) - 1),
 )
-TEXTS = st.one_of(st.none(), st.text(max_size=5), st.integers(50, 70).map("x".__mul__))
+TEXTS = st.one_of(st.none(), st.text(max_size=5), st.integers(50, 140).map("x".__mul__))
 
 
 def make(
@@ -68,6 +68,11 @@ def direct(path: Path, layout: Layout, where: str = "") -> dict[str, list[int | 
     return lists(read_direct(path, layout, {"a": True, "b": True, "rowid": False}, "t", where))  # type: ignore[arg-type]
 
 
+def texts_direct(path: Path, layout: Layout, where: str = "") -> Coded | None:
+    found = read_rows_direct(path, layout, {}, ("text",), "t", where)
+    return None if found is None else found[1]["text"]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     rows=st.lists(st.tuples(NUMBERS, TEXTS, st.floats(allow_nan=False), NUMBERS), max_size=60),
@@ -79,7 +84,7 @@ def test_the_same_as_sqlite(
     path = tmp_path_factory.mktemp("pages") / "a.sqlite"
     layout = make(path, rows, "a INTEGER, text TEXT, real REAL, b INTEGER", page_size)
     assert direct(path, layout) == of_sqlite(path)
-    found = read_texts_direct(path, Layout(layout.root, layout.places, {"text": 1}), "text", "t")
+    found = texts_direct(path, Layout(layout.root, layout.places, {"text": 1}))
     assert found is not None
     assert [found[1][code] if code >= 0 else None for code in found[0]] == [row[1] for row in rows]
 
@@ -91,7 +96,7 @@ def test_texts(tmp_path: Path, where: str) -> None:
     layout = make(path, [(i % 3 or None, text, i % 2) for i, text in enumerate(texts * 700)],
                   "a INTEGER, text TEXT, b INTEGER", 2048)  # fmt: skip
     layout = Layout(layout.root, layout.places, {"text": 1})
-    found = read_texts_direct(path, layout, "text", "t", where)
+    found = texts_direct(path, layout, where)
     db = sqlite3.connect(path)
     codes, names = read_texts(db, "t", "text", where)
     db.close()
@@ -107,7 +112,7 @@ def test_texts_that_are_none_are_for_sqlite(tmp_path: Path, value: str) -> None:
         db.execute(f"INSERT INTO t VALUES (1, {value}, 2)")
         db.execute("INSERT INTO t VALUES (1, ?, 2)", ("x" * 99,))
     db.close()
-    assert read_texts_direct(path, Layout(layout.root, layout.places, {"text": 1}), "text", "t") is None
+    assert texts_direct(path, Layout(layout.root, layout.places, {"text": 1})) is None
 
 
 def test_texts_of_another_encoding_are_for_sqlite(tmp_path: Path) -> None:
@@ -117,13 +122,13 @@ def test_texts_of_another_encoding_are_for_sqlite(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (a INTEGER, text TEXT)")
         db.execute("INSERT INTO t VALUES (1, 'x')")
     db.close()
-    assert read_texts_direct(path, Layout(2, {"a": 0}, {"text": 1}), "text", "t") is None
+    assert texts_direct(path, Layout(2, {"a": 0}, {"text": 1})) is None
 
 
 @pytest.mark.parametrize("page_size", [512, 4096])
 def test_many_pages_deleted_rows_and_numbers_below_0(tmp_path: Path, page_size: int) -> None:
     rng = random.Random(1)
-    rows = [(rng.randint(-300, 1 << rng.randint(1, 62)), "t" * rng.randint(0, 90), i) for i in range(30_000)]
+    rows = [(rng.randint(-300, 1 << rng.randint(1, 62)), "t" * rng.randint(0, 190), i) for i in range(30_000)]
     path = tmp_path / "a.sqlite"
     layout = make(path, rows, "a INTEGER, text TEXT, b INTEGER", page_size)
     with sqlite3.connect(path) as db:
