@@ -84,7 +84,12 @@ COMPUTE = [
         "None, not 0",
     ),
     ("compute-ex05a", 'name = "bulk copy"', 'name = "coalesced"', "the copy engine"),
-    ("compute-ex05a", "elif share < 0.7:", "elif share < 0.7 or each > 8:", "no proof of a stride"),
+    (
+        "compute-ex05a",
+        "elif share < 0.7:",
+        'elif each > 8:\n            name = "strided"\n        elif share < 0.7:',
+        "no proof of a stride",
+    ),
     ("compute-ex05a", '"strided" if stores < 0.7 else "gather"', '"strided"', "scatters its loads only"),
     ("compute-ex05a", "elif more > 1.2:", "elif False:", "in any order look coalesced"),
     ("compute-ex05a", 'name = "misaligned"', 'name = "strided"', "that is no stride"),

@@ -9,10 +9,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from labcode import store
 from labcode.errors import LabError
 from labcode.exercises import generate, gpu, grade, needs
 from labcode.exercises.cases import Verdict
-from labcode.exercises.compute import kernels_gpu
+from labcode.exercises.compute import ex05_patterns, kernels_gpu
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
@@ -66,6 +67,49 @@ def test_worked_example_of_stalls() -> None:
     assert s["shares"](table) == [("long_scoreboard", 0.75), ("wait", 0.125)]
     assert (s["limited_by"](table, 0.4), s["limited_by"](table, 0.9)) == ("long_scoreboard", "issue")
     assert s["bound"](table, 0.4) == 2.5
+
+
+def test_worked_example_of_access_patterns() -> None:
+    s = names_of(solution("compute-ex05a"))
+    table = pd.DataFrame(
+        [
+            (0, 12800, 12800, 100, 400, 100, 400, 12800, 2000, 50.0),
+            (1, 12800, 12800, 100, 3200, 100, 3200, 51200, 2000, 50.0),
+        ],
+        columns=list(ex05_patterns.COLUMNS),
+    )
+    assert s["evidence"](table) == {0: (4.0, 1.0, 1.0), 1: (32.0, 0.125, 4.0)}
+    assert s["patterns"](table) == {0: "coalesced", 1: "strided"}
+    assert s["waits"](table) == {0: 1000.0, 1: 1000.0}
+
+
+OF_KERNELS = {
+    "strided": {"strided"},
+    "coalesced": {"coalesced"},
+    "vectorized": {"wide"},
+    "in_flight": {"wide"},
+    "bulk_ring": {"bulk copy"},
+    "bulk": {"bulk copy"},
+    "gather": {"coalesced", "scattered sectors", "gather"},
+    "gather_in_flight": {"coalesced", "scattered sectors", "gather"},
+}
+
+
+@pytest.mark.parametrize("run", ["exam_copies", "exam_gathers"])
+def test_unseen_launches_have_the_patterns_of_their_kernels(run: str) -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    if "ncu_memory" not in captures.experiments:
+        pytest.skip("the shipped set has no ncu_memory")
+    table, names = ex05_patterns.unnamed(captures, run)
+    found = ex05_patterns.patterns(table)
+    assert all(pattern in OF_KERNELS[names[launch]] for launch, pattern in found.items())
+    assert set().union(*(OF_KERNELS[name] for name in names)) == set(found.values())
+
+
+def test_access_patterns_say_what_a_set_lacks() -> None:
+    empty = store.CaptureSet(name="mine", path=ROOT, machines={}, experiments={})
+    with pytest.raises(LabError, match="the capture set 'mine' has no run exam_copies of ncu_memory"):
+        ex05_patterns.unnamed(empty, "exam_copies")
 
 
 def record(short: str, time: float, value: float | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ EXERCISE = Exercise(
     title="Memory metrics",
     summary="Work out what a warp's access moves, rank kernels by what they waste, then sum columns at the "
     "speed of the memory.",
-    chapter="compute/gpu-model",
+    chapter="compute/memory-metrics",
     stars=2,
     minutes=60,
     parts=(
