@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -71,6 +70,8 @@ def _write_csv(table: Table, stream: TextIO) -> None:
 
 
 def _write_json(table: Table, stream: TextIO) -> None:
+    import json
+
     fields = [_field(name, values, json.dumps, missing="null") for name, values in table.items()]
     names = [f"{json.dumps(name)}: " for name in table]
     separator = "[\n  {"

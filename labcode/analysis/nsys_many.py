@@ -6,7 +6,6 @@ write_all([Path("a.sqlite"), Path("b.sqlite")], ["cuda_gpu_kern_sum"], "csv", Pa
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from typing import TextIO
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.analysis.nsys_stats import DEFAULT_REPORTS, TABLES, check_names, missing_data, stats, table_of
 from labcode.errors import InputError, LabError
-from labcode.outputs import base_names, refuse_existing, staged
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_source import Source
 
@@ -48,6 +46,8 @@ def print_all(
     if len(files) == 1:
         stats(files[0], _wanted(files[0], reports, every=every), fmt, output)
         return
+    import json
+
     if fmt == "json":
         output.write("{\n")
     for place, file in enumerate(files):
@@ -77,6 +77,8 @@ def write_all(
     has none is skipped with a line. Raises `LabError` for bad use, a file that exists (without ``force``),
     and `InputError` for a capture that cannot be read, or when there is nothing to write at all.
     """
+    from labcode.outputs import base_names, refuse_existing, staged
+
     _check(files, reports, fmt, every=every)
     names = list(dict.fromkeys(reports)) or list(DEFAULT_REPORTS)
     written, skipped = [], []

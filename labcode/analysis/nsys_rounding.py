@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 Floats = NDArray[np.float64]
 
@@ -25,11 +28,19 @@ def round_half_up(values: NDArray[np.generic] | list[float], digits: int) -> Flo
     with np.errstate(invalid="ignore"):
         close = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-4) | (scaled >= _LARGEST)
     for index in np.flatnonzero(close & np.isfinite(exact)):
-        rounded = _as_decimal(float(exact[index])).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-        result[index] = float(rounded)
+        result[index] = float(_rounded(float(exact[index]), digits))
     return result
+
+
+def _rounded(value: float, digits: int) -> Decimal:
+    """The same of one value, by its digits."""
+    from decimal import ROUND_HALF_UP, Decimal
+
+    return _as_decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
 
 
 def _as_decimal(value: float) -> Decimal:
     """The number whose digits are rounded."""
+    from decimal import Decimal
+
     return Decimal(value)

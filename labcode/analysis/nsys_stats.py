@@ -7,20 +7,12 @@ down, two ranges that it loses because they begin and end together), the report'
 
 from __future__ import annotations
 
-import difflib
+import importlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from labcode.analysis import (
-    nsys_launches,
-    nsys_nvtx,
-    nsys_projection,
-    nsys_range_kernels,
-    nsys_sums,
-    nsys_traces,
-)
 from labcode.analysis.nsys_arguments import split, with_arguments
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.analysis.nsys_table import Table, to_frame
@@ -36,27 +28,45 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_REPORTS", "REPORTS", "TABLES", "missing_data", "stats", "write"]
 
-TABLES: dict[str, Callable[[Source], Table]] = {
-    "cuda_api_gpu_sum": nsys_sums.cuda_api_gpu_sum,
-    "cuda_api_sum": nsys_sums.cuda_api_sum,
-    "cuda_api_trace": nsys_traces.cuda_api_trace,
-    "cuda_gpu_kern_gb_sum": nsys_sums.cuda_gpu_kern_gb_sum,
-    "cuda_gpu_kern_sum": nsys_sums.cuda_gpu_kern_sum,
-    "cuda_gpu_mem_size_sum": nsys_sums.cuda_gpu_mem_size_sum,
-    "cuda_gpu_mem_time_sum": nsys_sums.cuda_gpu_mem_time_sum,
-    "cuda_gpu_sum": nsys_sums.cuda_gpu_sum,
-    "cuda_gpu_trace": nsys_traces.cuda_gpu_trace,
-    "cuda_kern_exec_sum": nsys_launches.cuda_kern_exec_sum,
-    "cuda_kern_exec_trace": nsys_launches.cuda_kern_exec_trace,
-    "nvtx_gpu_proj_sum": nsys_projection.nvtx_gpu_proj_sum,
-    "nvtx_gpu_proj_trace": nsys_projection.nvtx_gpu_proj_trace,
-    "nvtx_kern_sum": nsys_range_kernels.nvtx_kern_sum,
-    "nvtx_pushpop_sum": nsys_nvtx.nvtx_pushpop_sum,
-    "nvtx_pushpop_trace": nsys_nvtx.nvtx_pushpop_trace,
-    "nvtx_startend_sum": nsys_nvtx.nvtx_startend_sum,
-    "nvtx_sum": nsys_nvtx.nvtx_sum,
-    "osrt_sum": nsys_sums.osrt_sum,
+# Where each report is made; only what is asked for is imported.
+_MODULES = {
+    "cuda_api_gpu_sum": "nsys_sums",
+    "cuda_api_sum": "nsys_sums",
+    "cuda_api_trace": "nsys_traces",
+    "cuda_gpu_kern_gb_sum": "nsys_sums",
+    "cuda_gpu_kern_sum": "nsys_sums",
+    "cuda_gpu_mem_size_sum": "nsys_sums",
+    "cuda_gpu_mem_time_sum": "nsys_sums",
+    "cuda_gpu_sum": "nsys_sums",
+    "cuda_gpu_trace": "nsys_traces",
+    "cuda_kern_exec_sum": "nsys_launches",
+    "cuda_kern_exec_trace": "nsys_launches",
+    "nvtx_gpu_proj_sum": "nsys_projection",
+    "nvtx_gpu_proj_trace": "nsys_projection",
+    "nvtx_kern_sum": "nsys_range_kernels",
+    "nvtx_pushpop_sum": "nsys_nvtx",
+    "nvtx_pushpop_trace": "nsys_nvtx",
+    "nvtx_startend_sum": "nsys_nvtx",
+    "nvtx_sum": "nsys_nvtx",
+    "osrt_sum": "nsys_sums",
 }
+
+
+REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]]  # each as a DataFrame, with its documentation
+
+
+def _function(name: str) -> Callable[[Source], Table]:
+    made: Callable[[Source], Table] = getattr(
+        importlib.import_module(f"labcode.analysis.{_MODULES[name]}"), name
+    )
+    return made
+
+
+def _later(name: str) -> Callable[[Source], Table]:
+    return lambda source: _function(name)(source)
+
+
+TABLES: dict[str, Callable[[Source], Table]] = {name: _later(name) for name in _MODULES}
 
 # Reports that nsys has not, by `labcode.analysis.stack_reports`, which is imported when one is asked for.
 OWN_REPORTS = (
@@ -89,9 +99,14 @@ def _framed(table: Callable[[Source], Table]) -> Callable[[NsysReport], pd.DataF
     return report_frame
 
 
-REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
-    name: _framed(table) for name, table in TABLES.items()
-}
+def __getattr__(name: str) -> object:
+    """`REPORTS`, when it is first asked for: its documentation takes all modules of reports."""
+    if name != "REPORTS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = {report: _framed(_function(report)) for report in _MODULES}
+    globals()["REPORTS"] = made
+    return made
+
 
 _KERNELS = ("CUDA kernels", (schema.KERNEL,), "--trace=cuda")
 _CALLS = ("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
@@ -187,6 +202,8 @@ def check_names(names: Sequence[str]) -> None:
         if name.split(":")[0] in TABLES:
             split(name)
         elif name not in OWN_REPORTS:
+            import difflib
+
             close = difflib.get_close_matches(name, [*TABLES, *OWN_REPORTS], n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join([*TABLES, *OWN_REPORTS])}")

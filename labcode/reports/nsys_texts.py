@@ -22,7 +22,7 @@ _BITS = 14
 _MOST = 1 << _BITS  # texts of one width that are remembered as words
 _WIDEST = 64  # words; longer texts are looked up one by one
 _KEEP = np.array([(1 << 64) - 1, *((1 << 8 * n) - 1 for n in range(1, 8))], np.uint64)  # of a last word
-_FACTORS = np.random.default_rng(0).integers(1, 1 << 63, _WIDEST + 1, np.uint64) * np.uint64(2) + np.uint64(1)
+_FACTORS = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, _WIDEST + 2)], np.uint64)  # odd
 
 
 @dataclass
