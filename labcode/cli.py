@@ -290,14 +290,28 @@ def diagnose(
     from labcode.analysis import diagnose as rulebook
 
     if list_only:
-        from labcode.analysis import ncu_diagnose
+        from labcode.analysis import kineto_diagnose, ncu_diagnose
 
         rulebook.list_rules(sys.stdout, rule_files or [])
+        sys.stdout.write("\nmore rules on traces of torch.profiler\n")
+        kineto_diagnose.list_rules(sys.stdout)
         sys.stdout.write("\nrules on the launches of .ncu-rep files\n")
         ncu_diagnose.list_rules(sys.stdout)
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
+    if _is_trace(file):
+        from labcode.analysis import kineto_diagnose
+
+        code = kineto_diagnose.run(
+            file,
+            fmt=output_format,
+            only=only or [],
+            rule_files=rule_files or [],
+            output=sys.stdout,
+            notes=sys.stderr,
+        )
+        raise typer.Exit(code)
     code = rulebook.run(
         file, fmt=output_format, only=only or [], rule_files=rule_files or [], output=sys.stdout
     )

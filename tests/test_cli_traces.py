@@ -59,3 +59,31 @@ def test_refusals_are_one_line(
     assert result.returncode == 2
     lines = result.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("labcode: ") and message in lines[0]
+
+
+def test_diagnose_compare_and_timeline(trace: Path, tmp_path: Path) -> None:
+    found = labcode("diagnose", trace)
+    assert found.returncode == 0 and "(low-utilization)" in found.stdout and found.stderr == ""
+    listed = labcode("diagnose", "--list")
+    assert listed.returncode == 0 and "reads-in-loop" in listed.stdout
+    same = labcode("compare", trace, trace, "--fail-above", "5")
+    assert same.returncode == 0 and "ProfilerStep##" in same.stdout
+    slower = tmp_path / "slower.trace.json"
+    traces.training(tmp_path, steps=3, layers=3, seed=2)[0].rename(slower)
+    assert labcode("compare", trace, slower).returncode == 0
+    for name in ("x.svg", "x.html", "x.json", "x.json.gz"):
+        made = labcode("timeline", trace, "-o", tmp_path / name, "--window", "ProfilerStep#1")
+        assert made.returncode == 0, made.stderr
+    assert "annotations" in (tmp_path / "x.svg").read_text()
+    events = json.loads((tmp_path / "x.json").read_text())["traceEvents"]
+    assert {event["name"] for event in events} >= {"ProfilerStep#1", "cudaLaunchKernel"}
+
+
+def test_a_folder_of_ranks(tmp_path: Path) -> None:
+    traces.training(tmp_path, ranks=2, steps=2, layers=2)
+    result = labcode("stats", tmp_path, "-r", "comm_overlap", "-f", "csv")
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 3
+    (tmp_path / "run.rank1.trace.json").unlink()
+    (tmp_path / "averages.json").write_text("[]")
+    result = labcode("stats", tmp_path, "-r", "launch_stats")
+    assert result.returncode == 0

@@ -21,7 +21,7 @@ from labcode.analysis.compare_gate import Judged, chosen, judge, parse
 from labcode.analysis.compare_tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.errors import LabError
-from labcode.reports.nsys import open_report
+from labcode.reports.captures import open_capture
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "run"]
 
@@ -64,7 +64,7 @@ def run(
         )
     parse(gates)
     kinds = chosen(only)
-    with open_report(before) as one, open_report(after) as other:
+    with open_capture(before) as one, open_capture(after) as other:
         for report in (one, other):
             _check_events(report.window(), report.path)
         comparison = compare(one, other)
@@ -87,7 +87,9 @@ def run(
 
 def _check_events(window: tuple[int, int], path: Path) -> None:
     if window[0] >= window[1]:
-        raise LabError(f"{path}: no events to compare; record some with nsys profile --trace=cuda,nvtx")
+        raise LabError(
+            f"{path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
+        )
 
 
 def _everything(comparison: Comparison, kinds: Sequence[str]) -> pd.DataFrame:

@@ -49,7 +49,11 @@ def diagnose(
     """
     if rules is None:
         rules, broken = all_rules()
-    tables = Tables(report)
+    return judge(Tables(report), rules, broken)
+
+
+def judge(tables: Tables, rules: Sequence[Rule], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
+    """What rules say about tables; see `diagnose`."""
     verdicts = [_judged(one, tables) for one in rules]
     verdicts += [
         Verdict(b.name, "a plug-in", "failed", f"rule {b.name} failed: {one_line(b.reason, 200)}")
@@ -71,9 +75,13 @@ def run(file: Path, *, fmt: str, only: Sequence[str], rule_files: Sequence[Path]
     if only:
         rules, broken = select(only, rules), []
     with open_report(file) as report:
-        verdicts = diagnose(report, rules, broken)
-        {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
+        write_verdicts(report, diagnose(report, rules, broken), fmt, output)
     return 0
+
+
+def write_verdicts(report: NsysReport, verdicts: list[Verdict], fmt: str, output: TextIO) -> None:
+    """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
+    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
 
 
 def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule], list[BrokenPlugin]]:
@@ -100,9 +108,9 @@ def select(ids: Sequence[str], rules: Sequence[Rule] | None = None) -> list[Rule
     return [known[name] for name in dict.fromkeys(ids)]
 
 
-def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
-    """Write every rule there is: its id, its title, where the book explains it."""
-    rules, broken = gather(rule_files)
+def list_rules(output: TextIO, rule_files: Sequence[Path] = (), only: Sequence[Rule] | None = None) -> None:
+    """Write every rule there is (or ``only`` these): its id, its title, where the book explains it."""
+    rules, broken = gather(rule_files) if only is None else (list(only), [])
     table = pd.DataFrame(
         [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules],
         columns=["rule", "title", "in the book"],

@@ -36,17 +36,17 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     """
     ops, api = report.gpu_ops(), report.api()
     tree = kineto_tree.build(report)
-    where = _launch_events(report, tree)
+    where = launch_events(report, tree)
     forward = _forward_events(report, tree)
     from_forward = _nearest_link(tree, forward)
     names = tree.events["name"].to_numpy(object)
     kinds = tree.events["kind"].to_numpy(object)
     back = np.append(from_forward, -1)[where]
-    own_python = np.append(_nearest(tree, kinds == "python"), -1)[where]
+    own_python = np.append(nearest(tree, kinds == "python"), -1)[where]
     source = np.where((own_python < 0) & (back >= 0), back, where)
-    frames = np.append(_nearest(tree, kinds == "python"), -1)[source]
-    users = np.append(_nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)[source]
-    modules = np.append(_nearest(tree, (kinds == "python") & _starts(names, (MODULE,))), -1)[source]
+    frames = np.append(nearest(tree, kinds == "python"), -1)[source]
+    users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)[source]
+    modules = np.append(nearest(tree, (kinds == "python") & _starts(names, (MODULE,))), -1)[source]
     marks = (kinds == "annotation") & ~_starts(names, (STEP,))
     row = launch_rows(ops, api)
     called = np.append(duration_ns(api), 0)[row]
@@ -55,7 +55,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     calls = np.append(api["name"].to_numpy(object), "")
     # a stack that older versions wrote with the operator
     older = np.append(report.ops()["call_stack"].to_numpy(object), "")
-    inner_op = np.append(_nearest(tree, kinds == "op"), -1)[where]
+    inner_op = np.append(nearest(tree, kinds == "op"), -1)[where]
     rows = np.append(tree.events["row"].to_numpy(np.int64), -1)[inner_op]
     stack = _texts(_paths(tree, kinds == "python", lambda name: name), frames)
     table = pd.DataFrame(
@@ -67,7 +67,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
             "name": ops["short_name"].array,
             "op": _names(names, inner_op),
             "outer_op": _names(names, np.append(_outermost(tree, kinds == "op"), -1)[where]),
-            "annotation": _names(names, np.append(_nearest(tree, marks), -1)[where]),
+            "annotation": _names(names, np.append(nearest(tree, marks), -1)[where]),
             "module": _texts(_paths(tree, _starts(names, (MODULE,)), _bare_module), modules),
             "pass": _passes(tree, forward, where, back, modules),
             "python": _names(names, users),
@@ -92,10 +92,10 @@ def module_sum(report: KinetoReport) -> pd.DataFrame:
     tree = kineto_tree.build(report)
     names, kinds = tree.events["name"].to_numpy(object), tree.events["kind"].to_numpy(object)
     is_module = (kinds == "python") & _starts(names, (MODULE,))
-    where = _launch_events(report, tree)
+    where = launch_events(report, tree)
     back = np.append(_nearest_link(tree, _forward_events(report, tree)), -1)[where]
-    nearest = np.append(_nearest(tree, is_module), -1)
-    module = np.where(back >= 0, nearest[back], nearest[where])
+    inside = np.append(nearest(tree, is_module), -1)
+    module = np.where(back >= 0, inside[back], inside[where])
     spent = duration_ns(report.gpu_ops())
     events = np.flatnonzero(is_module)
     paths = _paths(tree, is_module, _bare_module)
@@ -130,14 +130,14 @@ def memory_timeline(report: KinetoReport) -> pd.DataFrame:
     tree = kineto_tree.build(report)
     kinds, names = tree.events["kind"].to_numpy(object), tree.events["name"].to_numpy(object)
     event = _covering(tree, memory)
-    op = np.append(_nearest(tree, kinds == "op"), -1)[event]
-    mark = np.append(_nearest(tree, (kinds == "annotation") & ~_starts(names, (STEP,))), -1)[event]
+    op = np.append(nearest(tree, kinds == "op"), -1)[event]
+    mark = np.append(nearest(tree, (kinds == "annotation") & ~_starts(names, (STEP,))), -1)[event]
     columns = ["start_ns", "rank", "device", "bytes", "allocated_bytes", "reserved_bytes"]
     table = memory[columns].assign(op=_names(names, op), annotation=_names(names, mark))
     return table.astype({"op": "str", "annotation": "str"})
 
 
-def _launch_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
+def launch_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
     """For each GPU operation the innermost event known to have launched it: its call, else its operator."""
     row = launch_rows(report.gpu_ops(), report.api())
     calls = np.full(len(report.api()) + 1, -1, np.int64)
@@ -182,9 +182,9 @@ def _passes(
     names = tree.events["name"].to_numpy(object)
     partners = np.zeros(len(names), np.bool_)
     partners[forward[forward >= 0]] = True
-    engine = np.append(_nearest(tree, _starts(names, ("autograd::engine::",))), -1)[where]
-    stepping = np.append(_nearest(tree, _starts(names, ("Optimizer.step#",))), -1)[where]
-    fore = np.append(_nearest(tree, partners), -1)[where]
+    engine = np.append(nearest(tree, _starts(names, ("autograd::engine::",))), -1)[where]
+    stepping = np.append(nearest(tree, _starts(names, ("Optimizer.step#",))), -1)[where]
+    fore = np.append(nearest(tree, partners), -1)[where]
     found = np.full(len(where), "", object)
     found[(fore >= 0) | (modules >= 0)] = "forward"
     found[stepping >= 0] = "optimizer"
@@ -194,11 +194,11 @@ def _passes(
 
 def _nearest_link(tree: kineto_tree.Tree, forward: Ints) -> Ints:
     """For each event the forward event of itself or of the nearest event around that has one; or -1."""
-    near = _nearest(tree, forward >= 0)
+    near = nearest(tree, forward >= 0)
     return np.where(near >= 0, forward[near], -1)
 
 
-def _nearest(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
+def nearest(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     """For each event itself where it is wanted, else the nearest wanted one around it; -1 for none."""
     found = np.where(wanted, np.arange(len(wanted)), -1)
     for rows in _levels(tree):
@@ -227,7 +227,7 @@ def _paths(tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str]) -
     """The path of each wanted event through the wanted ones around it, as codes into texts; -1 for others."""
     names = tree.events["name"].to_numpy(object)
     separator = "/" if named is _bare_module else ";"
-    near = _nearest(tree, wanted)
+    near = nearest(tree, wanted)
     outer = np.where(tree.parent >= 0, near[tree.parent], -1)
     texts: list[str] = []
     known: dict[tuple[int, str], int] = {}
@@ -241,6 +241,19 @@ def _paths(tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str]) -
             texts.append(f"{texts[above]}{separator}{own}" if above >= 0 else own)
         codes[row] = known[key]
     return codes, texts
+
+
+def python_lines(report: KinetoReport, ops: pd.DataFrame) -> NDArray[np.object_]:
+    """For each of some operators (rows of the report's `ops`, by index) the innermost frame of Python outside
+    of PyTorch; '' for none.
+    """
+    tree = kineto_tree.build(report)
+    names, kinds = tree.events["name"].to_numpy(object), tree.events["kind"].to_numpy(object)
+    place = np.full(len(report.ops()) + 1, -1, np.int64)
+    mine = np.flatnonzero(kinds == "op")
+    place[tree.events["row"].to_numpy(np.int64)[mine]] = mine
+    users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)
+    return _names(names, users[place[ops.index.to_numpy(np.int64)]])
 
 
 def _texts(paths: tuple[Ints, list[str]], events: Ints) -> NDArray[np.object_]:

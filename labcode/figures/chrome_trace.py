@@ -132,15 +132,21 @@ def _kernel_arguments(rows: pd.DataFrame) -> list[str]:
         list(zip(*(rows[f"{what}_{axis}"].to_list() for axis in "xyz"), strict=True))
         for what in ("grid", "block")
     )
-    columns = ("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes", "correlation")
-    rest = zip(*(rows[c].to_list() for c in columns), strict=True)
+    if "shared_bytes" in rows:  # torch.profiler's traces have the sum of both alone
+        shared = [f'"shared bytes":{size}' for size in rows["shared_bytes"].to_list()]
+    else:
+        sizes = (rows[f"{kind}_shared_bytes"].to_list() for kind in ("static", "dynamic"))
+        shared = [
+            f'"static shared bytes":{a},"dynamic shared bytes":{b}' for a, b in zip(*sizes, strict=True)
+        ]
+    rest = zip(rows["registers_per_thread"].to_list(), shared, rows["correlation"].to_list(), strict=True)
     nodes = rows["graph_node"].astype(object).where(rows["graph_node"].notna(), None).to_list()
     names = _texts(rows["name"])(0, len(rows))
     return [
         f'"kernel":{name},"grid":"{g[0]} × {g[1]} × {g[2]}","block":"{b[0]} × {b[1]} × {b[2]}",'
-        f'"registers per thread":{registers},"static shared bytes":{static},"dynamic shared bytes":{dynamic},'
-        f'"correlation":{correlation}' + (f',"graph node":{node}' if node is not None else "")
-        for name, g, b, (registers, static, dynamic, correlation), node in zip(
+        f'"registers per thread":{registers},{memory},"correlation":{correlation}'
+        + (f',"graph node":{node}' if node is not None else "")
+        for name, g, b, (registers, memory, correlation), node in zip(
             names, grid, block, rest, nodes, strict=True
         )
     ]

@@ -24,7 +24,8 @@ from labcode.figures.interactive import interactive_page
 from labcode.figures.rows import Window
 from labcode.figures.style import render
 from labcode.figures.timeline import timeline
-from labcode.reports.nsys import NsysReport, open_report
+from labcode.reports.captures import open_capture
+from labcode.reports.nsys import NsysReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
 
@@ -43,10 +44,12 @@ def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Pa
     write = _writer(output)
     if not output.parent.is_dir():
         raise LabError(f"{output}: there is no folder {output.parent}; create it first")
-    with open_report(file) as report:
+    with open_capture(file) as report:
         chosen = choose_window(report, window)
         if chosen[0] >= chosen[1]:
-            raise LabError(f"{file}: no events to draw; record some with nsys profile --trace=cuda,nvtx")
+            raise LabError(
+                f"{file}: no events to draw; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
+            )
         write(report, chosen, file.name, output)
     return output
 

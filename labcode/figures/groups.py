@@ -144,7 +144,8 @@ def _cpu_rows(
     for tid, suffix in _threads(pid, in_window(nvtx, window), in_window(api, window), threads, choice):
         if "nvtx" in choice.kinds:
             mine = nvtx[nvtx["tid"] == tid]
-            rows.append(nvtx_row(mine, window, label="NVTX" + suffix, levels=choice.nvtx_levels))
+            name = "annotations" if "rank" in nvtx else "NVTX"  # as torch.profiler's traces call them
+            rows.append(nvtx_row(mine, window, label=name + suffix, levels=choice.nvtx_levels))
         if "api" in choice.kinds:
             rows.append(api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix))
     return [row for row in rows if len(row.bars)]

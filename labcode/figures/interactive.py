@@ -173,6 +173,13 @@ def _collect(report: Report, window: Window) -> _Events:
     )
 
 
+def _shared(rows: pd.DataFrame) -> pd.Series:
+    """Shared memory of a block; torch.profiler's traces have the sum of static and dynamic alone."""
+    if "shared_bytes" in rows:
+        return rows["shared_bytes"]
+    return rows["static_shared_bytes"] + rows["dynamic_shared_bytes"]
+
+
 def _kernel_details(rows: pd.DataFrame) -> list[str]:
     columns = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
     return [
@@ -180,7 +187,7 @@ def _kernel_details(rows: pd.DataFrame) -> list[str]:
         + (f", {number(shared / 1024)} KiB shared" if shared else "")
         for name, a, b, c, d, e, f, registers, shared in zip(
             *(rows[column].to_list() for column in ("name", *columns, "registers_per_thread")),
-            (rows["static_shared_bytes"] + rows["dynamic_shared_bytes"]).to_list(),
+            _shared(rows).to_list(),
             strict=True,
         )
     ]

@@ -378,6 +378,10 @@ class KinetoReport:
             name=objects(raw["name"], one.columns.texts),
         )
 
+    def profiler_overhead(self) -> pd.DataFrame:
+        """`overheads`, as nsys' captures call them: start_ns, end_ns, rank, pid, tid, name."""
+        return self.overheads()
+
     def flows(self) -> pd.DataFrame:
         """Ends of arrows: start_ns, rank, pid, tid (of the GPU: device and stream), flow (its id), phase ('s'
         or 'f'), category ('ac2g': from call to kernel, 'fwdbwd').
