@@ -9,6 +9,7 @@ from labcode import store
 from labcode.capture.experiment import CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiment import variant_run as _run
 from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
+from labcode.capture.torch_experiments import TORCH_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
@@ -213,6 +214,7 @@ def _experiments() -> dict[str, Experiment]:
             time_limit_s=300.0,
         ),
         *KERNEL_EXPERIMENTS,
+        *TORCH_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",

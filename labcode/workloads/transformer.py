@@ -54,6 +54,12 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument("--recompute", action="store_true", help="checkpoint activations, block by block")
     parser.add_argument("--steps", type=whole(1, 10000), default=10, help="measured steps (default 10)")
+    parser.add_argument(
+        "--window",
+        type=whole(0, 10000),
+        default=0,
+        help="only so many of the last steps are profiled (0: all)",
+    )
     parser.add_argument("--warmup", type=whole(0, 10000), default=5, help="steps before those (default 5)")
     parser.add_argument("--ranges", choices=KINDS, default="nvtx", help="how parts are named (default nvtx)")
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of data and model (default 1)")
@@ -64,20 +70,28 @@ def command_line() -> argparse.ArgumentParser:
 def run_loop(
     trainer: Trainer, given: argparse.Namespace, mark: Any
 ) -> tuple[Times, Times, list[torch.Tensor]]:
-    """Warm up, then run the measured steps; times of both, the losses of all."""
+    """Warm up, then run the measured steps; times of both, the losses of all.
+
+    Of the measured steps the last ``--window`` are marked for profilers.
+    """
     import torch
 
     from labcode.workloads.transformer_steps import PASSES, Times, step
 
     device, passes = trainer.device, PASSES[given.variant]
     early, times, losses = Times(), Times(), []
-    with recording(torch, device, warmup=given.warmup, steps=given.steps) as tick:
+    window = min(given.window or given.steps, given.steps)
+    before = given.steps - window
+    with recording(torch, device, warmup=given.warmup + before, steps=window) as tick:
         for _ in range(given.warmup):
             losses.append(step(trainer, passes, mark, early))
             tick()
+        for _ in range(before):
+            losses.append(step(trainer, passes, mark, times))
+            tick()
         synchronize(device)
         with nvtx_range(common.MEASURED, device):
-            for number in range(given.steps):
+            for number in range(before, given.steps):
                 with mark(f"step {number}"):
                     losses.append(step(trainer, passes, mark, times))
                 tick()

@@ -18,6 +18,7 @@ from labcode.analysis.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.workloads import transformer, transformer_model, transformer_steps  # noqa: E402
 from labcode.workloads.marks import marks  # noqa: E402
+from labcode.workloads.recording import REQUEST, Request  # noqa: E402
 from labcode.workloads.transformer_steps import PASSES, Setup, Times  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -172,6 +173,17 @@ def test_record_has_times_of_each_pass_with_the_warm_up_apart(tmp_path: Path, va
     assert {"losses_finite", "matches_float64"} <= set(record["checks"])
     assert ("loss_falls" in record["checks"]) == (variant == "train")
     assert record["parameters"]["model_d_model"] == 32
+
+
+def test_a_window_records_the_last_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request("torch", str(tmp_path), "run").environment()
+    monkeypatch.setenv(REQUEST, request[REQUEST])
+    path = tmp_path / "record.json"
+    assert transformer.main([*FLAGS, "--window", "2", "--ranges", "record", "--json", str(path)]) == 0
+    assert len(json.loads(path.read_text())["results"]["forward_host_ms"]) == 3
+    events = json.loads((tmp_path / "run.trace.json").read_text())["traceEvents"]
+    names = [e["name"] for e in events if e.get("cat") == "user_annotation"]
+    assert [name for name in names if name.startswith("step")] == ["step 1", "step 2"]
 
 
 def test_losses_that_are_not_numbers_fail(

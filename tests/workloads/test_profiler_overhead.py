@@ -1,0 +1,66 @@
+"""Profilers' overhead: the workload runs under each tool there is, and does the same under all."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from labcode.errors import ToolError
+from labcode.workloads import profiler_overhead as overhead
+
+SMALL = [
+    *(
+        "--device",
+        "cpu",
+        "--size",
+        "tiny",
+        "--context",
+        "16",
+        "--batch",
+        "2",
+        "--steps",
+        "2",
+        "--warmup",
+        "1",
+    ),
+    *("--variant", "torch"),
+]
+
+
+def test_each_way_has_times_beside_those_without_a_profiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path = tmp_path / "r.json"
+    assert overhead.main([*SMALL, "--json", str(path)]) == 0
+    found = json.loads(path.read_text())["results"]["ways"]
+    assert [way["tool"] for way in found] == [
+        *("none", "NVTX ranges", "record_function ranges", "torch.profiler", "torch.profiler, all switches"),
+    ]
+    assert found[0]["ratio"] == 1 and all(len(way["step_host_ms"]) == 2 for way in found)
+
+
+def test_tools_that_are_here_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overhead, "find_nsys", lambda: Path("/opt/nsys"))
+    monkeypatch.setattr(overhead, "find_ncu", lambda: None)
+    given = Namespace(variant="all", kernel="softmax")
+    assert [way.name for way in overhead.ways(given, tmp_path)][-1] == "nsys"
+    monkeypatch.setattr(overhead, "find_ncu", lambda: Path("/opt/ncu"))
+    last = overhead.ways(given, tmp_path)[-1]
+    assert last.name == "ncu, kernels like softmax" and "regex:softmax" in last.before
+
+
+def test_a_workload_that_fails_is_one_line() -> None:
+    with pytest.raises(ToolError, match=r"the workload under none failed: .*invalid choice: 'huge'"):
+        overhead.main(["--device", "cpu", "--size", "huge"])
+
+
+def test_other_work_fails_the_check() -> None:
+    same, other = {"last_loss": 2.0}, {"last_loss": 2.1}
+    assert overhead.check([same, same])["same_work"].passed
+    assert not overhead.check([same, other])["same_work"].passed
