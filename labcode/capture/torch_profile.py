@@ -93,7 +93,7 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
     """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
     kinds: tuple[tuple[str, str, Scrub], ...] = (
         (".trace.json", ".gz", lambda content: torch_scrub.scrub_trace(content, root)),
-        (".averages.json", ".xz", torch_scrub.scrub_averages),
+        (".averages.json", ".xz", lambda content: torch_scrub.scrub_averages(content, root)),
         (".memory.json", ".xz", lambda content: torch_scrub.scrub_memory(content, root)),
     )
     names = []

@@ -7,7 +7,7 @@ folder it was, and what nothing reads and much space is taken by.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +44,15 @@ _DROPPED_ARGS = frozenset(
 )
 _DEVICE_IDS = frozenset({"uuid", "pciBusId", "pci_bus_id"})
 _PYTHON = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
-_ADDRESS = re.compile(r"\b0x[0-9a-f]{4,}\b")
-# Frames between a program's line and PyTorch's operator that say nothing about either.
-_BETWEEN = re.compile(
-    r"(?:^|/)torch/(?:nn/modules/module|utils/_contextlib|_tensor|autograd/profiler|_ops|_jit_internal"
-    r"|overrides|_compile|autograd/grad_mode|cuda/nvtx|compiler/__init__|jit/__init__|backends/__init__"
-    r"|_environment|_dynamo/\w+|profiler/\w+)\.py$"
-    r"|^<frozen |(?:^|/)(?:runpy|contextlib|typing|enum|functools)\.py$"
-)
 
 
 def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
     """A trace without host, process ids, folders and bulk.
 
-    Processes are numbered from `FIRST_PID` (plus the rank) on and threads from their process' number on;
-    GPUs keep theirs. Files keep their place in the repository (``root``), in ``site-packages`` or in
-    ``lib/python3.12``. Python frames that are built-in functions or PyTorch's own calling of modules are left
-    out; who was called by one of them is then called by its caller.
+    Processes are numbered from `FIRST_PID` (plus a thousand times the rank) on and threads from their
+    process' number on; GPUs keep theirs. Files keep their place in the repository (``root``), in
+    ``site-packages`` or in ``lib/python3.12``. All events stay, so that what is summed over them is what
+    `torch.profiler` itself says.
     """
     result = {key: value for key, value in trace.items() if key in _TOP}
     result["deviceProperties"] = [
@@ -70,29 +62,30 @@ def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str,
     rank = int((trace.get("distributedInfo") or {}).get("rank", 0))
     events = list(trace["traceEvents"])
     threads = _Threads(events, FIRST_PID + 1000 * rank)
-    frames = _kept_frames(events, root)
     addresses: dict[Any, int] = {}
-    result["traceEvents"] = [
-        _event(event, threads, frames, addresses)
-        for event in events
-        if event.get("cat") != "python_function" or _python_id(event) in frames.names
-    ]
+    result["traceEvents"] = [_event(event, threads, addresses, root) for event in events]
     return result
 
 
 def scrub_memory(history: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
     """A memory history with files in neutral words."""
     frames = [
-        {**frame, "file": privacy.reduce_file(frame["file"], root), "function": _name(frame["function"])}
+        {
+            **frame,
+            "file": privacy.reduce_file(frame["file"], root),
+            "function": privacy.reduce_paths(frame["function"]),
+        }
         for frame in history["frames"]
     ]
     return {**history, "frames": frames}
 
 
-def scrub_averages(averages: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of averages with names in neutral words."""
+def scrub_averages(averages: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+    """A table of averages with the names that its trace has after `scrub_trace`."""
     return {
-        key: [{**row, "name": _name(row["name"])} for row in value] if isinstance(value, list) else value
+        key: [{**row, "name": _neutral_name(row["name"], root)} for row in value]
+        if isinstance(value, list)
+        else value
         for key, value in averages.items()
     }
 
@@ -118,49 +111,17 @@ class _Threads:
         return self._tids.setdefault((pid, tid), self._pids[pid] + len(self._tids))
 
 
-class _Frames:
-    """Python frames that stay: their names, and for every frame the nearest caller that stays."""
-
-    def __init__(self) -> None:
-        self.names: dict[int, str] = {}
-        self.parents: dict[int, int | None] = {}
-
-    def caller(self, frame: int | None) -> int | None:
-        while frame is not None and frame not in self.names:
-            frame = self.parents.get(frame)
-        return frame
-
-
-def _kept_frames(events: Iterable[Mapping[str, Any]], root: Path | None) -> _Frames:
-    frames = _Frames()
-    for event in events:
-        if event.get("cat") != "python_function":
-            continue
-        number = _python_id(event)
-        frames.parents[number] = event["args"].get("Python parent id")
-        name = _frame_name(event["name"], root)
-        if name is not None:
-            frames.names[number] = name
-    return frames
-
-
-def _python_id(event: Mapping[str, Any]) -> int:
-    return int(event["args"]["Python id"])
-
-
-def _frame_name(name: str, root: Path | None) -> str | None:
-    """A frame's name in neutral words; None for one that is left out."""
-    if name.startswith("nn.Module:"):
-        return name
+def _neutral_name(name: str, root: Path | None) -> str:
+    """A name in neutral words; Python frames are ``file(line): function``."""
     found = _PYTHON.match(name)
-    if found is None or _BETWEEN.search(found["file"]):
-        return None
+    if found is None:
+        return privacy.reduce_paths(name)
     file = privacy.reduce_file(found["file"], root)
-    return f"{file}({found['line']}): {_name(found['function'])}"
+    return f"{file}({found['line']}): {privacy.reduce_paths(found['function'])}"
 
 
 def _event(
-    event: Mapping[str, Any], threads: _Threads, frames: _Frames, addresses: dict[Any, int]
+    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None
 ) -> dict[str, Any]:
     result = dict(event)
     pid = event.get("pid")
@@ -168,21 +129,17 @@ def _event(
     if "tid" in event:
         result["tid"] = threads.tid(pid, event["tid"])
     args = {key: value for key, value in event.get("args", {}).items() if key not in _DROPPED_ARGS}
-    if event.get("cat") == "python_function":
-        number = _python_id(event)
-        result["name"] = frames.names[number]
-        args["Python parent id"] = frames.caller(frames.parents.get(number))
-    elif event.get("ph") == "M":
+    if event.get("ph") == "M":
         if event["name"] == "process_sort_index" and pid != result["pid"]:
             args["sort_index"] = result["pid"]
         if event["name"].startswith("thread_") and event.get("tid") != result.get("tid"):
             args = {key: _thread_fact(value, event["tid"], result["tid"]) for key, value in args.items()}
     else:
-        result["name"] = _name(str(event.get("name", "")))
+        result["name"] = _neutral_name(str(event.get("name", "")), root)
     if "Addr" in args:
         args["Addr"] = addresses.setdefault(args["Addr"], len(addresses))
     if args or "args" in event:
-        result["args"] = dict(_neutral(args))
+        result["args"] = privacy.reduce_record(args)
     return result
 
 
@@ -190,12 +147,3 @@ def _thread_fact(value: Any, old: Any, new: Any) -> Any:
     if value == old:
         return new
     return value.replace(str(old), str(new)) if isinstance(value, str) else value
-
-
-def _neutral(args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in args.items():
-        yield key, _name(value) if isinstance(value, str) else privacy.reduce_record(value)
-
-
-def _name(text: str) -> str:
-    return _ADDRESS.sub("0x…", privacy.reduce_paths(text))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from labcode import store
+from labcode.analysis.kineto_ops import op_summary
 from labcode.capture import archive, catalogue, torch_profile, verify
 from labcode.capture.catalogue import Experiment, Run
 from labcode.capture.verify import Finding
 from labcode.errors import InputError, LabError
+from labcode.reports.kineto import open_trace
 from tests.capture.conftest import Lab
 
 PROGRAM = '''"""A program that records itself when asked to."""
@@ -160,6 +163,36 @@ def test_changed_options_make_a_capture_stale(lab: Lab, monkeypatch: pytest.Monk
     changed = replace(catalogue.EXPERIMENTS["traced"], torch_args=("--steps=2",))
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {"traced": changed})
     assert [finding.kind for finding in verify.verify("mine")] == ["stale"]
+
+
+@pytest.mark.slow
+def test_a_real_recording_reads_as_pytorch_says_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    flags = ("--device", "cpu", "--size", "tiny", "--context", "16", "--steps", "2", "--ranges", "record")
+    names = torch_profile.make_run(
+        ("python", "-m", "labcode.workloads.transformer", "--variant", "train", *flags),
+        ("--shapes", "--stacks", "--memory", "--modules"),
+        tmp_path,
+        "run",
+        lambda step: None,
+        tool="torch",
+        time_limit_s=120.0,
+        cwd=Path(__file__).resolve().parents[2],
+        what="test",
+    )
+    assert names == ["run.trace.json.gz", "run.averages.json.xz", "run.json", "run.clean.json"]
+    said = json.loads(lzma.decompress((tmp_path / "run.averages.json.xz").read_bytes()))["rows"]
+    found = op_summary(open_trace(tmp_path / "run.trace.json.gz"))
+    ours = {(row["name"], row["device_type"], row["annotation"]): row for row in found.to_dict("records")}
+    assert len(ours) == len(said) > 100
+    for row in said:
+        mine = ours[row["name"], row["kind"], row["user_annotation"]]
+        assert mine["calls"] == row["calls"]
+        assert mine["cpu_total_ns"] == round(1000 * row["cpu_total_us"]), row["name"]
+        assert mine["cpu_self_ns"] == round(1000 * row["self_cpu_total_us"]), row["name"]
 
 
 def test_unpacking_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,14 +176,23 @@ def test_times_shapes_and_ids_stay() -> None:
     assert addresses == [0, 0]
 
 
-def test_frames_between_are_left_out_and_their_callees_find_the_caller() -> None:
+def test_frames_have_neutral_files_and_their_callers() -> None:
     frames = [e for e in scrubbed()["traceEvents"] if e.get("cat") == "python_function"]
     assert [(e["name"], e["args"]["Python id"], e["args"]["Python parent id"]) for e in frames] == [
         ("labcode/workloads/transformer.py(12): main", 1, None),
-        ("nn.Module: Linear_0", 3, 1),
+        ("site-packages/torch/nn/modules/module.py(1779): _call_impl", 2, 1),
+        ("nn.Module: Linear_0", 3, 2),
         ("site-packages/torch/nn/modules/linear.py(134): forward", 4, 3),
-        ("model.py(3): attend", 6, 4),
+        ("<built-in method linear of type object at 0x7f1234567890>", 5, 4),
+        ("model.py(3): attend", 6, 5),
     ]
+
+
+def test_averages_have_the_names_of_their_trace() -> None:
+    names = [event["name"] for event in TRACE["traceEvents"] if event["ph"] == "X"]
+    averages = {"schema": 1, "rows": [{"name": name, "calls": 1} for name in names]}
+    renamed = [row["name"] for row in torch_scrub.scrub_averages(averages, ROOT)["rows"]]
+    assert renamed == [event["name"] for event in scrubbed()["traceEvents"] if event["ph"] == "X"]
 
 
 def test_memory_histories_and_averages_have_neutral_files() -> None:
