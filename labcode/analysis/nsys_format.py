@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.analysis.nsys_table import Table, Texts, Values, from_frame, length
+from labcode.analysis.nsys_table import Made, Table, Texts, Values, from_frame, length
 from labcode.errors import LabError
 from labcode.reports.nsys_columns import Column, Ints, Objects, sorted_unique, unique
 
@@ -85,7 +85,7 @@ def _write_json(table: Table, stream: TextIO) -> None:
 
 def _write_markdown(table: Table, stream: TextIO) -> None:
     stream.write(f"| {' | '.join(map(_markdown, table))} |\n")
-    rules = (":---" if isinstance(values, Texts) else "---:" for values in table.values())
+    rules = (":---" if isinstance(values, Texts | Made) else "---:" for values in table.values())
     stream.write(f"| {' | '.join(rules)} |\n")
     fields = [_field(name, values, _markdown) for name, values in table.items()]
     line = f"| {' | '.join(map(_spec, fields))} |\n".__mod__
@@ -101,7 +101,7 @@ def _write_table(table: Table, stream: TextIO) -> None:
         rows += (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, tuple("-" * width for width in widths))
-    right = [not isinstance(values, Texts) for values in table.values()]
+    right = [not isinstance(values, Texts | Made) for values in table.values()]
     for row in rows:
         cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
         stream.write("  ".join(cells).rstrip() + "\n")
@@ -127,6 +127,9 @@ def _field(
     """A column as texts; ``text`` prepares a text for the format, ``grouped`` asks for 1,000, not 1000."""
     if isinstance(values, Texts):
         return _Coded(values.codes, [*map(text, values.texts), text("")])
+    if isinstance(values, Made):
+        rows, texts = values.rows, values.texts
+        return _Listed("%s", lambda low, high: list(map(text, texts(rows[low:high]))))
     kind = f".{decimals(name)}f" if _is_float(values) else "d"
     text_of = f"{{:,{kind}}}".format if grouped else f"%{kind}".__mod__
     spec = "%s" if grouped else f"%{kind}"

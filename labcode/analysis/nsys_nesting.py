@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.reports.nsys_columns import Column, Ints, Objects, unique
+from labcode.analysis.nsys_table import Made
+from labcode.reports.nsys_columns import Column, Ints, unique
 
 PUSH_POP, START_END = 59, 60
 STYLE_NAMES = ("PushPop", "StartEnd")
@@ -87,14 +88,23 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
     return place
 
 
-def paths(ranges: Ranges, stack: Stack) -> Objects:
+def paths(ranges: Ranges, stack: Stack) -> Made:
     """The RangeIds from the outermost range to each, like ':3:4:5'."""
-    own = np.array([*(f":{number}" for number in ranges.number.tolist()), ""], dtype=object)[:-1]
-    path = own.copy()
-    for level in range(1, int(stack.level.max(initial=0)) + 1):
-        rows = np.flatnonzero(stack.level == level)
-        path[rows] = path[stack.parent[rows]] + own[rows]
-    return path
+
+    def texts(rows: Ints) -> list[str]:
+        levels = []
+        while len(rows):  # from these ranges to those around them, and so on outwards
+            around, place = unique(stack.parent[rows])
+            levels.append((rows, around, place))
+            rows = around[around >= 0]
+        made: list[str] = []
+        for rows, around, place in reversed(levels):
+            heads = ["", *made] if len(around) > len(made) else made
+            numbers = ranges.number[rows].tolist()
+            made = [f"{heads[at]}:{number}" for at, number in zip(place.tolist(), numbers, strict=True)]
+        return made
+
+    return Made(np.arange(len(stack.parent)), texts)
 
 
 def _stacked(start: Ints, end: Ints) -> Ints | None:

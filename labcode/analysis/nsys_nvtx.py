@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from labcode.analysis.nsys_nesting import PUSH_POP, START_END, Ranges, breadth_first, nest, parent_ids, paths
-from labcode.analysis.nsys_table import Table, Texts, take, texts_of
+from labcode.analysis.nsys_table import Table, Texts, take
 from labcode.analysis.nsys_tables import merged, statistics
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, unique
@@ -30,29 +32,13 @@ def read_ranges(
     A range without an end ends with the last of all NVTX events (with ``among_styles``, of all ranges of the
     given styles); where none has an end, it is left out.
     """
-    columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "rowid")
-    wanted = ", ".join(map(str, (*styles, schema.DOMAIN_CREATED)))
-    every, texts = source.rows(schema.NVTX, columns, ("text",), f"eventType IN ({wanted})")
-    own, own_texts = texts["text"]
-    kind = every["eventType"].values
-    created = np.flatnonzero(kind == schema.DOMAIN_CREATED)
-    prefixes = _prefixes(every["globalTid"].values[created], every["domainId"].values[created],
-                         own[created], own_texts)  # fmt: skip
-    raw = every
-    if len(created):
-        chosen = np.flatnonzero(kind != schema.DOMAIN_CREATED)
-        raw, own = {name: column.take(chosen) for name, column in every.items()}, own[chosen]
-    code, named, names = _names(source, raw, own, own_texts, prefixes, default_domain)
-    last = raw["end"]
-    if not (among_styles or last.present is None or last.present.all()):
-        last = source.ints(schema.NVTX, ("end",))["end"]
-    ended = last.values if last.present is None else last.values[last.present]
-    end = raw["end"].filled(int(ended.max()) if len(ended) else 0)
-    elsewhere = raw["endGlobalTid"]
-    other = np.ones(len(end), np.bool_) if elsewhere.present is None else elsewhere.present
+    more = ("endGlobalTid", "rowid")
+    raw, code, named, names = _named_rows(source, styles, more, default_domain)
+    ended = _ended(source, raw["end"], among_styles=among_styles)
+    elsewhere = raw.pop("endGlobalTid").present
     ranges = Ranges(
         raw["start"].values,
-        end,
+        raw["end"].filled(ended or 0),
         raw["globalTid"].values,
         raw["rowid"].values,
         raw["eventType"].values,
@@ -60,18 +46,18 @@ def read_ranges(
         named,
         names,
     )
-    if len(ended) == 0:
-        return ranges.take(np.zeros(len(end), np.bool_)), np.zeros(0, np.bool_)
-    return ranges, other
+    if ended is None:
+        return ranges.take(np.zeros(len(code), np.bool_)), np.zeros(0, np.bool_)
+    return ranges, np.ones(len(code), np.bool_) if elsewhere is None else elsewhere
 
 
 def nvtx_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
     """Ranges by style and name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Style, Range."""
-    ranges, _ = read_ranges(source, default_domain=default_domain)
-    codes = ranges.code * 2 + (ranges.style == START_END)
-    keys = [(style, name) for name in ranges.names for style in ("PushPop", "StartEnd")]
+    raw, code, _, names = _named_rows(source, (PUSH_POP, START_END), (), default_domain)
+    codes = code * 2 + (raw["eventType"].values == START_END)
+    keys = [(style, name) for name in names for style in ("PushPop", "StartEnd")]
     ties = [(name, style) for style, name in keys]
-    return statistics(codes, keys, ranges.end - ranges.start, ["Style", "Range"], ties=ties)
+    return _summary(source, raw, codes, keys, ["Style", "Range"], ties)
 
 
 def nvtx_pushpop_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
@@ -114,16 +100,60 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         "NumChild": stack.children,
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
-        "RangeStack": texts_of(paths(ranges, stack).tolist()),
+        "RangeStack": paths(ranges, stack),
         "NameTree": Texts(np.where(ranges.named, tree, -1), tree_names),
     }
     return take(table, order)
 
 
 def _one_style(source: Source, style: int, default_domain: str) -> Table:
-    ranges, _ = read_ranges(source, (style,), default_domain=default_domain)
-    keys = [(name,) for name in ranges.names]
-    return statistics(ranges.code, keys, ranges.end - ranges.start, ["Range"])
+    raw, code, _, names = _named_rows(source, (style,), (), default_domain)
+    return _summary(source, raw, code, [(name,) for name in names], ["Range"])
+
+
+def _summary(
+    source: Source,
+    raw: dict[str, Column],
+    codes: Ints,
+    keys: Sequence[tuple[str, ...]],
+    columns: Sequence[str],
+    ties: Sequence[tuple[str, str]] | None = None,
+) -> Table:
+    """The statistics of ranges by key."""
+    ended = _ended(source, raw["end"])
+    if ended is None:
+        return statistics(codes[:0], keys, raw["start"].values[:0], columns, ties=ties)
+    duration = raw.pop("end").filled(ended) - raw.pop("start").values
+    return statistics(codes, keys, duration, columns, ties=ties)
+
+
+def _ended(source: Source, end: Column, *, among_styles: bool = False) -> int | None:
+    """Where ranges without an end are taken to end; None where none has one."""
+    if not (among_styles or end.present is None or end.present.all()):
+        end = source.ints(schema.NVTX, ("end",))["end"]
+    ends = end.values if end.present is None else end.values[end.present]
+    return int(ends.max()) if len(ends) else None
+
+
+def _named_rows(
+    source: Source, styles: tuple[int, ...], more: tuple[str, ...], default_domain: str
+) -> tuple[dict[str, Column], Ints, NDArray[np.bool_], list[str]]:
+    """Ranges of the given styles: start, end, globalTid, eventType and more columns; their names as `_names`
+    has them."""
+    columns = ("start", "end", "globalTid", "eventType", "textId", "domainId", *more)
+    wanted = ", ".join(map(str, (*styles, schema.DOMAIN_CREATED)))
+    raw, texts = source.rows(schema.NVTX, columns, ("text",), f"eventType IN ({wanted})")
+    own, own_texts = texts.pop("text")
+    created = raw["eventType"].values == schema.DOMAIN_CREATED
+    prefixes = _prefixes(raw["globalTid"].values[created], raw["domainId"].values[created],
+                         own[created], own_texts)  # fmt: skip
+    if created.any():
+        chosen = np.flatnonzero(~created)
+        own = own[chosen]
+        raw = {name: raw.pop(name).take(chosen) for name in columns}
+    code, named, names = _names(source, raw, own, own_texts, prefixes, default_domain)
+    del raw["textId"], raw["domainId"]
+    return raw, code, named, names
 
 
 def _prefixes(thread: Ints, number: Ints, label: Ints, texts: list[str]) -> dict[tuple[int, int], str]:

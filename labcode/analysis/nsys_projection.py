@@ -44,7 +44,7 @@ def nvtx_gpu_proj_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN)
         "NumChild": stack.children,
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
-        "RangeStack": texts_of(paths(ranges, stack).tolist()),
+        "RangeStack": paths(ranges, stack),
     }
     order = np.argsort(ranges.number)
     return take(table, order[ranges.named[order]])
@@ -94,14 +94,13 @@ def _projected(source: Source, default_domain: str) -> tuple[Ranges, Ints, Ints,
     """Ranges that have GPU ops, with the first start, last end and number of these."""
     ranges, elsewhere = read_ranges(source, default_domain=default_domain)
     ranges = ranges.take(~elsewhere)
-    columns = ("start", "end", "globalPid", "correlationId")
-    tables = [source.ints(table, columns) for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET)]
-    parts = [with_correlation(table) for table in tables]
-    start, end, process, correlation = (np.concatenate([part[c].values for part in parts]) for c in columns)
-    key, calls = launching_calls(source, pid_of(process), correlation)
+    start, end, pid, correlation = _operations(source)
+    key, calls = launching_calls(source, pid, correlation)
+    del pid, correlation
     order = np.argsort(key, kind="stable")
     heads = np.flatnonzero(np.diff(key[order], prepend=-1))
     op_start, op_end = _by_key(np.minimum, start[order], heads), _by_key(np.maximum, end[order], heads)
+    del key, order, start, end
     first, last, count = (np.zeros(len(ranges.start), np.int64) for _ in range(3))
     repeated = np.bincount(calls.key, minlength=1)[calls.key] > 1
     for row, call in pairs(ranges, calls):
@@ -114,6 +113,17 @@ def _projected(source: Source, default_domain: str) -> tuple[Ranges, Ints, Ints,
         count += np.bincount(row, minlength=len(count))
     some = np.flatnonzero(count)
     return ranges.take(some), first[some], last[some], count[some]
+
+
+def _operations(source: Source) -> tuple[Ints, Ints, Ints, Ints]:
+    """Start, end, process and correlation of the operations that have one."""
+    columns = ("start", "end", "globalPid", "correlationId")
+    tables = (schema.KERNEL, schema.MEMCPY, schema.MEMSET)
+    parts = [with_correlation(source.ints(table, columns)) for table in tables]
+    start, end, process, correlation = (
+        np.concatenate([part.pop(name).values for part in parts]) for name in columns
+    )
+    return start, end, pid_of(process), correlation
 
 
 def _by_key(function: np.ufunc, values: Ints, heads: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,20 @@ class Texts:
         return Texts(self.codes[which], self.texts)
 
 
-Values = NDArray[Any] | Column | Texts
+@dataclass(frozen=True)
+class Made:
+    """A column of texts that are made when they are printed: a row number for each row, and what makes texts
+    of those."""
+
+    rows: Ints
+    texts: Callable[[Ints], list[str]]
+
+    def take(self, which: Ints) -> Made:
+        """The same column with only some rows."""
+        return Made(self.rows[which], self.texts)
+
+
+Values = NDArray[Any] | Column | Texts | Made
 Table = Mapping[str, Values]
 
 
@@ -41,6 +54,8 @@ def texts_of(values: Sequence[str]) -> Texts:
 def length(table: Table) -> int:
     """How many rows a table has."""
     for values in table.values():
+        if isinstance(values, Made):
+            return len(values.rows)
         return len(values.codes if isinstance(values, Texts) else _plain(values))
     return 0
 
@@ -48,7 +63,7 @@ def length(table: Table) -> int:
 def take(table: Table, which: Ints) -> Table:
     """A table with only some rows, in the order of ``which``."""
     return {
-        name: values.take(which) if isinstance(values, Column | Texts) else values[which]
+        name: values.take(which) if isinstance(values, Column | Texts | Made) else values[which]
         for name, values in table.items()
     }
 
@@ -61,6 +76,8 @@ def to_frame(table: Table) -> pd.DataFrame:
     for name, values in table.items():
         if isinstance(values, Texts):
             columns[name] = pd.Series(objects(values.codes, list(values.texts)), dtype="str")
+        elif isinstance(values, Made):
+            columns[name] = pd.Series(values.texts(values.rows), dtype="str")
         elif isinstance(values, Column):
             present = values.present
             columns[name] = (
