@@ -39,7 +39,7 @@ def convert(snapshot: Snapshot, torch_version: str, before: list[dict[str, Any]]
         {
             "t_us": entry.get("time_us", 0) - first,
             "action": entry["action"],
-            "addr": addresses.of(entry.get("addr", entry.get("device_free", 0))),
+            "addr": addresses.of(entry.get("addr", 0)),
             "size": entry["size"],
             "stream": streams.of(entry["stream"]),
             "frames": frames.of(entry.get("frames", ())),
