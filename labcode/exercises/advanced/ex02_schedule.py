@@ -211,6 +211,9 @@ def _cases(rng: Rng) -> list[Case]:
         _ahead_case("one batch ahead is enough", even, 25.0, 3),
         _ahead_case("one batch takes long", spiked, 12.0, 2),
         _ahead_case("one batch takes very long", late, 14.0, 2),
+        _ahead_case(
+            "one batch takes very long, just enough", late, 14.0, 2, least_ahead(late, 14.0, 2, MOST) or MOST
+        ),
         _ahead_case("too few workers", even, 15.0, 3),
         _ahead_case("exactly as fast as the loop", even, 20.0, 3),
     ]
