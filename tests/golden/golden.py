@@ -1,11 +1,13 @@
 """What nsys itself reported of a set's captures: a set's name in, its golden files out.
 
 They lie in ``tests/golden/SET.tar.xz`` or unpacked in ``tests/golden/SET/``, as make_golden.py writes them.
+Of a long report the first lines are kept, and of all its lines the hashes, block by block.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import tarfile
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+KEPT_LINES = 300  # of a long report
+BLOCK_LINES = 250
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,40 @@ def as_nsys_writes(text: str) -> list[str]:
     """Our CSV the way nsys writes it: a value with a comma in quotes, and quotes inside not doubled."""
     rows = csv.reader(io.StringIO(text))
     return "\n".join(",".join(f'"{v}"' if "," in v else v for v in row) for row in rows).split("\n")
+
+
+def line_hashes(lines: list[str]) -> dict[str, Any]:
+    """How many lines there are, and a hash of each block of `BLOCK_LINES`."""
+    blocks = [
+        hashlib.sha256("\n".join(lines[at : at + BLOCK_LINES]).encode()).hexdigest()[:16]
+        for at in range(0, len(lines), BLOCK_LINES)
+    ]
+    return {"lines": len(lines), "blocks": blocks}
+
+
+def abridge(text: str) -> tuple[str, dict[str, Any] | None]:
+    """What is kept of a report's CSV, and the hashes of all its lines when that is not everything."""
+    lines = text.strip("\n").split("\n")
+    if len(lines) <= KEPT_LINES:
+        return text, None
+    return "\n".join(lines[:KEPT_LINES]) + "\n", line_hashes(lines)
+
+
+def difference(ours: list[str], kept: str, hashes: dict[str, Any] | None) -> str:
+    """Where a report differs from what is kept of nsys' own, in words; '' when it does not."""
+    theirs = kept.strip("\n").split("\n")
+    if hashes is None:
+        return first_difference(ours, theirs)
+    found = first_difference(ours[: len(theirs)], theirs)
+    if found:
+        return found
+    if len(ours) != hashes["lines"]:
+        return f"{len(ours)} lines here, {hashes['lines']} of nsys"
+    for number, (our, their) in enumerate(zip(line_hashes(ours)["blocks"], hashes["blocks"], strict=True)):
+        if our != their:
+            first = number * BLOCK_LINES
+            return f"a line from {first} to {first + BLOCK_LINES - 1}, the first ours {ours[first]!r}"
+    return ""
 
 
 def first_difference(ours: list[str], theirs: list[str]) -> str:

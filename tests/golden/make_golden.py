@@ -5,8 +5,8 @@ Run on the machine that made the captures, so that the newest nsys there answers
     python3 tests/golden/make_golden.py captures/h200 golden.tar.xz
 
 The tar (compressed when its name ends in .xz) holds ``EXPERIMENT/RUN.REPORT.csv`` for every export of the set
-and every report that has rows, and ``versions.json``: the nsys that answered, and for each export its SHA-256
-and the reports that had nothing to say.
+and every report that has rows, and ``versions.json``: the nsys that answered, for each export its SHA-256, the
+reports that had nothing to say, and hashes of the long ones, whose first lines are kept (golden.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from labcode.capture.archive import neutral
 from labcode.errors import LabError
 from labcode.store import file_sha256, unpack_xz
 from labcode.tools import require_nsys, run_tool, tool_version
+from tests.golden.golden import abridge
 
 REPORTS = (
     "cuda_api_gpu_sum",
@@ -99,9 +100,18 @@ def main(arguments: list[str]) -> int:
             sha256 = file_sha256(copy)
             folder = copy.with_suffix("")
             missing = stats(nsys, copy, folder)
+            long = {}
             for made in sorted(folder.glob("*.csv")):
+                kept, hashes = abridge(made.read_text(encoding="utf-8"))
+                if hashes is not None:
+                    made.write_text(kept, encoding="utf-8")
+                    long[made.stem] = hashes
                 tar.add(made, f"{export.parent.name}/{name}.{made.stem}.csv", filter=neutral)
-            versions[f"{export.parent.name}/{name}"] = {"sha256": sha256, "without_rows": missing}
+            versions[f"{export.parent.name}/{name}"] = {
+                "sha256": sha256,
+                "without_rows": missing,
+                "long": long,
+            }
             print(f"{export.parent.name}/{name}: {len(REPORTS) - len(missing)} reports", flush=True)
             copy.unlink()
         about = Path(work) / "versions.json"

@@ -5,7 +5,15 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
-from tests.golden.golden import as_nsys_writes, first_difference, load_golden
+from tests.golden.golden import (
+    BLOCK_LINES,
+    KEPT_LINES,
+    abridge,
+    as_nsys_writes,
+    difference,
+    first_difference,
+    load_golden,
+)
 
 
 def test_a_set_without_golden_files(tmp_path: Path) -> None:
@@ -36,3 +44,16 @@ def test_differences() -> None:
     assert first_difference(["a", "b"], ["a", "b"]) == ""
     assert first_difference(["a", "b"], ["a", "c"]) == "line 1: ours 'b', nsys 'c'"
     assert first_difference(["a"], ["a", "c"]) == "1 lines here, 2 of nsys"
+
+
+def test_of_a_long_report_every_line_counts() -> None:
+    lines = [f"line {n}" for n in range(KEPT_LINES + 3 * BLOCK_LINES + 7)]
+    kept, hashes = abridge("\n".join(lines) + "\n")
+    assert kept.count("\n") == KEPT_LINES and hashes is not None
+    assert difference(lines, kept, hashes) == ""
+    for number in (0, KEPT_LINES - 1, KEPT_LINES, KEPT_LINES + 2 * BLOCK_LINES, len(lines) - 1):
+        changed = [*lines[:number], "another", *lines[number + 1 :]]
+        assert difference(changed, kept, hashes), number
+    assert difference(lines[:-1], kept, hashes) == f"{len(lines) - 1} lines here, {len(lines)} of nsys"
+    assert abridge("a\nb\n") == ("a\nb\n", None)
+    assert difference(["a", "c"], "a\nb\n", None) == "line 1: ours 'c', nsys 'b'"
