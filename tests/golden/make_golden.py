@@ -4,9 +4,9 @@ Run on the machine that made the captures, so that the newest nsys there answers
 
     python3 tests/golden/make_golden.py captures/h200 golden.tar.xz
 
-The tar (compressed when its name ends in .xz) holds ``EXPERIMENT/RUN.REPORT.csv`` for every export of the set
-and every report that has rows, and ``versions.json``: the nsys that answered, for each export its SHA-256, the
-reports that had nothing to say, and hashes of the long ones, whose first lines are kept (golden.py).
+The tar (compressed when its name ends in .xz) holds ``EXPERIMENT/RUN.REPORT.csv`` for every export and every
+report that has rows, and ``versions.json``: the nsys that answered; for each export its SHA-256, the reports
+that had nothing to say, and hashes of the long ones, whose first lines are kept (golden.py).
 """
 
 from __future__ import annotations
