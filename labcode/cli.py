@@ -58,6 +58,10 @@ def _is_trace(file: Path) -> bool:
     return file.is_dir() or (name.endswith((".json", ".json.gz")) and ".memory.json" not in name)
 
 
+def _is_memory(file: Path) -> bool:
+    return file.name.lower().endswith((".memory.json", ".memory.json.xz", ".memory.json.gz"))
+
+
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"labcode {__version__}")
@@ -200,7 +204,8 @@ def stats(
     Of Nsight Compute's reports (.ncu-rep): speed_of_light, occupancy, memory, stalls, instructions, rules,
     roofline, source, launches, details, raw. Of traces of torch.profiler (.trace.json, .trace.json.gz, or a
     folder with one for each rank): op_sum, kernel_sum, op_kernel_trace, module_sum, idle_breakdown,
-    comm_overlap, queue_length, launch_stats, memory_timeline.
+    comm_overlap, queue_length, launch_stats, memory_timeline. Of histories of PyTorch's allocator
+    (.memory.json, .memory.json.xz): peak, sites, leaks, allocations, live_bytes.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
     if any(_is_ncu(file) for file in files):
@@ -223,6 +228,15 @@ def stats(
         from labcode.analysis import kineto_stats
 
         made = kineto_stats.run(
+            *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
+        )
+        for path in made:
+            typer.echo(str(path))
+        return
+    if any(_is_memory(file) for file in files):
+        from labcode.analysis import memory_stats
+
+        made = memory_stats.run(
             *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
         )
         for path in made:
@@ -379,7 +393,19 @@ def timeline(
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
     ] = None,
 ) -> None:
-    """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto."""
+    """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
+
+    Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
+    """
+    if _is_memory(file):
+        from labcode.figures import memory
+
+        if window is not None:
+            raise LabError(
+                f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
+            )
+        typer.echo(str(memory.write_memory_timeline(file, output)))
+        return
     from labcode.figures import export
 
     typer.echo(str(export.write_timeline(file, output, window=window)))

@@ -19,7 +19,7 @@ from labcode.errors import LabError
 
 _KNOWN = (
     *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
-    *(".trace.json.gz", ".trace.json", ".json.gz", ".json"),
+    *(".memory.json.xz", ".memory.json", ".trace.json.gz", ".trace.json", ".json.gz", ".json"),
 )
 
 

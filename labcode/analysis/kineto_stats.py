@@ -139,7 +139,7 @@ def run(
             tables = _tables(file, wanted, strict=bool(reports), notes=stream)
             if len(files) > 1:
                 output.write("\n" * (place > 0) + f"{'# ' if fmt in ('csv', 'md') else ''}{file}\n")
-            _write(tables, fmt, output)
+            write_tables(tables, fmt, output)
         return []
     written = []
     with staged(folder, force=force) as work:
@@ -169,7 +169,8 @@ def _tables(file: Path, names: Sequence[str], *, strict: bool, notes: TextIO) ->
     return tables
 
 
-def _write(tables: Mapping[str, pd.DataFrame], fmt: str, output: TextIO) -> None:
+def write_tables(tables: Mapping[str, pd.DataFrame], fmt: str, output: TextIO) -> None:
+    """Write several tables, each with its name above; as JSON they are one object."""
     if fmt == "json" and len(tables) > 1:
         everything = {name: records(table) for name, table in tables.items()}
         output.write(json.dumps(everything, indent=2, ensure_ascii=False) + "\n")

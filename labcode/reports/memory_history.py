@@ -1,0 +1,180 @@
+"""Histories of PyTorch's GPU allocator (``.memory.json``, ``.memory.json.xz``) in, tables out.
+
+They are made of memory snapshots at capture time: a snapshot itself is a pickle, which would run code. Times
+are microseconds since the first event; an address is a number that stands for one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from labcode.errors import InputError
+
+SCHEMA = 1
+SUFFIXES = (".memory.json", ".memory.json.xz", ".memory.json.gz")
+ALLOCATE = "alloc"
+FREE = ("free_requested", "free_completed", "free")
+OTHER = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "user_defined", "snapshot")
+_LARGEST_TEXT = 1 << 30
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    file: str
+    line: int
+    function: str
+
+
+class _Event(msgspec.Struct, frozen=True, gc=False):
+    t_us: int
+    action: str
+    addr: int
+    size: int
+    stream: int = 0
+    frames: tuple[int, ...] = ()
+
+
+class _Block(msgspec.Struct, frozen=True):
+    addr: int
+    size: int
+    stream: int = 0
+    frames: tuple[int, ...] = ()
+
+
+class _History(msgspec.Struct, frozen=True):
+    events: list[_Event]
+    frames: list[_Frame]
+    torch: str = ""
+    segments: list[dict[str, Any]] = []
+    live_before: list[_Block] = []
+
+
+class _Head(msgspec.Struct, frozen=True):
+    schema: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryHistory:
+    """What the allocator did.
+
+    ``events`` in the order of the file: t_us, action (PyTorch's word), addr, size (bytes), stream, stack (a
+    number into ``stacks``); ``live_before``: addr, size, stream, stack of what was in use before; ``stacks``:
+    frames of the innermost first, as texts ``file:line function``; ``segments`` as they are in the file;
+    ``torch`` the version that recorded; ``warnings`` what is odd, a line each.
+    """
+
+    path: Path
+    torch: str
+    events: pd.DataFrame
+    live_before: pd.DataFrame
+    stacks: tuple[tuple[str, ...], ...]
+    segments: tuple[dict[str, Any], ...]
+    warnings: tuple[str, ...]
+
+
+def is_history(path: Path) -> bool:
+    """Whether a file's name says that it is an allocator's history."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def open_history(path: str | Path) -> MemoryHistory:
+    """Read a history. Raises `InputError` for a file that is missing, damaged, none, or of a newer schema."""
+    path = Path(path)
+    text = _text(path)
+    try:
+        schema = msgspec.json.decode(text, type=_Head).schema
+        if schema is None:
+            raise InputError(f"{path}: JSON, but no memory history: it has no schema; {_HOW}")
+        if not isinstance(schema, int) or isinstance(schema, bool):
+            raise InputError(f"{path}: its schema is no number ({str(schema)[:20]!r}); {_HOW}")
+        if schema > SCHEMA:
+            raise InputError(
+                f"{path}: memory history of schema {schema}, newer than this labcode knows ({SCHEMA}); "
+                "update labcode"
+            )
+        raw = msgspec.json.decode(text, type=_History)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: JSON, but no memory history ({error}); {_HOW}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: not valid JSON, or cut off ({error}); copy it or record it again"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deep to be a memory history; {_HOW}") from None
+    return _history(path, raw)
+
+
+_HOW = "name a .memory.json or .memory.json.xz that labcode recorded"
+
+
+def _text(path: Path) -> bytes:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; check the path")
+    with path.open("rb") as stream:
+        head = stream.read(6)
+    try:
+        if head.startswith(b"\xfd7zXZ"):
+            with lzma.open(path) as packed:
+                text = packed.read(_LARGEST_TEXT + 1)
+        elif head.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as unpacked:
+                text = unpacked.read(_LARGEST_TEXT + 1)
+        else:
+            text = path.read_bytes()
+    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: cannot be unpacked ({error}); copy it or record it again") from None
+    if len(text) > _LARGEST_TEXT:
+        raise InputError(f"{path}: more than 1 GiB of text; record fewer steps")
+    if text.startswith(b"\x80"):
+        raise InputError(
+            f"{path}: a pickle, as torch.cuda.memory._dump_snapshot writes it; reading it would run code; "
+            + _HOW
+        )
+    return text
+
+
+def _history(path: Path, raw: _History) -> MemoryHistory:
+    frames = [f"{frame.file}:{frame.line} {frame.function}" for frame in raw.frames]
+    stacks: dict[tuple[int, ...], int] = {}
+    warnings = []
+
+    def stack(numbers: Sequence[int]) -> int:
+        key = tuple(number for number in numbers if 0 <= number < len(frames))
+        return stacks.setdefault(key, len(stacks))
+
+    lost = sum(not 0 <= number < len(frames) for event in raw.events for number in event.frames)
+    if lost:
+        warnings.append(f"{path}: {lost:,} frames of stacks are missing from the list of frames")
+    known = {ALLOCATE, *FREE, *OTHER}
+    strange = sorted({event.action for event in raw.events} - known)
+    if strange:
+        count = sum(event.action in strange for event in raw.events)
+        warnings.append(
+            f"{path}: {count:,} events of kinds that this labcode does not know ({', '.join(strange)[:80]}), "
+            f"recorded by torch {raw.torch or 'of unknown version'}; they are left out"
+        )
+    negative = sum(event.size < 0 for event in raw.events)
+    if negative:
+        warnings.append(f"{path}: {negative:,} events have a negative size; they are left out")
+    rows = [
+        (event.t_us, event.action, event.addr, event.size, event.stream, stack(event.frames))
+        for event in raw.events
+        if event.action in known and event.size >= 0 and abs(event.t_us) < 1 << 53
+    ]
+    blocks = [(b.addr, b.size, b.stream, stack(b.frames)) for b in raw.live_before if b.size >= 0]
+    types = {"t_us": "int64", "action": "str", "addr": "int64", "size": "int64", "stream": "int64"}
+    events = pd.DataFrame(rows, columns=[*types, "stack"]).astype({**types, "stack": "int64"})
+    backward = int((events["t_us"].diff() < 0).sum())
+    if backward:
+        warnings.append(f"{path}: time goes backward {backward:,} times; events count in the file's order")
+    live = pd.DataFrame(blocks, columns=["addr", "size", "stream", "stack"]).astype("int64")
+    texts = tuple(tuple(frames[number] for number in key) for key in stacks)
+    return MemoryHistory(path, raw.torch, events, live, texts, tuple(raw.segments), tuple(warnings))
