@@ -116,6 +116,16 @@ def test_gathered_places_are_a_permutation() -> None:
     assert places.dtype == np.int32
 
 
+@pytest.mark.parametrize(("step", "each"), [("coalesced", 1), ("strided", memory_bandwidth.RUN)])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_steps_that_count_elements_have_threads_for_all(step: str, each: int, dtype: str) -> None:
+    for count in (1, 1000, 1_000_003):
+        found = memory_bandwidth.COPY.step(step).launch(Problem((count,), dtype), H200)
+        assert isinstance(found.grid, int)
+        assert isinstance(found.block, int)
+        assert count <= found.grid * found.block * each < count + found.block * each
+
+
 def test_constants_are_the_headers() -> None:
     text = header(memory_bandwidth.COPY)
     for name, value in (

@@ -34,6 +34,11 @@ def per_block(threads: int, bytes_a_thread: int) -> Callable[[Problem, Gpu], Lau
     return launch
 
 
+def elements_a_thread(count: int) -> Callable[[Problem, Gpu], Launch]:
+    """Enough blocks that each thread has ``count`` elements to move, whatever their type."""
+    return lambda problem, gpu: Launch(-(-problem.elements // (THREADS * count)), THREADS)
+
+
 def _ring(problem: Problem, gpu: Gpu) -> Launch:
     return Launch(RING_BLOCKS * gpu.sm_count, PIECE_THREADS, RING_STAGES * RING_BYTES)
 
@@ -63,7 +68,7 @@ _COPY_STEPS = (
         f"Each thread copies {RUN} neighboring elements one after another, so that the lanes of a warp are "
         f"{4 * RUN} bytes apart: 32 sectors a request where 4 would do.",
         f"{NAMESPACE}::strided<{{W}}, {RUN}>",
-        per_block(THREADS, RUN * 4),
+        elements_a_thread(RUN),
         predicted=0.2,
     ),
     Step(
@@ -71,7 +76,7 @@ _COPY_STEPS = (
         "Lanes side by side: a warp's request is one line of 128 bytes, four whole sectors. Full "
         "occupancy, and still only 8 KiB under way on each multiprocessor: latency decides.",
         f"{NAMESPACE}::coalesced<{{W}}>",
-        per_block(THREADS, 4),
+        elements_a_thread(1),
         predicted=0.72,
     ),
     Step(
