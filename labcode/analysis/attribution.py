@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.joins import duration_ns
-from labcode.analysis.kernel_buckets import bucket_of
+from labcode.analysis.kernel_buckets import bucket_of, in_optimizer
 
 PASSES = ("forward", "backward", "optimizer")
 ATTENTION_PARTS = ("scores", "mask", "softmax", "values")
@@ -26,9 +26,10 @@ _MODULE = re.compile(r"^(?:block|layer|nn\.Module: \w+?)[ _]?(\d+)$")
 def attribute(operations: pd.DataFrame) -> pd.DataFrame:
     """The operations with duration_ns, bucket, step, pass, part and module added.
 
-    pass: the outermost of `PASSES` in the path ('' outside of all). part: the path inside of the pass without
-    numbers, so that the same part of each block has one name ('block/attention/softmax'). module: the block
-    it belongs to with its number ('block 3'), '' outside of blocks.
+    pass: the outermost of `PASSES` in the path, where a range that PyTorch's optimizers open themselves
+    counts as ``optimizer`` ('' outside of all). part: the path inside of the pass without numbers, so that
+    the same part of each block has one name ('block/attention/softmax'). module: the block it belongs to with
+    its number ('block 3'), '' outside of blocks.
     """
     table = operations.reset_index(drop=True)
     kinds = table["kind"] if "kind" in table else pd.Series("kernel", index=table.index)
@@ -159,11 +160,11 @@ def attention(attributed: pd.DataFrame, flops: dict[str, int], *, steps: int = 1
 def _split(path: str) -> tuple[str, str, str]:
     """Pass, part and module of a path."""
     names = path.split("/") if path else []
-    place = next((index for index, name in enumerate(names) if name in PASSES), -1)
+    place = next((index for index, name in enumerate(names) if name in PASSES or in_optimizer(name)), -1)
     inner = names[place + 1 :] if place >= 0 else names
     module = next((name for name in inner if _MODULE.match(name)), "")
     return (
-        names[place] if place >= 0 else "",
+        "" if place < 0 else names[place] if names[place] in PASSES else "optimizer",
         "/".join(_NUMBER.sub("", name) for name in inner),
         module,
     )

@@ -212,10 +212,11 @@ def bucket_of(name: str, path: str = "", kind: str = "kernel") -> str:
     optimizer's. ``kind`` is ``kernel``, ``memcpy`` or ``memset``; the latter two are copies.
     """
     bucket = _COPIES.get(kind) or bucket_of_name(name)
-    if bucket in _OF_A_STEP and kind == "kernel" and _in_optimizer(path):
+    if bucket in _OF_A_STEP and kind == "kernel" and any(in_optimizer(part) for part in path.split("/")):
         return "optimizer"
     return bucket
 
 
-def _in_optimizer(path: str) -> bool:
-    return any(part == "optimizer" or part.startswith("Optimizer.step") for part in path.split("/"))
+def in_optimizer(name: str) -> bool:
+    """Whether a range of this name is an optimizer's: ``optimizer``, or the one that PyTorch opens itself."""
+    return name == "optimizer" or name.startswith("Optimizer.step")

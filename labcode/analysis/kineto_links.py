@@ -37,8 +37,8 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     ops, api = report.gpu_ops(), report.api()
     tree = kineto_tree.build(report)
     where = launch_events(report, tree)
-    forward = _forward_events(report, tree)
-    from_forward = _nearest_link(tree, forward)
+    forward = forward_events(report, tree)
+    from_forward = nearest_link(tree, forward)
     names = tree.events["name"].to_numpy(object)
     kinds = tree.events["kind"].to_numpy(object)
     back = np.append(from_forward, -1)[where]
@@ -93,7 +93,7 @@ def module_sum(report: KinetoReport) -> pd.DataFrame:
     names, kinds = tree.events["name"].to_numpy(object), tree.events["kind"].to_numpy(object)
     is_module = (kinds == "python") & _starts(names, (MODULE,))
     where = launch_events(report, tree)
-    back = np.append(_nearest_link(tree, _forward_events(report, tree)), -1)[where]
+    back = np.append(nearest_link(tree, forward_events(report, tree)), -1)[where]
     inside = np.append(nearest(tree, is_module), -1)
     module = np.where(back >= 0, inside[back], inside[where])
     spent = duration_ns(report.gpu_ops())
@@ -149,7 +149,7 @@ def launch_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
     return np.where(found < 0, tree.op_event, np.where(owner < 0, found, owner))
 
 
-def _forward_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
+def forward_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
     """For each event the one of the forward pass whose gradient it computes, by the trace's arrows; or -1."""
     flows = report.flows()
     flows = flows[flows["category"].isin(["fwdbwd", "forward_backward"])]
@@ -192,7 +192,7 @@ def _passes(
     return found
 
 
-def _nearest_link(tree: kineto_tree.Tree, forward: Ints) -> Ints:
+def nearest_link(tree: kineto_tree.Tree, forward: Ints) -> Ints:
     """For each event the forward event of itself or of the nearest event around that has one; or -1."""
     near = nearest(tree, forward >= 0)
     return np.where(near >= 0, forward[near], -1)
