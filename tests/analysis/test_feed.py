@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labcode import store
 from labcode.analysis import feed
+from labcode.reports.nsys import open_report
 
 US = 1000
 RANGES = ["start_ns", "end_ns", "pid", "tid", "name"]
@@ -143,3 +145,33 @@ def test_prefetching_does_not_change_a_rate() -> None:
         fast = feed.delivered([80.0] * 400, 30.0, 4, ahead)
         assert feed.step_of(fast) == pytest.approx(30.0)
     assert np.isnan(feed.step_of(feed.delivered([1.0], 1.0, 1)))
+
+
+@pytest.mark.skipif(
+    store.SHIPPED_SET not in store.list_sets()
+    or "dataloader" not in store.load_set(store.SHIPPED_SET).experiments,
+    reason="the shipped captures are not here",
+)
+@pytest.mark.parametrize("run", ["workers", "pinned", "improved", "slow_disk"])
+def test_on_a_real_capture_a_long_wait_ends_with_the_batch_whose_turn_it_is(run: str) -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    setup = captures.record("dataloader", run)["parameters"]
+    with open_report(captures.path_of("dataloader", run)) as report:
+        nvtx = report.nvtx()
+    waits = nvtx[nvtx["name"] == "data wait"].sort_values("start_ns")[["start_ns", "end_ns"]].astype("int64")
+    takes = waits.assign(index=range(setup["warmup"], setup["warmup"] + len(waits)))
+    found = feed.numbered(
+        feed.batches(feed.items(nvtx), setup["batch"]), takes, setup["prefetch_factor"]
+    ).dropna(subset=["index"])
+    assert found["index"].is_unique
+    assert found["pid"].nunique() >= setup["workers"] / 2
+    rank = {
+        pid: number for number, pid in enumerate(sorted(nvtx.loc[nvtx["name"] == "read", "pid"].unique()))
+    }
+    assert (found["index"] % setup["workers"] == found["pid"].map(rank)).all()
+    ends = dict(zip(found["index"].tolist(), found["end_ns"].tolist(), strict=True))
+    long = takes[takes["end_ns"] - takes["start_ns"] > 20_000_000]
+    known = [(row["start_ns"], ends[row["index"]], row["end_ns"]) for row in long.to_dict("records")
+             if row["index"] in ends]  # fmt: skip
+    assert len(known) >= len(long) / 2
+    assert all(asked < finished < had for asked, finished, had in known)
