@@ -269,6 +269,7 @@ __device__ inline void filter_strip(const float* __restrict__ in, float* __restr
             } else {
                 read_row(y + dy, there);
             }
+            // [each-weight-once]
 #pragma unroll
             for (int dx = dy == 0 ? 1 : -kRadius; dx <= kRadius; ++dx) {
                 float weight[2];
@@ -285,6 +286,7 @@ __device__ inline void filter_strip(const float* __restrict__ in, float* __restr
                     mean[dy][j].add(here[j + kRadius - dx], given);
                 }
             }
+            // [/each-weight-once]
         }
         if (y >= top) {
 #pragma unroll

@@ -61,7 +61,10 @@ def measured_roofline(
         for roof, style in ((one.roof, "-"), (one.published, ":")):
             if np.isfinite(roof):
                 axes.plot([roof / bandwidth, high], [roof, roof], style, color=color, linewidth=1.3)
-        axes.plot(one.intensities, one.rates, MARKERS[index % 4], color=color, markersize=5, zorder=4)
+        size = 4.5 + 1.5 * (
+            len(families) - 1 - index
+        )  # points at one place: the first family around the others
+        axes.plot(one.intensities, one.rates, MARKERS[index % 4], color=color, markersize=size, zorder=4)
         axes.annotate(
             one.name,
             (1.0, one.roof),
