@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis import kineto_gpu, kineto_links
+from labcode.analysis import kineto_gpu, kineto_links, lm_kineto
 from labcode.analysis.kineto_ops import op_summary
 from labcode.analysis.ncu_text import records, write
 from labcode.analysis.nsys_format import FORMATS
@@ -80,6 +80,26 @@ def memory_timeline(report: KinetoReport) -> pd.DataFrame:
     return _need(kineto_links.memory_timeline(report), report, "allocations", "profile_memory=True")
 
 
+def lm_buckets(report: KinetoReport) -> pd.DataFrame:
+    """GPU time by pass and kind of work."""
+    return lm_kineto.lm_buckets(_with_gpu(report))
+
+
+def lm_parts(report: KinetoReport) -> pd.DataFrame:
+    """GPU time by pass, part of the model (as the program's ranges name it) and kind of work."""
+    return lm_kineto.lm_parts(_with_gpu(report))
+
+
+def lm_kernels(report: KinetoReport) -> pd.DataFrame:
+    """Kernels by pass, each with its kind of work."""
+    return lm_kineto.lm_kernels(_with_gpu(report))
+
+
+def _with_gpu(report: KinetoReport) -> KinetoReport:
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return report
+
+
 REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "op_sum": op_sum,
     "kernel_sum": kernel_sum,
@@ -90,6 +110,9 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "queue_length": queue_length,
     "launch_stats": launch_stats,
     "memory_timeline": memory_timeline,
+    "lm_buckets": lm_buckets,
+    "lm_parts": lm_parts,
+    "lm_kernels": lm_kernels,
 }
 DEFAULT_REPORTS = ("op_sum", "kernel_sum")
 

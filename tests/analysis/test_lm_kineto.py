@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis import attribution, lm_kineto
+from labcode.analysis import attribution, kineto_stats, lm_kineto
+from labcode.errors import InputError
 from labcode.reports.kineto import open_trace
 from tests.support.traces import ADD, BACKWARD, GEMM, MAIN, Trace
 
@@ -76,6 +77,17 @@ def test_reports_tell_time_by_pass_part_and_bucket(trace: Path) -> None:
     assert attribution.named_share(found) == 1
     modules = attribution.modules(found)[["pass", "module", "time_ns"]].values.tolist()
     assert modules == [["forward", "block 1", 10_000], ["backward", "block 1", 20_000]]
+
+
+def test_stats_prints_them_and_names_what_is_missing(trace: Path, tmp_path: Path) -> None:
+    report = open_trace(trace)
+    for name in ("lm_buckets", "lm_parts", "lm_kernels"):
+        assert kineto_stats.table_of(report, name).equals(getattr(lm_kineto, name)(report))
+    made = Trace()
+    made.op("aten::mm", 500, 2_500)
+    without = open_trace(made.write(tmp_path / "cpu.trace.json"))
+    with pytest.raises(InputError, match="the trace holds no GPU operations; record them with activities="):
+        kineto_stats.table_of(without, "lm_parts")
 
 
 def test_without_ranges_the_passes_are_unknown(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
+from labcode.reports.memory_history import open_history  # noqa: E402
 from labcode.workloads import memory_history  # noqa: E402
 from labcode.workloads.recording import REQUEST, Request, recording  # noqa: E402
 
@@ -146,6 +147,17 @@ def test_snapshot_becomes_json_with_addresses_and_frames_by_index() -> None:
     (segment,) = content["segments"]
     assert [block["addr"] for block in segment["blocks"]] == [1, 2, 0] and segment["size"] == 2048
     assert segment["blocks"][0]["frames"] == [0, 1] and segment["blocks"][1]["state"] == "inactive"
+
+
+def test_the_reader_of_histories_reads_it(tmp_path: Path) -> None:
+    content = memory_history.convert(SNAPSHOT, "2.11.0", memory_history.live_blocks(SNAPSHOT)[1:])
+    path = tmp_path / "run.memory.json"
+    path.write_text(json.dumps(content))
+    history = open_history(path)
+    assert history.torch == "2.11.0" and history.warnings == ()
+    assert history.events["action"].tolist() == ["alloc", "free_completed"]
+    assert history.stacks[history.events["stack"].iloc[0]] == ("a.py:3 f", "b.py:9 main")
+    assert history.live_before["size"].tolist() == [1024]
 
 
 @pytest.mark.gpu
