@@ -1,4 +1,4 @@
-"""Exercise compute-ex07: which roof binds? Launches of a `.ncu-rep` under the roofline, from raw counters.
+"""Exercise compute-ex07, part a: which roof binds? Launches of a `.ncu-rep` under the roofline, by counters.
 
 The input is the table that `labcode.reports.ncu` gives for a report, `report.metrics()`: a row for each
 metric of each launch, with the columns
