@@ -103,6 +103,7 @@ def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO
         )
         output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
         output.write(f"    measured: {_measured(one)}; to gain: {gain}\n    to try: {one.advice}\n")
+        output.write(f"    in the book: {one.book}\n" if one.book else "")
     for status, title in (("not found", "not found"), ("could not judge", "could not judge")):
         names = [one.rule for one in verdicts if one.status == status]
         if names:
@@ -153,6 +154,7 @@ def _as_json(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
                 "share": clean(one.share),
                 "gain_at_most": clean(one.gain),
                 "advice": one.advice,
+                "book": one.book,
                 "evidence": records(one.evidence),
             }
             for one in verdicts

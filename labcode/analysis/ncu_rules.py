@@ -58,6 +58,7 @@ def _shares(launch: Launch) -> tuple[float, float]:
 @ncu_rule(
     "memory-bound",
     title="A memory unit is the limit",
+    book="compute/memory-metrics",
     advice="Move fewer bytes: reuse in registers or shared memory, fuse with a neighboring kernel, "
     "smaller types, "
     "no redundant or uncoalesced accesses. More arithmetic costs nothing here.",
@@ -87,6 +88,7 @@ def memory_bound(launch: Launch) -> Finding:
 @ncu_rule(
     "compute-bound",
     title="An SM pipe is the limit",
+    book="compute/roofline",
     advice="Do less work, or on another pipe: tensor cores, packed halves, cheaper functions; lift "
     "common terms out "
     "of loops. Better memory access costs nothing here.",
@@ -115,6 +117,7 @@ def compute_bound(launch: Launch) -> Finding:
 @ncu_rule(
     "latency-bound",
     title="Neither memory nor the SMs are busy: warps wait",
+    book="compute/stalls",
     advice="Give each thread more independent work (several loads in flight, several accumulators), or "
     "more warps; "
     "look at what they wait for: `labcode stats --report stalls`.",
@@ -142,6 +145,7 @@ def latency_bound(launch: Launch) -> Finding:
 @ncu_rule(
     "low-occupancy",
     title="Few warps fit an SM",
+    book="compute/occupancy",
     advice="Lower what limits (registers: __launch_bounds__, shorter live ranges; shared memory: "
     "smaller tiles; "
     "block size), if warps wait for latency; a kernel with much independent work a thread needs no more "
@@ -178,6 +182,7 @@ def low_occupancy(launch: Launch) -> Finding:
 @ncu_rule(
     "uneven-occupancy",
     title="Fewer warps were active than fit",
+    book="compute/occupancy",
     advice="Blocks of equal work, a larger grid, or work taken from a common queue; a short kernel "
     "spends its time "
     "starting and draining.",
@@ -204,6 +209,7 @@ def uneven_occupancy(launch: Launch) -> Finding:
 @ncu_rule(
     "tail",
     title="The grid does not fill the GPU evenly",
+    book="compute/occupancy",
     advice="A grid of whole waves (SMs × blocks an SM), smaller blocks, or a persistent kernel that "
     "takes work in a "
     "loop; a grid smaller than a wave: more, smaller pieces of work.",

@@ -25,6 +25,7 @@ WEAK_FP64 = 16
 @ncu_rule(
     "uncoalesced",
     title="Global accesses touch more sectors than they need",
+    book="compute/memory-metrics",
     advice="Let neighboring threads access neighboring addresses: exchange loops or indices, transpose "
     "through "
     "shared memory, structures of arrays instead of arrays of structures.",
@@ -59,6 +60,7 @@ def uncoalesced(launch: Launch) -> Finding:
 @ncu_rule(
     "bank-conflicts",
     title="Shared-memory accesses conflict in banks",
+    book="compute/compute-metrics",
     advice="Let the threads of a warp access different banks: pad rows by one element, swizzle columns "
     "by XOR, "
     "or change which thread takes which element.",
@@ -87,6 +89,7 @@ def bank_conflicts(launch: Launch) -> Finding:
 @ncu_rule(
     "spills",
     title="Registers spill to local memory",
+    book="compute/sass",
     advice="Fewer live values: smaller tiles a thread, shorter unrolling, a larger register limit "
     "(__launch_bounds__, -maxrregcount), no arrays indexed by variables.",
 )
@@ -112,6 +115,7 @@ def spills(launch: Launch) -> Finding:
 @ncu_rule(
     "divergence",
     title="Instructions run with few of a warp's threads",
+    book="compute/compute-metrics",
     advice="Let the threads of a warp take the same path: sort or group the work, move conditions to "
     "warps or blocks, "
     "make branches short enough for predication.",
@@ -136,6 +140,7 @@ def divergence(launch: Launch) -> Finding:
 @ncu_rule(
     "weak-fp64",
     title="Double precision on a chip with little of it",
+    book="compute/compute-metrics",
     advice="Compute in FP32 where the accuracy allows; look for literals without f and for double functions.",
 )
 def weak_fp64(launch: Launch) -> Finding:
@@ -162,6 +167,7 @@ def weak_fp64(launch: Launch) -> Finding:
 @ncu_rule(
     "atomics",
     title="Atomics make up much of the memory traffic",
+    book="compute/compute-metrics",
     advice="Reduce in registers, warps (shuffles) and blocks (shared memory) first, and do one atomic a "
     "block; spread "
     "counters over several addresses.",
@@ -188,6 +194,7 @@ def atomics(launch: Launch) -> Finding:
 @ncu_rule(
     "short-launch",
     title="The launch is too short to measure well",
+    book="foundations/measuring",
     advice="Profile a larger problem: in so short a launch starting, draining and clocks that are "
     "rising weigh most.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ from labcode.analysis.ncu_rules_work import RULES, weak_fp64
 from labcode.errors import LabError
 from labcode.reports.ncu import Launch, Reading
 from tests.support import ncu
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +75,15 @@ def test_bounds_are_shares(table: pd.DataFrame) -> None:
             gain <= 1 - busy[launch] / 100 + 1e-9
             for launch, gain in zip(rows["launch"], rows["gain"], strict=True)
         )
+
+
+def test_every_rule_is_explained_in_the_book() -> None:
+    assert len({one.id for one in RULES}) == len(RULES)
+    for one in RULES:
+        assert (BOOK / f"{one.book}.md").is_file(), one.id
+    assert "    in the book: compute/sass\n" in text("full", "table", kernel="spills")
+    verdicts = json.loads(text("full", "json", kernel="spills"))["launches"][0]["verdicts"]
+    assert {one["rule"]: one["book"] for one in verdicts}["memory-bound"] == "compute/memory-metrics"
 
 
 def test_evidence_has_numerator_and_denominator() -> None:
