@@ -14,7 +14,7 @@ from labcode.book import prose
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 40 * 2**20
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
-CAPTURE_FILES = re.compile(r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep)")
+CAPTURE_FILES = re.compile(r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep(\.xz)?)")
 PRIVATE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|tmp/lab|mnt/data)/[\w.-]+")
 # Made-up paths: what scrubbing takes out, and the tests that it does.
 PATHS_ALLOWED_IN = re.compile(r"labcode/capture/|tests/")
