@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis import kineto_tree
 from labcode.analysis.joins import duration_ns
+from labcode.analysis.kineto_links import nearest
 from labcode.reports.kineto import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -17,7 +18,7 @@ _SUMS = (
 )
 
 
-def op_summary(report: KinetoReport) -> pd.DataFrame:
+def op_summary(report: KinetoReport, *, python: bool = False) -> pd.DataFrame:
     """A row for each name on the CPU and on the GPU, the most time of its own first (GPU, then CPU).
 
     name (steps together as ``ProfilerStep*``); device_type ('CPU', 'CUDA': kernels, copies, memsets and the
@@ -26,10 +27,15 @@ def op_summary(report: KinetoReport) -> pd.DataFrame:
     what it launched itself, and of what it and those inside it launched: concurrent ones count each);
     cpu_memory_self_bytes … device_memory_bytes (allocated minus freed while it ran, by any thread).
 
+    With ``python``, Python's functions are events, too (where the trace has them), as they are in newer
+    versions of PyTorch.
+
     Equal to ``key_averages()``: an event that is the only child of one of the same name is one with it; the
-    profiler's own events do not count; allocations outside of every event are in a row ``[memory]``.
+    profiler's own events do not count; allocations outside of every event are in a row ``[memory]``; where
+    the profiler's overhead (``Activity Buffer Request``, ``Lazy Function Loading``) falls into an operator,
+    what that operator launched counts for the overhead once more.
     """
-    tree = kineto_tree.build(report)
+    tree = kineto_tree.build(report, python=python)
     events = tree.events
     count = len(events)
     merged = _merged(tree)
@@ -55,7 +61,7 @@ def op_summary(report: KinetoReport) -> pd.DataFrame:
             },
         }
     ).iloc[alive]
-    parts = [table, _on_gpu(report), _loose(report, events)]
+    parts = [table, _async(report), _on_gpu(report), _loose(report, events)]
     whole = pd.concat([part for part in parts if len(part)] or [table], ignore_index=True)
     keys = ["name", "device_type", "annotation"]
     summary = whole.groupby(keys, sort=False)[["calls", *_SUMS]].sum().reset_index()
@@ -85,6 +91,10 @@ def _launched(tree: kineto_tree.Tree, spent: Ints, merged: Ints) -> Ints:
     owned = tree.op_event >= 0
     own = np.zeros(len(merged), np.int64)
     np.add.at(own, tree.op_event[owned], spent[owned])
+    kinds = tree.events["kind"].to_numpy(object)
+    around = nearest(tree, np.isin(kinds, ("op", "annotation")))
+    again = np.flatnonzero((kinds == "overhead") & (around >= 0))
+    own[again] = own[around[again]]
     lone = np.flatnonzero(merged != np.arange(len(merged)))
     taken = np.zeros(len(merged), np.int64)
     taken[:] = own
@@ -99,6 +109,24 @@ def _of_children(values: Ints, outer: Ints, alive: Ints) -> Ints:
     sums = np.zeros(len(values), np.int64)
     np.add.at(sums, outer[inside], values[inside])
     return sums
+
+
+def _async(report: KinetoReport) -> pd.DataFrame:
+    """Annotations that begin on one thread and end on another: they have no time of their own."""
+    marks = report.annotations()
+    marks = marks[kineto_tree.is_async(marks.assign(kind="annotation"))]
+    memory = _memory(report, marks)
+    return pd.DataFrame(
+        {
+            "name": marks["name"],
+            "device_type": "CPU",
+            "annotation": True,
+            "calls": 1,
+            **dict.fromkeys(_SUMS, 0),
+            **memory,
+            "cpu_total_ns": duration_ns(marks),
+        }
+    )
 
 
 def _steps(names: pd.Series) -> pd.Series:

@@ -2,7 +2,8 @@
 
 The tree is that of ``prof.key_averages()`` (``torch/autograd/profiler_util.py``, `EventList._build_tree`): of
 one thread, an event is the child of the last one that holds it whole. A call of the CUDA runtime belongs to
-the thread of the operator it is linked with, or, linked with none, to the main thread.
+the thread of the operator it is linked with; one linked with none, and the profiler's own overhead, to the
+main thread. Annotations that are asynchronous are in no tree.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.keys import process_keys
+from labcode.analysis.matching import named_like
 from labcode.reports.kineto import KinetoReport
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+ASYNC = r"^(?:nccl|gloo|ucc|mpi):"
 HIDDEN = (
     "profiler::_record_function_enter",
     "profiler::_record_function_enter_new",
@@ -72,10 +75,12 @@ def build(report: KinetoReport, *, python: bool = True) -> Tree:
     )
     linked = _linked(api, events, fronts, external)
     tid = events["tid"].to_numpy(np.int64).copy()
-    calls = np.flatnonzero((events["kind"] == "call").to_numpy())
-    tid[calls] = np.where(linked >= 0, tid[linked], _main_threads(events)[calls])
+    kinds, main = events["kind"].to_numpy(object), _main_threads(events)
+    calls, own = np.flatnonzero(kinds == "call"), np.flatnonzero(kinds == "overhead")
+    tid[calls] = np.where(linked >= 0, tid[linked], main[calls])
+    tid[own] = main[own]
     events["tid"] = tid
-    kept = np.flatnonzero(~events["name"].isin(HIDDEN).to_numpy())
+    kept = np.flatnonzero(~events["name"].isin(HIDDEN).to_numpy() & ~is_async(events))
     order = kept[
         np.lexsort(
             (
@@ -93,6 +98,14 @@ def build(report: KinetoReport, *, python: bool = True) -> Tree:
     events = events.iloc[order].reset_index(drop=True)
     parent = _parents(events)
     return Tree(events, parent, _depths(parent), place[owner], place[linked])
+
+
+def is_async(events: pd.DataFrame) -> Bools:
+    """Which events begin on one thread and end on another: annotations of collectives, known by their names.
+
+    They hold nothing and lie in nothing.
+    """
+    return (events["kind"] == "annotation").to_numpy() & named_like(events["name"], ASYNC)
 
 
 def sum_up(own: Ints, parent: Ints, depth: Ints) -> Ints:
@@ -138,12 +151,14 @@ def _depths(parent: Ints) -> Ints:
 
 
 def _main_threads(events: pd.DataFrame) -> Ints:
-    """For each event the main thread of its process: the one with the process's number, else its own."""
-    tid = events["tid"].to_numpy(np.int64)
+    """For each event the main thread of its rank: the one with the process's number, else its own."""
+    tid, pid = events["tid"].to_numpy(np.int64), events["pid"].to_numpy(np.int64)
     found = tid.copy()
     for _, rows in events.groupby("rank").indices.items():
         mine = tid[rows]
-        main = np.flatnonzero(mine == events["pid"].to_numpy()[rows] % 10_000_000)
+        main = np.flatnonzero(
+            (mine == pid[rows] % 10_000_000) & (events["kind"].to_numpy()[rows] != "overhead")
+        )
         if len(main):
             found[rows] = mine[main[0]]
     return found

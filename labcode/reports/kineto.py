@@ -228,11 +228,16 @@ class KinetoReport:
     def gpu_annotations(self) -> pd.DataFrame:
         """Annotations where their work ran on the GPU: start_ns, end_ns, rank, pid, device, stream, name,
         external_id (Int64: of the annotation on the CPU).
+
+        From the first to the last operation. Kineto writes them wider by one unit of its clock (nanoseconds,
+        in older traces microseconds) on each side, so that viewers draw them around; that is taken back.
         """
         return self._table("gpu_annotations", self._gpu_annotations)
 
     def _gpu_annotations(self, one: RankTrace) -> pd.DataFrame:
         raw = self._raw(one, "gpu_annotation")
+        wider = 1 if (raw["start"] % 1000).any() or (raw["duration"] % 1000).any() else 1000
+        raw = {**raw, "start": raw["start"] + wider, "duration": np.maximum(raw["duration"] - 2 * wider, 0)}
         return _frame(
             **self._times(one, raw),
             pid=np.full(len(raw["start"]), self._pid[one.rank] + self._pid_shift[one.rank]),
