@@ -17,8 +17,11 @@ from labcode.errors import LabError, ToolError
 from labcode.workloads import common
 from labcode.workloads.common import Check, Record
 
-PROGRAMS = ("kernel_overlap", "memory_timeline", "measuring", "multi_gpu", "sweeps", "timeline_basics")
-TORCH_PROGRAMS = ("measuring", "multi_gpu", "timeline_basics")
+TORCH_PROGRAMS = (
+    *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),
+    *("bottleneck_hunt", "convolutions", "memory_leak", "distributed_training", "profiler_overhead"),
+)
+PROGRAMS = ("kernel_overlap", "memory_timeline", "sweeps", *TORCH_PROGRAMS)
 
 
 def record(**changes: Any) -> Record:
