@@ -27,6 +27,8 @@ from labcode.errors import InputError, LabError, ToolError
 
 _NAMES = ("Name", "Range", "NVTX Range", "NameTree")  # columns that older nsys print without the domain's ':'
 _FIRST_EXACT = 2025  # the year of the first nsys that rounds and names as labcode does
+_FEW = 1000  # operations of an export that says how long a command takes to start
+_SHORT = "cuda_api_sum"
 # A process counts the memory of the one that started it as its own, so a small one does it.
 _LAUNCHER = """
 import os, sys, time
@@ -91,7 +93,7 @@ def main(
             file = make_big_export(work / "big.sqlite", ops, mix=mix)
         elif not file.is_file():
             raise InputError(f"{file}: no such file; check the path")
-        starts = {words: _starts(words.split()[1:], work, repetitions) for words in ("labcode --help",)}
+        starts = _starts(found, work, repetitions)
         rows = []
         for name in only or TABLES:
             with console.status(name):
@@ -110,7 +112,7 @@ def main(
         if row.difference:
             console.print(f"{row.report}: {row.difference}", markup=False)
     for words, timing in starts.items():
-        console.print(f"{words}: {timing.median_s:.2f} s")
+        console.print(f"start: {words}: {timing.median_s:.2f} s")
     if json_file is not None:
         json_file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 1 if any(row.difference for row in rows) else 0
@@ -159,24 +161,12 @@ def _compare(
     report: str, file: Path, nsys: Path | None, version: str | None, repetitions: int, work: Path
 ) -> Comparison:
     ours, theirs = work / "labcode.csv", work / "nsys.csv"
-    own: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "labcode",
-        "stats",
-        file,
-        "--report",
-        report,
-        "--format",
-        "csv",
-    ]
     runs: list[tuple[float, float, int]] = []
     others: list[tuple[float, float, int]] = []
     for _ in range(repetitions):
         if nsys is not None:
-            asked = ("stats", "--force-export=false", "--format", "csv", "--report", report, file)
-            others.append(measure([nsys, *asked], theirs))
-        runs.append(measure(own, ours))
+            others.append(measure(_of_nsys(nsys, report, file), theirs))
+        runs.append(measure(_own(report, file), ours))
     timing = _timing(runs)
     if nsys is None:
         return Comparison(report, timing, None, None, None)
@@ -187,9 +177,27 @@ def _compare(
     return Comparison(report, timing, other, timing.median_s / other.median_s, found)
 
 
-def _starts(words: Sequence[str], work: Path, repetitions: int) -> Timing:
-    argv = [sys.executable, "-m", "labcode", *words]
-    return _timing([measure(argv, work / "out.txt") for _ in range(repetitions)])
+def _own(report: str, file: Path) -> list[str | Path]:
+    return [sys.executable, "-m", "labcode", "stats", file, "--report", report, "--format", "csv"]
+
+
+def _of_nsys(nsys: Path, report: str, file: Path) -> list[str | Path]:
+    return [nsys, "stats", "--force-export=false", "--format", "csv", "--report", report, file]
+
+
+def _starts(nsys: Path | None, work: Path, repetitions: int) -> dict[str, Timing]:
+    """What the programs take when there is next to nothing to do: no report is quicker."""
+    file = make_big_export(work / "small.sqlite", _FEW)
+    commands: dict[str, Sequence[str | Path]] = {
+        "labcode --help": [sys.executable, "-m", "labcode", "--help"],
+        f"labcode stats of {_FEW:,} operations": _own(_SHORT, file),
+    }
+    if nsys is not None:
+        commands[f"nsys stats of {_FEW:,} operations"] = _of_nsys(nsys, _SHORT, file)
+    out = work / "out.txt"
+    return {
+        words: _timing([measure(argv, out) for _ in range(repetitions)]) for words, argv in commands.items()
+    }
 
 
 def _timing(runs: Sequence[tuple[float, float, int]]) -> Timing:
