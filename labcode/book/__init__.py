@@ -7,8 +7,19 @@ A page begins with ``from labcode import book``. The functions of this module sh
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
-from labcode.book.pages import capture, launches, record
+from labcode.book.pages import capture, launches, memory, record, trace
 from labcode.book.tables import table
 from labcode.book.values import value
 
-__all__ = ["capture", "claim", "figure", "interactive", "launches", "record", "table", "value"]
+__all__ = [
+    "capture",
+    "claim",
+    "figure",
+    "interactive",
+    "launches",
+    "memory",
+    "record",
+    "table",
+    "trace",
+    "value",
+]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from labcode import store
 
 if TYPE_CHECKING:
+    from labcode.reports.kineto import KinetoReport
+    from labcode.reports.memory_history import MemoryHistory
     from labcode.reports.ncu import NcuReport
     from labcode.reports.nsys import NsysReport
 
@@ -33,6 +35,29 @@ def launches(experiment: str, run: str) -> NcuReport:
     from labcode.reports.ncu import open_report
 
     return open_report(_holder(experiment).path_of(experiment, run, ".ncu-rep"))
+
+
+def trace(experiment: str, run: str) -> KinetoReport:
+    """The trace of one run by ``torch.profiler``; of a run of several processes, those of all its ranks.
+
+    Raises `labcode.errors.InputError` as `capture` does.
+    """
+    from labcode.reports.kineto import open_trace
+
+    holder = _holder(experiment)
+    names = [file.name for file in holder.run(experiment, run).files]
+    suffixes = [name[len(run) :] for name in names if name.endswith((".trace.json", ".trace.json.gz"))]
+    return open_trace([holder.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
+
+
+def memory(experiment: str, run: str) -> MemoryHistory:
+    """What PyTorch's allocator did in one run: its allocations and frees with their stacks.
+
+    Raises `labcode.errors.InputError` as `capture` does.
+    """
+    from labcode.reports.memory_history import open_history
+
+    return open_history(_holder(experiment).path_of(experiment, run, ".memory.json"))
 
 
 def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
