@@ -91,11 +91,12 @@ def _thread_rows(
     kernels = _distinct(group, kernel, len(keys))
     pid, tid = (int(part(np.array([thread]))[0]) for part in (pid_of, tid_of))
     rows: list[_Row] = []
+    six = _six(stats)
     for place, key in enumerate(keys.tolist()):
         style, name = divmod(key, len(names))
         label_text, style_text = ranges.names[style // 2], STYLE_NAMES[style % 2]
         counts = (int(instances[place]), int(kernels[place]))
-        rows.append((label_text, style_text, pid, tid, *counts, *_six(stats, place), names[name]))
+        rows.append((label_text, style_text, pid, tid, *counts, *six[place], names[name]))
     return rows
 
 
@@ -106,11 +107,12 @@ def _outside_rows(thread: Ints | None, kernel: Ints, code: Ints, names: list[str
     stats = group_stats(group, time[kernel], len(keys))
     kernels = _distinct(group, kernel, len(keys))
     rows: list[_Row] = []
+    six = _six(stats)
     for place, key in enumerate(keys.tolist()):
         owner, name = divmod(key, len(names))
         own = threads[owner : owner + 1]
         pid, tid = (None, None) if thread is None else (int(pid_of(own)[0]), int(tid_of(own)[0]))
-        rows.append(("", "", pid, tid, 0, int(kernels[place]), *_six(stats, place), names[name]))
+        rows.append(("", "", pid, tid, 0, int(kernels[place]), *six[place], names[name]))
     return rows
 
 
@@ -121,10 +123,10 @@ def _distinct(group: Ints, item: Ints, groups: int) -> Ints:
     return np.bincount(both // max(len(items), 1), minlength=groups).astype(np.int64)
 
 
-def _six(stats: GroupStats, group: int) -> tuple[object, ...]:
-    """Total, Avg, Med, Min, Max, StdDev of a group."""
+def _six(stats: GroupStats) -> list[tuple[object, ...]]:
+    """Total, Avg, Med, Min, Max, StdDev of each group."""
     average, median, deviation = (
-        float(round_half_up([column[group]], 1)[0]) for column in (stats.mean, stats.median, stats.std)
+        round_half_up(column, 1).tolist() for column in (stats.mean, stats.median, stats.std)
     )
-    least, greatest = int(stats.least[group]), int(stats.greatest[group])
-    return int(stats.total[group]), average, median, least, greatest, deviation
+    total, least, greatest = (column.tolist() for column in (stats.total, stats.least, stats.greatest))
+    return list(zip(total, average, median, least, greatest, deviation, strict=True))
