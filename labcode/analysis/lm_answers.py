@@ -28,8 +28,8 @@ def end_to_end(
     """Mean and standard deviation of each pass over ``steps`` steps after so many warm-up steps.
 
     pass; warm_up; steps; mean_ms; std_ms (of a sample; nan for one step); least_ms, most_ms. All from one
-    run: its warm-up steps are taken for measured ones where fewer are asked for. ``clock`` is 'host' or 'event'.
-    A warm-up longer than the run's own is left out.
+    run: its warm-up steps are taken for measured ones where fewer are asked for. ``clock`` is 'host' or
+    'event'. A warm-up longer than the run's own is left out.
     """
     results = record["results"]
     rows = []
