@@ -462,16 +462,24 @@ def roofline(
 
 @app.command()
 def scrub(
-    file: Annotated[Path, typer.Argument(help="An nsys export or a report (.ncu-rep) to publish.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish."),
+    ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
     ] = None,
 ) -> None:
-    """Take host name, user, environment, process list and paths out of an export or a report."""
+    """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
     if _is_ncu(file):
         from labcode.capture import ncu_scrub
 
         typer.echo(str(ncu_scrub.scrub_file(file, output)))
+        return
+    if file.name.endswith((".json", ".json.gz", ".json.xz")):
+        from labcode.capture import torch_profile
+
+        typer.echo(str(torch_profile.scrub_file(file, output)))
         return
     from labcode.capture import scrub as scrubber
 

@@ -13,13 +13,15 @@ import json
 import lzma
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from labcode.capture import bench, privacy, torch_scrub
 from labcode.capture.filing import write_json
-from labcode.errors import LabError, ToolError
+from labcode.errors import InputError, LabError, ToolError, describe_os_error
+from labcode.store import repository_root
 from labcode.workloads.recording import Request
 
 SWITCHES = ("shapes", "stacks", "memory", "modules")
@@ -129,3 +131,53 @@ def pack(data: bytes, packing: str) -> bytes:
     if packing == ".gz":
         return gzip.compress(data, compresslevel=9, mtime=0)
     return lzma.compress(data, preset=6)
+
+
+def scrub_file(path: Path, output: Path | None = None) -> Path:
+    """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``).
+
+    ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays. Returns
+    the path written. Raises `InputError` for anything else, and when something private is left.
+    """
+    content = _content(path)
+    if isinstance(content.get("traceEvents"), list):
+        scrubbed = torch_scrub.scrub_trace(content, repository_root())
+    elif {"events", "frames", "schema"} <= set(content):
+        scrubbed = torch_scrub.scrub_memory(content, repository_root())
+    else:
+        raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
+    packing = path.suffix if path.suffix in (".gz", ".xz") else ""
+    stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
+    output = output or path.with_name(f"{stem}.scrubbed.{rest}")
+    if output.resolve() == path.resolve():
+        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
+    data = json.dumps(scrubbed, separators=(",", ":"), ensure_ascii=False).encode()
+    if private := privacy.find_private(data, privacy.host_names()):
+        raise InputError(
+            f"{path}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
+        )
+    try:
+        output.write_bytes(pack(data, packing) if packing else data)
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+    return output
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """A JSON object from a file, unpacked if it is packed."""
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+        elif path.suffix == ".xz":
+            data = lzma.decompress(data)
+        content = json.loads(data)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path") from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be unpacked ({error}); copy it again") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
+    return content

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import privacy, torch_scrub
+import pytest
+
+from labcode.capture import privacy, torch_profile, torch_scrub
+from labcode.errors import InputError
 
 ROOT = Path("/home/someone/lab")
 SITE = "/home/someone/venv/lib/python3.12/site-packages/torch"
@@ -193,6 +198,64 @@ def test_averages_have_the_names_of_their_trace() -> None:
     averages = {"schema": 1, "rows": [{"name": name, "calls": 1} for name in names]}
     renamed = [row["name"] for row in torch_scrub.scrub_averages(averages, ROOT)["rows"]]
     assert renamed == [event["name"] for event in scrubbed()["traceEvents"] if event["ph"] == "X"]
+
+
+@pytest.mark.parametrize("name", ["run.trace.json", "run.trace.json.gz"])
+def test_a_trace_is_scrubbed_beside_its_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    text = json.dumps(TRACE).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    made = torch_profile.scrub_file(path)
+    assert made.name == name.replace("run.", "run.scrubbed.")
+    data = made.read_bytes()
+    content = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)
+    assert len(content["traceEvents"]) == len(TRACE["traceEvents"]) and "host_name" not in content
+
+
+def test_a_memory_history_is_scrubbed_too(tmp_path: Path) -> None:
+    frames = [{"file": "/home/someone/model.py", "line": 1, "function": "f"}]
+    path = tmp_path / "run.memory.json.xz"
+    path.write_bytes(lzma.compress(json.dumps({"schema": 1, "events": [], "frames": frames}).encode()))
+    made = torch_profile.scrub_file(path, tmp_path / "out.memory.json.xz")
+    assert json.loads(lzma.decompress(made.read_bytes()))["frames"][0]["file"] == "model.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.json", b"[1]", "JSON, but neither a trace of torch.profiler nor a memory history"),
+        ("a.json", b'{"a": 1}', "JSON, but neither a trace of torch.profiler nor a memory history"),
+        ("a.json", b'{"traceEvents": [', "not valid JSON, or cut off"),
+        ("a.json.gz", gzip.compress(b"{}" * 99)[:-9], "cannot be unpacked"),
+        ("a.json.xz", b"no xz", "cannot be unpacked"),
+    ],
+)
+def test_what_is_no_trace_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        torch_profile.scrub_file(path)
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(InputError, match="no such file; check the path"):
+        torch_profile.scrub_file(tmp_path / "missing.json")
+
+
+def test_what_stays_private_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    event = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "mail someone@example.com",
+        "pid": 1,
+        "tid": 1,
+        "ts": 0,
+        "dur": 1,
+    }
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    with pytest.raises(InputError, match="something private is left after scrubbing, nothing was written"):
+        torch_profile.scrub_file(path)
+    with pytest.raises(InputError, match="is the input itself"):
+        torch_profile.scrub_file(path, path)
 
 
 def test_memory_histories_and_averages_have_neutral_files() -> None:
