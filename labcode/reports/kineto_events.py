@@ -68,7 +68,7 @@ _ARGS: Mapping[str, tuple[str, str]] = {
     "name": ("label", "text"),
 }
 _TYPES: Mapping[str, Any] = {"int": int | None, "real": float | None, "text": msgspec.Raw}
-_DEFAULTS: Mapping[str, Any] = {"int": None, "real": None, "text": _RAW}
+_DEFAULTS: Mapping[str, Any] = {"int": MISSING, "real": math.nan, "text": _RAW}
 HOLDS = dict(_ARGS.values())
 
 Args: Any = msgspec.defstruct(
@@ -293,7 +293,9 @@ class Collector:
             if holds == "text":
                 columns[key] = self._codes(list(values))
             elif holds == "real":
-                columns[key] = np.array([math.nan if v is None else v for v in values], np.float64)
+                columns[key] = np.fromiter(
+                    (math.nan if v is None else v for v in values), np.float64, len(group)
+                )
             else:
                 columns[key] = _integers(list(values))
         self._out.events += int(known.sum())
@@ -339,8 +341,8 @@ class Collector:
 def _integers(values: list[Any]) -> Ints:
     """Numbers as int64; `MISSING` for none and for what does not fit."""
     try:
-        return np.fromiter((MISSING if v is None else v for v in values), np.int64, len(values))
-    except (ValueError, TypeError, OverflowError):
+        return np.fromiter(values, np.int64, len(values))
+    except (ValueError, TypeError, OverflowError):  # None, a number beyond 63 bits
         return np.array([_integer(v) for v in values], np.int64)
 
 
