@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,6 +148,40 @@ def test_snapshot_becomes_json_with_addresses_and_frames_by_index() -> None:
     (segment,) = content["segments"]
     assert [block["addr"] for block in segment["blocks"]] == [1, 2, 0] and segment["size"] == 2048
     assert segment["blocks"][0]["frames"] == [0, 1] and segment["blocks"][1]["state"] == "inactive"
+
+
+class FakeMemory:
+    """What the allocator's recorder is asked to do, in order."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def _record_memory_history(self, enabled: str | None, **options: Any) -> None:
+        self.asked.append(f"record {enabled}")
+
+    def _snapshot(self) -> dict[str, Any]:
+        self.asked.append("snapshot")
+        return SNAPSHOT
+
+
+@pytest.mark.parametrize(("warmup", "steps"), [(0, 2), (2, 3)])
+def test_memory_is_recorded_from_the_end_of_the_warm_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warmup: int, steps: int
+) -> None:
+    monkeypatch.setenv(REQUEST, Request("memory", str(tmp_path), "run").environment()[REQUEST])
+    memory = FakeMemory()
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(memory=memory, synchronize=lambda: None), __version__="2.11.0"
+    )
+    seen = []
+    with recording(fake, SimpleNamespace(type="cuda"), warmup=warmup, steps=steps) as tick:
+        for number in range(warmup + steps):
+            seen.append((number, "record all" in memory.asked, "record None" in memory.asked))
+            tick()
+    assert seen == [(number, number >= warmup, False) for number in range(warmup + steps)]
+    assert memory.asked == ["snapshot", "record all", "snapshot", "record None", "record None"]
+    content = json.loads((tmp_path / "run.memory.json").read_text())
+    assert content["torch"] == "2.11.0" and len(content["live_before"]) == 2 and len(content["events"]) == 2
 
 
 def test_the_reader_of_histories_reads_it(tmp_path: Path) -> None:

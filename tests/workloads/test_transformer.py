@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,29 @@ def test_dtypes_under_autocast() -> None:
     assert rows["output of linear"] == rows["logits"] == rows["output of matmul"] == "bfloat16"
     plain = {r["dtype"] for r in transformer_steps.dtypes(transformer_steps.make_trainer(TINY, CPU))}
     assert plain == {"float32"}
+
+
+def test_peaks_are_told_pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    used = iter(range(100, 200, 10))
+
+    def fake(name: str, value: Callable[[], Any]) -> None:
+        def answer(*_: object) -> Any:
+            asked.append(name)
+            return value()
+
+        monkeypatch.setattr(torch.cuda, name, answer)
+
+    fake("memory_allocated", lambda: next(used))
+    fake("max_memory_allocated", lambda: 1000 + len(asked))
+    fake("reset_peak_memory_stats", lambda: None)
+    fake("memory_reserved", lambda: 5000)
+    trainer = transformer_steps.make_trainer(TINY, CPU)
+    found = transformer_steps.memory_peaks(trainer, PASSES["train"])
+    assert found["before_step_bytes"] == 100 and found["reserved_bytes"] == 5000
+    assert [found[f"after_{name}_bytes"] for name in PASSES["train"]] == [110, 120, 130]
+    assert asked.count("reset_peak_memory_stats") == 3
+    assert found["step_peak_bytes"] == found["optimizer_peak_bytes"] > found["forward_peak_bytes"] > 1000
 
 
 def test_relative_error_tells_a_wrong_model(monkeypatch: pytest.MonkeyPatch) -> None:
