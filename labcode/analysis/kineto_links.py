@@ -163,6 +163,11 @@ def forward_events(report: KinetoReport, tree: kineto_tree.Tree) -> Ints:
     back = _starting(tree, pairs["rank"], pairs["tid_back"], pairs["start_ns_back"])
     both = (fore >= 0) & (back >= 0)
     found[back[both]] = fore[both]
+    # what the engine does around that gradient, such as adding it up, belongs to it
+    engine = _starts(tree.events["name"].to_numpy(object), ("autograd::engine::evaluate_function",))
+    around = tree.parent[back[both]]
+    taken = (around >= 0) & np.append(engine, False)[around]
+    found[around[taken]] = np.where(found[around[taken]] < 0, fore[both][taken], found[around[taken]])
     return found
 
 

@@ -6,6 +6,7 @@ import re
 
 COPY = r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)"
 MEMSET = r"Memset \((\w+)\)"
+_CUTLASS = re.compile(r"(?:void )?cutlass::\w*Kernel2?<(\w+)>\(")
 _IDENTIFIER = re.compile(r"[A-Za-z_~][\w$]*")
 
 
@@ -13,8 +14,12 @@ def short_name(name: str) -> str:
     """A kernel's function without namespaces, template arguments, parameters and return type.
 
     ``void at::native::vectorized_elementwise_kernel<4, …>(int, …)`` becomes
-    ``vectorized_elementwise_kernel``; names that are no C++ signature stay as they are.
+    ``vectorized_elementwise_kernel``; of CUTLASS' one function for all products, its argument. Names that are
+    no C++ signature stay as they are.
     """
+    cutlass = _CUTLASS.match(name)
+    if cutlass:
+        return cutlass[1]
     text = name.replace("(anonymous namespace)", "anonymous")
     depth, kept = 0, []
     for place, character in enumerate(text):

@@ -181,6 +181,10 @@ def test_list_without_an_object_around_it(tmp_path: Path) -> None:
         (traces.NCCL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
         ("void (anonymous namespace)::softmax_warp<float, (int)4>(float*)", "softmax_warp"),
         ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        (
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_1>(cutlass_80_simt_sgemm_1::Params)",
+            "cutlass_80_simt_sgemm_1",
+        ),
     ],
 )
 def test_short_names(name: str, short: str) -> None:

@@ -140,11 +140,11 @@ class Trace:
             f'    "pid": {self.pid}, "tid": {MAIN},\n    "ts": {us(at)},\n    "args": {{\n      {args}\n    }}\n  }}'
         )
 
-    def flow(self, phase: str, number: int, at: int, pid: int, tid: int) -> None:
+    def flow(self, phase: str, number: int, at: int, pid: int, tid: int, what: str = "ac2g") -> None:
         end = ', "bp": "e"' if phase == "f" else ""
         self.events.append(
             f'  {{\n    "ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {us(at)},\n'
-            f'    "cat": "ac2g", "name": "ac2g"{end}\n  }}'
+            f'    "cat": "{what}", "name": "{what}"{end}\n  }}'
         )
 
     def launch(
