@@ -48,9 +48,9 @@ def _torch_experiment(
 
 def _recorded() -> tuple[Experiment, ...]:
     """Runs that PyTorch records: operators and kernels, or memory."""
-    train = ("--steps", "3", "--window", "2", *_RECORDED)
+    train = ("--steps", "3", "--window", "1", *_RECORDED)
     bf16 = ("--precision", "bf16", "--attention", "sdpa")
-    hunt = ("--steps", "3")
+    hunt = ("--steps", "2")
     pictures = ("--steps", "2")
     return (
         _torch_experiment(
@@ -115,11 +115,22 @@ def _recorded() -> tuple[Experiment, ...]:
             "Data-parallel training rank by rank: gradients after the backward pass, during it, a slow rank",
             "distributed_training",
             (
-                _run("baseline", "--gpus", GPUS),
-                _run("improved", "--gpus", GPUS),
-                _run("straggler", "--gpus", GPUS),
+                _run("baseline", "--gpus", GPUS, "--steps", "1"),
+                _run("improved", "--gpus", GPUS, "--steps", "2"),
+                _run("straggler", "--gpus", GPUS, "--steps", "1"),
                 _run(
-                    *("exam_improved", "--gpus", GPUS, "--context", "128", "--bucket-mb", "60", *_EXAM),
+                    *(
+                        "exam_improved",
+                        "--gpus",
+                        GPUS,
+                        "--steps",
+                        "1",
+                        "--context",
+                        "128",
+                        "--bucket-mb",
+                        "60",
+                        *_EXAM,
+                    ),
                     variant="improved",
                 ),
             ),
