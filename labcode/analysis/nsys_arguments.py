@@ -1,7 +1,8 @@
 """Arguments of nsys' reports, as in ``cuda_gpu_kern_sum:base``: a report's name in, what it asks for out.
 
 ``base`` names kernels without their template and call arguments, ``mangled`` as the linker does. Where both
-are given, nsys goes by ``base``.
+are given, nsys goes by ``base``. ``nvtx-name`` puts the name of the innermost range around a kernel's launch
+before its name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from labcode.reports.nsys_columns import Column
 from labcode.reports.nsys_source import Source
 
 NAMES = {"base": "shortName", "mangled": "mangledName"}
+BY_RANGE = "nvtx-name"
 WITH_KERNEL_NAMES = (
     "cuda_api_gpu_sum",
     "cuda_gpu_kern_gb_sum",
@@ -26,28 +28,33 @@ WITH_KERNEL_NAMES = (
     "cuda_kern_exec_trace",
     "nvtx_kern_sum",
 )
+WITHOUT_RANGES = ("nvtx_kern_sum",)  # has the ranges in a column of their own
 
 
 def split(report: str) -> tuple[str, tuple[str, ...]]:
     """``cuda_gpu_kern_sum:base`` as name and arguments; `LabError` for an argument it does not take."""
     name, *arguments = report.split(":")
     known = tuple(NAMES) if name in WITH_KERNEL_NAMES else ()
+    if known and name not in WITHOUT_RANGES:
+        known = (*known, BY_RANGE)
     for argument in arguments:
         if argument not in known:
-            takes = f"it takes {' or '.join(known)}" if known else "it takes none"
+            takes = f"it takes {', '.join(known[:-1])} or {known[-1]}" if known else "it takes none"
             raise LabError(f"{report}: {argument!r} is not an argument of the report {name}; {takes}")
     return name, tuple(arguments)
 
 
 def with_arguments(source: Source, arguments: Sequence[str]) -> Source:
     """The export as a report with these arguments sees it."""
-    for argument in NAMES:
-        if argument in arguments:
-            return _OtherNames(source, NAMES[argument])
-    return source
+    column = next((NAMES[argument] for argument in NAMES if argument in arguments), "demangledName")
+    if BY_RANGE in arguments:
+        from labcode.analysis.nsys_range_names import RangeNames
+
+        return RangeNames(OtherNames(source, column))
+    return source if column == "demangledName" else OtherNames(source, column)
 
 
-class _OtherNames(Source):
+class OtherNames(Source):
     """An export whose kernels go by another of their names, where it recorded that."""
 
     def __init__(self, source: Source, column: str) -> None:
@@ -56,7 +63,7 @@ class _OtherNames(Source):
 
     def ints(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Column]:
         """As `Source.ints`, the other name in place of the demangled one."""
-        if table != schema.KERNEL or "demangledName" not in columns:
+        if table != schema.KERNEL or not {"demangledName"} <= {*columns} - {self._name}:
             return super().ints(table, columns, where)
         found = super().ints(table, (*columns, self._name), where)
         other, usual = found.pop(self._name), found["demangledName"]

@@ -26,14 +26,16 @@ def read_ranges(
     *,
     default_domain: str = DEFAULT_DOMAIN,
     among_styles: bool = False,
+    domains: bool = True,
 ) -> tuple[Ranges, NDArray[np.bool_]]:
     """Ranges of the given styles, and which of them were ended on another thread.
 
-    A range without an end ends with the last of all NVTX events (with ``among_styles``, of all ranges of the
-    given styles); where none has an end, it is left out.
+    Names begin with their domain where ``domains`` says so. A range without an end ends with the last of all
+    NVTX events (with ``among_styles``, of all ranges of the given styles); where none has an end, it is left
+    out.
     """
     more = ("endGlobalTid", "rowid")
-    raw, code, named, names = _named_rows(source, styles, more, default_domain)
+    raw, code, named, names = _named_rows(source, styles, more, default_domain, domains=domains)
     ended = _ended(source, raw["end"], among_styles=among_styles)
     elsewhere = raw.pop("endGlobalTid").present
     ranges = Ranges(
@@ -136,7 +138,12 @@ def _ended(source: Source, end: Column, *, among_styles: bool = False) -> int | 
 
 
 def _named_rows(
-    source: Source, styles: tuple[int, ...], more: tuple[str, ...], default_domain: str
+    source: Source,
+    styles: tuple[int, ...],
+    more: tuple[str, ...],
+    default_domain: str,
+    *,
+    domains: bool = True,
 ) -> tuple[dict[str, Column], Ints, NDArray[np.bool_], list[str]]:
     """Ranges of the given styles: start, end, globalTid, eventType and more columns; their names as `_names`
     has them."""
@@ -151,7 +158,7 @@ def _named_rows(
         chosen = np.flatnonzero(~created)
         own = own[chosen]
         raw = {name: raw.pop(name).take(chosen) for name in columns}
-    code, named, names = _names(source, raw, own, own_texts, prefixes, default_domain)
+    code, named, names = _names(source, raw, own, own_texts, prefixes if domains else {}, default_domain)
     del raw["textId"], raw["domainId"]
     return raw, code, named, names
 

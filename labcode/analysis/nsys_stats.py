@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from labcode.analysis.nsys_arguments import split, with_arguments
+from labcode.analysis.nsys_arguments import BY_RANGE, split, with_arguments
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.analysis.nsys_table import Table, to_frame
 from labcode.errors import InputError, LabError
@@ -55,18 +55,16 @@ _MODULES = {
 REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]]  # each as a DataFrame, with its documentation
 
 
-def _function(name: str) -> Callable[[Source], Table]:
-    made: Callable[[Source], Table] = getattr(
-        importlib.import_module(f"labcode.analysis.{_MODULES[name]}"), name
-    )
+def _function(name: str) -> Callable[..., Table]:
+    made: Callable[..., Table] = getattr(importlib.import_module(f"labcode.analysis.{_MODULES[name]}"), name)
     return made
 
 
-def _later(name: str) -> Callable[[Source], Table]:
-    return lambda source: _function(name)(source)
+def _later(name: str) -> Callable[..., Table]:
+    return lambda source, **options: _function(name)(source, **options)
 
 
-TABLES: dict[str, Callable[[Source], Table]] = {name: _later(name) for name in _MODULES}
+TABLES: dict[str, Callable[..., Table]] = {name: _later(name) for name in _MODULES}
 
 # Reports that nsys has not, by `labcode.analysis.stack_reports`, which is imported when one is asked for.
 OWN_REPORTS = (
@@ -182,8 +180,9 @@ def missing_data(source: Source, name: str) -> str:
         from labcode.analysis import stack_reports
 
         return stack_reports.missing(name, source)
-    name, _ = split(name)
-    for what, tables, option in _NEEDS[name]:
+    name, arguments = split(name)
+    more = [need for need in (_RANGES, _CALLS) if BY_RANGE in arguments and need not in _NEEDS[name]]
+    for what, tables, option in (*_NEEDS[name], *more):
         if not any(source.has_rows(table) for table in tables):
             if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
                 return (

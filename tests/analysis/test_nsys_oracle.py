@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from labcode.analysis import nsys_rounding
-from labcode.analysis.nsys_arguments import WITH_KERNEL_NAMES, split, with_arguments
+from labcode.analysis.nsys_arguments import WITH_KERNEL_NAMES, WITHOUT_RANGES, split, with_arguments
 from labcode.analysis.nsys_stats import TABLES, write
 from labcode.reports.nsys_open import open_export
 from labcode.reports.nsys_source import Source
@@ -88,6 +88,15 @@ def test_kernels_by_their_other_names(
 ) -> None:
     names = [f"{name}:{argument}" for name in WITH_KERNEL_NAMES]
     compare(make_random_export(tmp_path / "r.sqlite", 7), year, monkeypatch, asked=names)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("argument", ["nvtx-name", "nvtx-name:base"])
+def test_kernels_named_after_ranges(
+    tmp_path: Path, argument: str, seed: int, year: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"{name}:{argument}" for name in WITH_KERNEL_NAMES if name not in WITHOUT_RANGES]
+    compare(make_random_export(tmp_path / "r.sqlite", seed), year, monkeypatch, asked=names)
 
 
 @pytest.mark.parametrize("schema", [(3, 7, 2), (3, 11, 1), (3, 25, 0)])

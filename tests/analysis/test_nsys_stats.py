@@ -114,10 +114,45 @@ def test_kernels_by_another_name(tmp_path: Path) -> None:
     assert names("cuda_gpu_kern_sum:mangled") == ["_Zs", "scale<double>(int)"]  # one was not recorded
 
 
+def test_kernels_named_after_the_range_around_their_launch(tmp_path: Path) -> None:
+    path = tmp_path / "b.sqlite"
+    launches = [
+        ("bare", []),
+        ("nested", [e.push_pop(0, 300, "outer"), e.push_pop(50, 200, "inner")]),
+        ("domain", [e.push_pop(0, 300, "outer"), e.push_pop(50, 200, "inner", domain=1)]),
+        ("longer", [e.start_end(0, 400, "early"), e.start_end(50, 900, "late")]),
+        ("alike", [e.push_pop(0, 150, "first"), e.push_pop(0, 140, "second")]),
+        ("sticks_out", [e.push_pop(0, 105, "range")]),
+        ("no_text", [e.push_pop(0, 300, "outer"), e.push_pop(50, 200, None)]),
+        ("empty", [e.push_pop(0, 300, "")]),
+        ("elsewhere", [e.start_end(0, 300, "range", end_tid=7)]),
+        ("thread", [e.push_pop(0, 300, "range", tid=7)]),
+    ]
+    kernels, calls, ranges = [], [], [e.domain(1, "library")]
+    for number, (name, around) in enumerate(launches):
+        at = 1000 * number
+        kernels.append(e.kernel(at + 150, at + 200 - number, name, correlation=number))
+        calls.append(e.call(at + 100, at + 110, correlation=number))
+        ranges += [{**row, "start": row["start"] + at, "end": row["end"] + at} for row in around]
+    e.make_export(path, kernels=kernels, api=calls, nvtx=ranges)
+    text = printed(path, "cuda_gpu_kern_sum:nvtx-name")
+    assert [row["Name"] for row in csv.DictReader(io.StringIO(text))] == [
+        "bare", "inner/nested", "inner/domain", "late/longer", "first/alike", "sticks_out", "no_text",
+        "/empty", "elsewhere", "thread",
+    ]  # fmt: skip
+    without = e.make_export(tmp_path / "c.sqlite", kernels=kernels, api=calls)
+    with pytest.raises(InputError, match=r"holds no NVTX ranges, so there is no cuda_gpu_kern_sum"):
+        printed(without, "cuda_gpu_kern_sum:nvtx-name")
+
+
 @pytest.mark.parametrize(
     ("report", "message"),
     [
-        ("cuda_gpu_kern_sum:bogus", "cuda_gpu_kern_sum:bogus: 'bogus' is not an argument .* base or mangled"),
+        (
+            "cuda_gpu_kern_sum:bogus",
+            "_sum:bogus: 'bogus' is not an argument .* base, mangled or nvtx-name",
+        ),
+        ("nvtx_kern_sum:nvtx-name", "'nvtx-name' is not an argument .* it takes base or mangled"),
         ("cuda_api_sum:base", "'base' is not an argument of the report cuda_api_sum; it takes none"),
         (
             "cuda_gpu_kern_sun:base",
