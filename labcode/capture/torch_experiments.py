@@ -16,6 +16,7 @@ _DECODER = (
     *_SHARED,
 )
 _RECORDED = ("--ranges", "record")
+_ONE, _TWO = "--steps=1", "--steps=2"  # of the measured steps only the first are recorded
 _EVERYTHING = ("--shapes", "--stacks", "--memory", "--modules")
 # as many steps as are averaged over, of which few are traced: an export grows with them
 _FORWARD = ("--steps", "10", "--window", "2")
@@ -48,10 +49,11 @@ def _torch_experiment(
 
 def _recorded() -> tuple[Experiment, ...]:
     """Runs that PyTorch records: operators and kernels, or memory."""
-    train = ("--steps", "3", "--window", "1", *_RECORDED)
+    train = ("--steps", "10", *_RECORDED)
     bf16 = ("--precision", "bf16", "--attention", "sdpa")
-    hunt = ("--steps", "2")
-    pictures = ("--steps", "2")
+    hunt = ("--steps", "20")
+    pictures = ("--steps", "10")
+    steps = ("--steps", "6")
     return (
         _torch_experiment(
             "torch_profiler",
@@ -63,7 +65,7 @@ def _recorded() -> tuple[Experiment, ...]:
                 _run("exam_baseline", *train, "--context", "256", "--recompute", *_EXAM, variant="train"),
             ),
             _DECODER,
-            args=_EVERYTHING,
+            args=(*_EVERYTHING, _ONE),
         ),
         _torch_experiment(
             "bottleneck_hunt",
@@ -79,7 +81,7 @@ def _recorded() -> tuple[Experiment, ...]:
                 ),
             ),
             (*workloads("bottleneck_hunt", "bottleneck_hunt_model"), *_SHARED),
-            args=("--shapes", "--stacks"),
+            args=("--shapes", "--stacks", _TWO),
         ),
         _torch_experiment(
             "torch_conv",
@@ -97,7 +99,7 @@ def _recorded() -> tuple[Experiment, ...]:
                 ),
             ),
             (*workloads("convolutions"), *_SHARED),
-            args=("--shapes",),
+            args=("--shapes", _TWO),
         ),
         _torch_experiment(
             "torch_compile",
@@ -108,29 +110,19 @@ def _recorded() -> tuple[Experiment, ...]:
                 _run("compiled", *train, *bf16, "--compile", variant="train"),
             ),
             _DECODER,
-            args=("--shapes",),
+            args=("--shapes", _ONE),
         ),
         _torch_experiment(
             "torch_distributed",
             "Data-parallel training rank by rank: gradients after the backward pass, during it, a slow rank",
             "distributed_training",
             (
-                _run("baseline", "--gpus", GPUS, "--steps", "1"),
-                _run("improved", "--gpus", GPUS, "--steps", "2"),
-                _run("straggler", "--gpus", GPUS, "--steps", "1"),
+                _run("baseline", "--gpus", GPUS, *steps),
+                _run("improved", "--gpus", GPUS, *steps),
+                _run("straggler", "--gpus", GPUS, *steps),
                 _run(
-                    *(
-                        "exam_improved",
-                        "--gpus",
-                        GPUS,
-                        "--steps",
-                        "1",
-                        "--context",
-                        "128",
-                        "--bucket-mb",
-                        "60",
-                        *_EXAM,
-                    ),
+                    *("exam_improved", "--gpus", GPUS, *steps),
+                    *("--context", "128", "--bucket-mb", "60", *_EXAM),
                     variant="improved",
                 ),
             ),
@@ -140,6 +132,7 @@ def _recorded() -> tuple[Experiment, ...]:
                 "labcode/analysis/decoder.py",
                 *_SHARED,
             ),
+            args=(_ONE,),
             gpus=2,
         ),
         _torch_experiment(
