@@ -32,6 +32,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
     "convolution": (
         "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize256x64x8_stage3",
         "void cudnn::winograd_nonfused::winogradWgradData4x4<float, float>()",
+        "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>(int)",
         "void fft2d_r2c_32x32<float, (bool)0, (unsigned int)1, (bool)0>(float2 *)",
         "void cudnn::cnn::wgrad_alg1_engine<float, float, (int)128, (int)5>()",
     ),
@@ -68,6 +69,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         NATIVE + "vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>>()",
         NATIVE + "vectorized_elementwise_kernel<(int)4, at::native::GeluCUDAKernelImpl()>()",
         "void <unnamed>::elementwise_kernel_with_index<int, at::native::arange_cuda_out()>()",
+        NATIVE + "vectorized_elementwise_kernel<4, at::native::<unnamed>::masked_scale_kernel<bool>>()",
         NATIVE + "<unnamed>::fused_dropout_kernel_vec<float, float, unsigned int>()",
         NATIVE + "triu_tril_kernel<bool, int, true, 1, false>()",
         "triton_poi_fused_gelu_3",
