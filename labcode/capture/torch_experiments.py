@@ -21,6 +21,7 @@ _EVERYTHING = ("--shapes", "--stacks", "--memory", "--modules")
 # as many steps as are averaged over, of which few are traced: an export grows with them
 _FORWARD = ("--steps", "10", "--window", "2")
 _TRAIN = ("--steps", "10", "--window", "2")
+_COLD = ("--warmup", "0", "--steps", "3")  # to see what the first step does that later ones do not
 _EXAM = ("--seed", "7")
 
 
@@ -178,6 +179,7 @@ def _model(size: str) -> Experiment:
         runs=(
             _run("forward", "--size", size, *_FORWARD),
             _run("train", "--size", size, *_TRAIN),
+            *((_run("cold", "--size", size, *_COLD, variant="train"),) if size == "small" else ()),
         ),
         sources=_DECODER,
         needs=("torch",),
