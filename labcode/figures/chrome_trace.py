@@ -47,7 +47,7 @@ def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None 
         elif batch.kind != "nvtx":
             columns = ["start_ns", "pid", "correlation"]
             ops.append(batch.events[columns].assign(track=number, group=group))
-    output.write(",\n".join(book.metadata(thread_names(report))))
+    output.write(",\n".join(book.metadata(report)))
     output.write("\n]}\n")
     return written
 
@@ -70,11 +70,12 @@ class _Numbers:
         number = _GPU + len(self._groups) if track.on_gpu else track.pid
         return self._groups.setdefault(key, number)
 
-    def metadata(self, threads: dict[tuple[int, int], str]) -> list[str]:
+    def metadata(self, report: Report) -> list[str]:
         """Names and places of all groups and tracks."""
+        threads = thread_names(report)
         tracks = sorted(self._tracks)
         lines = [_metadata("process_name", 0, 0, "name", "")] if not tracks else []
-        for place, (key, name) in enumerate(group_names(tracks).items()):
+        for place, (key, name) in enumerate(group_names(tracks, report.threads()).items()):
             number = self._groups[key]
             lines.append(_metadata("process_name", number, 0, "name", name))
             lines.append(_metadata("process_sort_index", number, 0, "sort_index", place))

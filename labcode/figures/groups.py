@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import pandas as pd
 
 from labcode.analysis.utilization import device_busy, idle_gaps
+from labcode.figures.processes import process_names
 from labcode.figures.rows import (
     Copies,
     Group,
@@ -74,6 +75,7 @@ class Choice:
     max_streams: int = 12
     max_threads: int = 2
     copies: Copies = "apart"
+    cpu_only: bool = False
 
 
 def report_groups(
@@ -93,21 +95,23 @@ def report_groups(
     if choice.pids is not None:
         shown = shown[shown["pid"].isin(list(choice.pids))]
     api, nvtx, threads = report.api(), report.nvtx(), report.threads()
-    processes = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
-    if not processes:
-        processes = sorted({*api["pid"], *nvtx["pid"]} if choice.pids is None else choice.pids)
+    working = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
+    processes = working + [pid for pid in _without_gpu(api, nvtx, window, choice) if pid not in working]
+    if working and not choice.cpu_only:
+        processes = working
     several_devices = shown["device"].nunique() > 1
     groups: list[Group] = []
     drawn: set[int] = set()
-    for number, pid in enumerate(processes, start=1):
-        own = [int(d) for d in sorted(shown.loc[shown["pid"] == pid, "device"].unique()) if d not in drawn]
+    used = {pid: sorted(map(int, shown.loc[shown["pid"] == pid, "device"].unique())) for pid in processes}
+    called = process_names(used, threads)
+    for pid in processes:
+        own = [device for device in used[pid] if device not in drawn]
         cpu = _cpu_rows(pid, nvtx, api, threads, window, choice)
         named = len(processes) > 1 or several_devices
         if cpu:
-            host = "CPU" if len(processes) == 1 else f"process {number}"
-            groups.append(
-                Group(tuple(cpu), title=(f"GPU {own[0]}" if len(own) == 1 else host) if named else "")
-            )
+            host = "CPU" if len(processes) == 1 else called[pid]
+            one_gpu = len(own) == 1 and len(working) == len(processes)
+            groups.append(Group(tuple(cpu), title=(f"GPU {own[0]}" if one_gpu else host) if named else ""))
         for device in own if {"streams", "projection"} & set(choice.kinds) else []:
             drawn.add(device)
             rows: list[Row] = []
@@ -128,6 +132,14 @@ def report_groups(
     if "streams" in choice.kinds and not drawn:
         groups.append(Group((Row("GPU", make_bars([], []), message=NO_GPU_WORK),)))
     return groups
+
+
+def _without_gpu(api: pd.DataFrame, nvtx: pd.DataFrame, window: Window, choice: Choice) -> list[int]:
+    """The processes that could be shown for what their CPU does: those named, or all with ranges or calls."""
+    if choice.pids is not None:
+        return sorted(choice.pids)
+    tables = (in_window(api, window), in_window(nvtx, window)) if choice.cpu_only else (api, nvtx)
+    return sorted({int(pid) for table in tables for pid in table["pid"]})
 
 
 def _cpu_rows(

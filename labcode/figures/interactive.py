@@ -269,7 +269,7 @@ def _layout(
     events: _Events, report: Report, window: Window
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float]:
     """Where lanes and the headings of groups stand, in lane heights from the top; the height of all."""
-    titles, threads = group_names(events.tracks), thread_names(report)
+    titles, threads = group_names(events.tracks, report.threads()), thread_names(report)
     busy = device_busy(_light_ops(report, window), window)
     idle = {int(d): s for d, s in zip(busy["device"], busy["idle_share"], strict=True)}
     members: dict[tuple[int, int], list[int]] = {}

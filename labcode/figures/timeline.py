@@ -61,6 +61,7 @@ def timeline(
     max_streams: int = 12,
     max_threads: int = 2,
     copies: Copies = "apart",
+    cpu_only: bool = False,
     width: float = WIDTH_IN,
 ) -> Figure:
     """The timeline of one capture.
@@ -70,10 +71,12 @@ def timeline(
     GPU. nvtx_levels: how many levels of nested ranges. unit: of the time axis. annotate_idle: shade time
     without GPU work and write its share. max_streams: rows of streams a GPU; the rest share one. max_threads:
     CPU threads a process, those longest in CUDA calls. copies: "apart" gives one row a direction, "in
-    streams" leaves them in the rows of their streams. width: of the figure, in inches; the height follows
-    from the rows.
+    streams" leaves them in the rows of their streams. cpu_only: also show processes without work on a GPU,
+    such as data workers. width: of the figure, in inches; the height follows from the rows.
     """
-    choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies)
+    choice = Choice(
+        devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies, cpu_only
+    )
     shown = window or report.window()
     groups = report_groups(report, shown, choice, tolerance_ns=_half_pixel(shown[1] - shown[0]))
     return compose(groups, shown, title=title, unit=unit, width=width)
@@ -93,13 +96,16 @@ def compare_timelines(
     max_streams: int = 12,
     max_threads: int = 2,
     copies: Copies = "apart",
+    cpu_only: bool = False,
     width: float = WIDTH_IN,
 ) -> Figure:
     """Several captures, (label, report, window or None) each, below each other on one time scale from 0.
 
     The length of each window stands above its rows, where the window ends. For the rest see `timeline`.
     """
-    choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies)
+    choice = Choice(
+        devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies, cpu_only
+    )
     windows = [window or report.window() for _, report, window in captures]
     span = max((end - start for start, end in windows), default=1)
     chosen = choose_unit(span) if unit == "auto" else unit

@@ -19,6 +19,7 @@ from labcode.analysis.communication import is_communication
 from labcode.analysis.nvtx import labels
 from labcode.figures.condense import assign_lanes
 from labcode.figures.groups import Report
+from labcode.figures.processes import process_names, rank_numbers
 from labcode.figures.rows import MEASURED, Window, api_role
 
 Ints = NDArray[np.int64]
@@ -66,18 +67,21 @@ def batches(report: Report, window: Window | None = None) -> Iterator[Batch]:
     yield _nvtx(report, window)
 
 
-def group_names(tracks: list[Track]) -> dict[tuple[int, int], str]:
+def group_names(tracks: list[Track], threads: pd.DataFrame) -> dict[tuple[int, int], str]:
     """Names of (process, GPU), GPU -1 being the process's threads, in the order of display.
 
-    Processes are ordered by the first GPU that they use.
+    Processes are ordered by the first GPU that they use; threads is the report's table.
     """
     groups = {(track.pid, track.device) for track in tracks}
-    several = len({pid for pid, _ in groups}) > 1
-    first = {pid: min((d for p, d in groups if p == pid and d >= 0), default=1 << 30) for pid, _ in groups}
+    devices = {pid: sorted(d for p, d in groups if p == pid and d >= 0) for pid, _ in groups}
+    called = process_names(devices, threads)
+    ranks = rank_numbers(threads)
+    several = sum(bool(used) for used in devices.values()) > 1
     names = {}
-    for pid, device in sorted(groups, key=lambda group: (first[group[0]], *group)):
-        process = f"process {pid}"
-        names[pid, device] = process if device < 0 else f"GPU {device}" + (f", {process}" if several else "")
+    for pid, device in sorted(groups, key=lambda group: ((devices[group[0]] or [1 << 30])[0], *group)):
+        whose = f", rank {ranks[pid]}" if pid in ranks else f", process {pid}"
+        gpu = f"GPU {device}" + (whose if several else "")
+        names[pid, device] = called[pid] if device < 0 else gpu
     return names
 
 
