@@ -131,8 +131,8 @@ TRANSPOSE = Kernel(
             "chunks",
             "The same windows; rows come in whole 16-byte chunks from the boundary before their first "
             "element, by asynchronous copies past registers and L1. Lanes find each element by arithmetic, "
-            "in an order that keeps them out of each other's banks whatever the sides of the matrix. It removes "
-            "what it was meant to and is slower: neither had been the limit.",
+            "in an order that keeps them out of each other's banks whatever the sides of the matrix. It "
+            "removes what it was meant to and is slower: neither had been the limit.",
             f"{NAMESPACE}::chunks<{{W}}, {CHUNK_HIGH}, {CHUNK_WIDE}, {CHUNK_THREADS}, "
             f"{NAMESPACE}::kChunkGroup>",
             _chunks,
