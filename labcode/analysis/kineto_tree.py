@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from labcode.analysis.keys import process_keys
 from labcode.analysis.matching import named_like
 from labcode.reports.kineto import KinetoReport
+from labcode.reports.kineto_ranks import PID_OF_RANK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -157,7 +158,7 @@ def _main_threads(events: pd.DataFrame) -> Ints:
     for _, rows in events.groupby("rank").indices.items():
         mine = tid[rows]
         main = np.flatnonzero(
-            (mine == pid[rows] % 10_000_000) & (events["kind"].to_numpy()[rows] != "overhead")
+            (mine == pid[rows] % PID_OF_RANK) & (events["kind"].to_numpy()[rows] != "overhead")
         )
         if len(main):
             found[rows] = mine[main[0]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -18,134 +18,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from labcode.reports.kineto_schema import ARGS, FIELDS, HOLDS, KINDS, MISSING, TYPES, Args, Event, Times
 from labcode.reports.kineto_times import nanoseconds
 
 Ints = NDArray[np.int64]
-MISSING = -(1 << 63)
-_RAW = msgspec.Raw()
 _NO_NUMBER = re.compile(rb"(?<=[:,\[\s])-?(?:inf(?:inity)?|nan)(?=[\s,}\]])", re.IGNORECASE)
-
-# member of "args" → (our name, what it holds)
-_ARGS: Mapping[str, tuple[str, str]] = {
-    "External id": ("external", "int"),
-    "Sequence number": ("sequence", "int"),
-    "Fwd thread id": ("fwd_thread", "int"),
-    "Input Dims": ("input_dims", "text"),
-    "Input type": ("input_types", "text"),
-    "Input Strides": ("input_strides", "text"),
-    "Concrete Inputs": ("concrete_inputs", "text"),
-    "Call stack": ("call_stack", "text"),
-    "Module Hierarchy": ("module_hierarchy", "text"),
-    "Python id": ("python_id", "int"),
-    "Python parent id": ("python_parent", "int"),
-    "Python module id": ("python_module", "int"),
-    "correlation": ("correlation", "int"),
-    "device": ("device", "int"),
-    "context": ("context", "int"),
-    "stream": ("stream", "int"),
-    "grid": ("grid", "text"),
-    "block": ("block", "text"),
-    "registers per thread": ("registers", "int"),
-    "shared memory": ("shared", "int"),
-    "blocks per SM": ("blocks_per_sm", "real"),
-    "warps per SM": ("warps_per_sm", "real"),
-    "est. achieved occupancy %": ("occupancy", "real"),
-    "graph id": ("graph", "int"),
-    "graph node id": ("graph_node", "int"),
-    "Collective name": ("collective", "text"),
-    "dtype": ("message_type", "text"),
-    "In msg nelems": ("message_in", "int"),
-    "Out msg nelems": ("message_out", "int"),
-    "Group size": ("group_size", "int"),
-    "Process Group Name": ("process_group", "text"),
-    "bytes": ("bytes", "int"),
-    "Bytes": ("memory_bytes", "int"),
-    "Total Allocated": ("allocated", "int"),
-    "Total Reserved": ("reserved", "int"),
-    "Addr": ("address", "int"),
-    "Device Id": ("device_id", "int"),
-    "Device Type": ("device_type", "int"),
-    "name": ("label", "text"),
-}
-_TYPES: Mapping[str, Any] = {"int": int | None, "real": float | None, "text": msgspec.Raw}
-_DEFAULTS: Mapping[str, Any] = {"int": MISSING, "real": math.nan, "text": _RAW}
-HOLDS = dict(_ARGS.values())
-
-Args: Any = msgspec.defstruct(
-    "Args",
-    [(name, _TYPES[holds], _DEFAULTS[holds]) for name, holds in _ARGS.values()],
-    rename={name: member for member, (name, _) in _ARGS.items()},
-    frozen=True,
-    gc=False,
-)
-
-
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """One event, as far as it is read."""
-
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
-    pid: int | str = 0
-    tid: int | str = 0
-    ts: msgspec.Raw = _RAW
-    dur: msgspec.Raw = _RAW
-    id: int | str | None = None
-    args: Args = Args()
-
-
-class _Times(msgspec.Struct, frozen=True, gc=False):
-    ts: msgspec.Raw = _RAW
-    dur: msgspec.Raw = _RAW
-
-
-KINDS: Mapping[str, str] = {
-    "cpu_op": "op",
-    "operator": "op",
-    "user_annotation": "annotation",
-    "gpu_user_annotation": "gpu_annotation",
-    "cuda_runtime": "runtime",
-    "runtime": "runtime",
-    "hip_runtime": "runtime",
-    "cuda_driver": "driver",
-    "kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "memset": "memset",
-    "python_function": "python",
-    "cpu_instant_event": "memory",
-    "cuda_sync": "sync",
-    "overhead": "overhead",
-    "ac2g": "flow",
-    "fwdbwd": "flow",
-    "async_cpu_to_gpu": "flow",
-    "forward_backward": "flow",
-}
-_GPU = ("external", "correlation", "device", "context", "stream")
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "op": (
-        *("external", "sequence", "fwd_thread", "input_dims", "input_types", "input_strides"),
-        *("concrete_inputs", "call_stack", "module_hierarchy"),
-    ),
-    "annotation": ("external",),
-    "gpu_annotation": ("external",),
-    "runtime": ("external", "correlation"),
-    "driver": ("external", "correlation"),
-    "kernel": (
-        *(*_GPU, "grid", "block", "registers", "shared", "blocks_per_sm", "warps_per_sm", "occupancy"),
-        *("graph", "graph_node", "collective", "message_type", "message_in", "message_out"),
-        *("group_size", "process_group"),
-    ),
-    "memcpy": (*_GPU, "bytes", "graph_node"),
-    "memset": (*_GPU, "bytes", "graph_node"),
-    "python": ("python_id", "python_parent", "python_module"),
-    "memory": ("memory_bytes", "allocated", "reserved", "address", "device_id", "device_type"),
-    "sync": _GPU,
-    "overhead": (),
-    "flow": (),
-}
-_COMMON = ("name", "pid", "tid", "start", "duration", "order")
 
 
 @dataclass
@@ -208,7 +85,7 @@ class Collector:
         try:
             text = _NO_NUMBER.sub(b"null", text)
             members = msgspec.json.decode(text)
-            times = msgspec.json.decode(text, type=_Times)
+            times = msgspec.json.decode(text, type=Times)
         except msgspec.DecodeError:
             return False
         if not isinstance(members, dict):
@@ -364,11 +241,11 @@ def _plain_text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _lenient(members: dict[str, Any], times: _Times) -> Event:
+def _lenient(members: dict[str, Any], times: Times) -> Event:
     """An event of which some members hold something else than they should: those are left out."""
     arguments = members.get("args")
     kept = {}
-    for member, (name, holds) in _ARGS.items():
+    for member, (name, holds) in ARGS.items():
         value = arguments.get(member) if isinstance(arguments, dict) else None
         if value is None:
             continue
@@ -376,7 +253,7 @@ def _lenient(members: dict[str, Any], times: _Times) -> Event:
             kept[name] = msgspec.Raw(msgspec.json.encode(value))
             continue
         try:
-            kept[name] = msgspec.convert(value, _TYPES[holds], strict=False)
+            kept[name] = msgspec.convert(value, TYPES[holds], strict=False)
         except msgspec.ValidationError:
             continue
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-COPY = r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)"
-MEMSET = r"Memset \((\w+)\)"
+_COPY = re.compile(r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)")
+_MEMSET = re.compile(r"Memset \((\w+)\)")
 _CUTLASS = re.compile(r"(?:void )?cutlass::\w*Kernel2?<(\w+)>\(")
 _IDENTIFIER = re.compile(r"[A-Za-z_~][\w$]*")
 
@@ -34,3 +34,17 @@ def short_name(name: str) -> str:
     bare = "".join(kept).strip()
     last = bare.split("::")[-1].split(" ")[-1] if "::" in bare or bare.startswith("void ") else bare
     return last if _IDENTIFIER.fullmatch(last) else name
+
+
+def copy_kinds(name: str) -> tuple[str, str, str]:
+    """``Memcpy HtoD (Pageable -> Device)`` → 'H2D', 'pageable', 'device'."""
+    found = _COPY.match(name)
+    if not found:
+        return "unknown", "unknown", "unknown"
+    return f"{found[1]}2{found[2]}", found[3].lower(), found[4].lower()
+
+
+def memset_kind(name: str) -> str:
+    """``Memset (Device)`` → 'device'."""
+    found = _MEMSET.match(name)
+    return found[1].lower() if found else "unknown"
