@@ -185,7 +185,8 @@ def test_a_real_recording_reads_as_pytorch_says_of_it(
     )
     assert names == ["run.trace.json.gz", "run.averages.json.xz", "run.json", "run.clean.json"]
     said = json.loads(lzma.decompress((tmp_path / "run.averages.json.xz").read_bytes()))["rows"]
-    found = op_summary(open_trace(tmp_path / "run.trace.json.gz"))
+    python = any(row["name"].startswith("nn.Module: ") for row in said)  # newer versions count functions, too
+    found = op_summary(open_trace(tmp_path / "run.trace.json.gz"), python=python)
     ours = {(row["name"], row["device_type"], row["annotation"]): row for row in found.to_dict("records")}
     assert len(ours) == len(said) > 100
     for row in said:

@@ -28,6 +28,7 @@ def start(*arguments: str, environment: dict[str, str] | None = None) -> subproc
     )
 
 
+@pytest.mark.slow
 def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None:
     losses = {}
     for variant in distributed_training.VARIANTS:
@@ -42,6 +43,7 @@ def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None
     assert losses["baseline"] == pytest.approx(losses["improved"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
     asked = Request("torch", str(tmp_path), "run").environment()
     done = start("--variant", "improved", environment=asked)

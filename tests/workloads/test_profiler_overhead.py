@@ -32,6 +32,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_each_way_has_times_beside_those_without_a_profiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
