@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis import intervals
 from labcode.analysis.joins import duration_ns, launch_rows
+from labcode.analysis.launch_between import Neighbors, Path, Thread
 
 Ints = NDArray[np.int64]
 _SEQUENCE = re.compile(r"^(?P<op>.+?), seq = (?P<seq>\d+)(?:,|$)")
@@ -31,6 +32,7 @@ def launch_sites(
     nvtx: pd.DataFrame,
     *,
     library: str = _LIBRARY,
+    between: bool = False,
 ) -> pd.DataFrame:
     """One row for each GPU operation: where in the program it comes from.
 
@@ -40,7 +42,9 @@ def launch_sites(
     (Int64): the innermost frame that is not in a library (``library`` is a pattern of file names), or the
     innermost frame when all are; how ('backtrace': the stack was taken at the launching call; 'forward': at
     the forward operation that this backward one belongs to; 'range': at another call of the same autograd
-    range, for calls that nsys takes no stack at; 'none': not known).
+    range, for calls that nsys takes no stack at; 'none': not known). With ``between``, what would be 'none'
+    is placed between its neighbors: 'between': the innermost function, and its line where that is the same
+    (missing otherwise), that the stacks before and after it have in common.
     """
     rows = launch_rows(ops, api)
     found = rows >= 0
@@ -60,7 +64,8 @@ def launch_sites(
     stack = _backtrace_of_call(ops, backtraces)
     how = np.where(stack >= 0, "backtrace", "none").astype(object)
     need = (stack < 0) & inside
-    stack[need] = _backtrace_of_forward(ranges, backtraces, around[need])
+    neighbors = Neighbors(backtraces, frames, library)
+    stack[need] = _backtrace_of_forward(ranges, backtraces, neighbors, around[need])
     how[need & (stack >= 0)] = "forward"
     need = (stack < 0) & inside
     stack[need] = _backtrace_of_range(ranges, backtraces, around[need])
@@ -72,6 +77,8 @@ def launch_sites(
     table["file"] = site["file"].fillna("").astype("str")
     table["line"] = site["line"].astype("Int64")
     table["how"] = pd.Series(how, dtype="str")
+    if between:
+        _place_between(table, api, rows, ranges, around, neighbors)
     return table
 
 
@@ -164,26 +171,89 @@ def _backtrace_of_call(ops: pd.DataFrame, backtraces: pd.DataFrame) -> Ints:
     return found
 
 
-def _backtrace_of_forward(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:
-    """For each backward range the first stack taken inside the forward range with its sequence number."""
+def _backtrace_of_forward(
+    ranges: pd.DataFrame, backtraces: pd.DataFrame, neighbors: Neighbors, rows: Ints
+) -> Ints:
+    """For each backward range the first stack taken inside the forward range with its sequence number.
+
+    Where that range has none, a stack of an earlier range with the same number counts if it passes through
+    what the stacks before and after the range have in common, and otherwise one of the ranges around it.
+    """
     result = np.full(len(rows), -1, np.int64)
-    seq, pid, tid = (ranges[name].to_numpy(np.int64) for name in ("seq", "pid", "tid"))
-    start, end = (ranges[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    by_number = {key: np.asarray(v, np.int64) for key, v in ranges.groupby(["pid", "seq"]).indices.items()}
     stacks = _by_thread(backtraces)
+    by_number = _by_number(ranges)
     for row in np.unique(rows).tolist():
-        # operations that a backward function calls have numbers of their own: the outermost range is it
-        outer = next((one for one in _outwards(ranges, row)[::-1] if seq[one] >= 0), -1)
-        if outer < 0:
-            outer = _evaluated(ranges, row)
-        if outer < 0:
+        forward = _forward(ranges, by_number, row)
+        if not forward:
             continue
-        same = by_number.get((pid[row], seq[outer]), rows[:0])
-        # operations before it that record nothing for the backward pass show its number too: the last is it
-        forward = [one for one in same[::-1].tolist() if end[one] <= start[row] and tid[one] != tid[row]]
-        around = _outwards(ranges, forward[0])[1:] if forward else []
-        result[rows == row] = _first_stack(stacks, ranges, [*forward, *around])
+        around = _outwards(ranges, forward[0])
+        found = _first_stack(stacks, ranges, forward[:1])
+        if found < 0 and len(forward) > 1:
+            earlier = _first_stack(stacks, ranges, forward[1:])
+            path = neighbors.between(*_span(ranges, around[-1]))
+            found = earlier if neighbors.agrees(earlier, path) else -1
+        result[rows == row] = found if found >= 0 else _first_stack(stacks, ranges, around[1:])
     return result
+
+
+def _forward(ranges: pd.DataFrame, by_number: dict[object, Ints], row: int) -> list[int]:
+    """The forward ranges that a backward one belongs to, the last first.
+
+    Operations before it that record nothing for the backward pass show its number too: the last is it.
+    """
+    columns = ("pid", "tid", "seq", "start_ns", "end_ns")
+    pid, tid, seq, start, end = (ranges[name].to_numpy(np.int64) for name in columns)
+    # operations that a backward function calls have numbers of their own: the outermost range is it
+    outer = next((one for one in _outwards(ranges, row)[::-1] if seq[one] >= 0), -1)
+    if outer < 0:
+        outer = _evaluated(ranges, row)
+    if outer < 0:
+        return []
+    same = by_number.get((pid[row], seq[outer]), np.empty(0, np.int64))
+    return [one for one in same[::-1].tolist() if end[one] <= start[row] and tid[one] != tid[row]]
+
+
+def _by_number(ranges: pd.DataFrame) -> dict[object, Ints]:
+    groups = ranges.groupby(["pid", "seq"]).indices
+    return {key: np.asarray(rows, np.int64) for key, rows in groups.items()}
+
+
+def _span(ranges: pd.DataFrame, row: int) -> tuple[Thread, int, int]:
+    one = ranges.iloc[row]
+    return (int(one["pid"]), int(one["tid"])), int(one["start_ns"]), int(one["end_ns"])
+
+
+def _place_between(
+    table: pd.DataFrame,
+    api: pd.DataFrame,
+    rows: Ints,
+    ranges: pd.DataFrame,
+    around: Ints,
+    neighbors: Neighbors,
+) -> None:
+    """Give operations of unknown origin what the stacks around their launch have in common, in place.
+
+    The launch is that of the operation itself on a thread that has stacks, elsewhere that of its forward one.
+    """
+    by_number = _by_number(ranges)
+    known: dict[tuple[Thread, int, int], Path] = {}
+    for op in np.flatnonzero((table["how"] == "none").to_numpy() & (rows >= 0)).tolist():
+        call = api.iloc[rows[op]]
+        span = (int(call["pid"]), int(call["tid"])), int(call["start_ns"]), int(call["start_ns"])
+        inner = int(around[op])
+        if not neighbors.known(span[0]):
+            forward = _forward(ranges, by_number, inner) if inner >= 0 else []
+            if not forward:
+                continue
+            inner = forward[0]
+        if inner >= 0:
+            span = _span(ranges, _outwards(ranges, inner)[-1])
+        if span not in known:
+            known[span] = neighbors.between(*span)
+        if known[span]:
+            function, file, line = known[span][-1]
+            table.loc[op, ["function", "file", "how"]] = [function, file, "between"]
+            table.loc[op, "line"] = pd.NA if line is None else line
 
 
 def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis import launch_sites, os_runtime, stacks, switches
+from labcode.analysis import launch_between, launch_sites, os_runtime, stacks, switches
 from labcode.reports.nsys import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
@@ -297,6 +297,50 @@ def test_a_kernel_leads_to_the_line_of_its_own_or_of_its_forward_operation(
     assert summary["gpu_ns"].tolist() == [219, 1]
     assert summary["backward"].tolist() == [3, 0] and summary["names"].tolist() == [5, 1]
     assert np.isclose(summary["gpu_share"].sum(), 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "between", "expected"),
+    [
+        # the stack before, that of an earlier operation of the same number, the stack after
+        ((20, 20, 20), False, ("forward", "inner", 5)),
+        ((20, 20, 21), False, ("none", "", None)),  # from which line of the function is not known
+        ((20, 19, 20), False, ("none", "", None)),  # that operation was called from another line
+        ((20, 19, 20), True, ("between", "train", 20)),
+        ((20, 19, 21), True, ("between", "train", None)),
+    ],
+)
+def test_an_earlier_operation_of_the_same_number(
+    tmp_path: Path, lines: tuple[int, int, int], between: bool, expected: tuple[str, str, int | None]
+) -> None:
+    before, earlier, after = (
+        [("inner", OWN, number), ("train", OWN, line), ("<module>", OWN, 30)]
+        for number, line in zip((4, 5, 6), lines, strict=True)
+    )
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(700, 710, "backward", correlation=1)],
+        api=[e.call(550, 560, correlation=1, tid=101)],
+        nvtx=[
+            e.push_pop(40, 60, "aten::empty, seq = 5, op_id = 1"),
+            e.push_pop(100, 120, "aten::mm, seq = 5, op_id = 2"),
+            e.push_pop(540, 570, "MmBackward0, seq = 5, op_id = 3", tid=101),
+        ],
+        extra_sql=s.python_stacks([(70, before), (50, earlier), (130, after)], kind=s.ON_CUDA),
+    )
+    report = open_report(path)
+    arguments = (report.python_backtraces(), report.python_backtrace_frames(), report.nvtx())
+    sites = launch_sites.launch_sites(report.gpu_ops(), report.api(), *arguments, between=between)
+    line = sites["line"].tolist()[0]
+    assert (sites["how"][0], sites["function"][0], None if line is pd.NA else line) == expected
+
+
+def test_what_two_paths_have_in_common() -> None:
+    one = [("main", "a.py", 1), ("step", "a.py", 7), ("mul", "b.py", 3)]
+    assert launch_between.common(one, one) == tuple(one)
+    assert launch_between.common(one, one[:2]) == tuple(one[:2])
+    assert launch_between.common(one, [one[0], ("step", "a.py", 8)]) == (one[0], ("step", "a.py", None))
+    assert launch_between.common(one, [("other", "a.py", 1)]) == ()
 
 
 def test_without_stacks_or_ranges_every_site_is_unknown(tmp_path: Path) -> None:

@@ -122,3 +122,12 @@ def test_the_reference_agrees_with_the_analysis_where_that_one_knows(run: str) -
         # what the analysis takes from another operation of the same number is at most one call further in
         assert any(frame[0] == function for frame in path) or how == "forward"
     assert known >= 0.98 * (sites["how"] != "none").sum() > 0
+    placed = launch_sites(*tables, report.nvtx(), between=True)
+    before = placed["how"] != "between"
+    assert placed[before].equals(sites[before]) and (sites.loc[~before, "how"] == "none").all()
+    lasts = [path[-1] for path in found if path]
+    ours = zip(placed["function"], placed["line"].fillna(0), strict=True)
+    assert all(
+        (last[0], last[2]) == one for last, one, other in zip(lasts, ours, before, strict=True) if not other
+    )
+    assert (placed["how"] != "none").all() and (~before).sum() > 100
