@@ -314,8 +314,8 @@ def test_an_earlier_operation_of_the_same_number(
     tmp_path: Path, lines: tuple[int, int, int], between: bool, expected: tuple[str, str, int | None]
 ) -> None:
     before, earlier, after = (
-        [("inner", OWN, number), ("train", OWN, line), ("<module>", OWN, 30)]
-        for number, line in zip((4, 5, 6), lines, strict=True)
+        [(name, OWN, 5), ("train", OWN, line), ("<module>", OWN, 30)]
+        for name, line in zip(("load", "inner", "loss"), lines, strict=True)
     )
     path = e.make_export(
         tmp_path / "a.sqlite",
