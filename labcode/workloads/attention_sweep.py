@@ -15,6 +15,7 @@ A case that does not fit into the GPU's memory is recorded as such; the others g
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -76,6 +77,7 @@ def measure(torch: Any, given: argparse.Namespace, d_head: int, length: int, dev
     except torch.OutOfMemoryError:
         return Case(d_head, length, fits=False)
     finally:
+        gc.collect()  # what the case leaves must not take the next one's memory
         if device.type == "cuda":
             torch.cuda.empty_cache()
 

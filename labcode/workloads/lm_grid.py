@@ -12,6 +12,7 @@ A case that does not fit into the GPU's memory is recorded as such; the others g
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,7 @@ def measure(torch: Any, given: argparse.Namespace, case: Case, device: torch.dev
     except torch.OutOfMemoryError:
         return {**case, "fits": False}
     finally:
+        gc.collect()  # what the case leaves must not take the next one's memory
         if device.type == "cuda":
             torch.cuda.empty_cache()
 
