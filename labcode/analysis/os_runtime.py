@@ -105,3 +105,21 @@ def during_gaps(calls: pd.DataFrame, gaps: pd.DataFrame, window: Window) -> pd.D
     types = {"name": "str", "call_class": "str", "gap_share": "float64"}
     table = pd.DataFrame(rows, columns=columns).astype({c: types.get(c, "int64") for c in columns})
     return table.sort_values("overlap_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def working_threads(nvtx: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
+    """Threads that are known to do work, pid and tid: those with ranges of their own or calls of CUDA."""
+    ranges = nvtx[nvtx["event_type"].isin(["push_pop", "start_end"])]
+    both = pd.concat([ranges[["pid", "tid"]], api[["pid", "tid"]]])
+    return both.drop_duplicates().sort_values(["pid", "tid"], ignore_index=True)
+
+
+def working_first(found: pd.DataFrame, working: pd.DataFrame) -> pd.DataFrame:
+    """Rows by thread, those of working threads first, otherwise in the order they have; with a column works.
+
+    Of idle helpers that wait in several calls, which `parked_threads` does not know, the time says nothing:
+    they wait as long as everybody else does, and for nothing that the GPU needs.
+    """
+    known = pd.MultiIndex.from_frame(working)
+    works = pd.MultiIndex.from_frame(found[["pid", "tid"]]).isin(known)
+    return found.assign(works=works).sort_values("works", ascending=False, kind="stable", ignore_index=True)

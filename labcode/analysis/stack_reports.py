@@ -101,10 +101,15 @@ def osrt_classes(report: NsysReport) -> pd.DataFrame:
 
 
 def osrt_gaps(report: NsysReport) -> pd.DataFrame:
-    """OS calls while a GPU was idle: Gap Time (%), Overlap, Calls, Class, Name, PID, TID."""
+    """OS calls while a GPU was idle: Gap Time (%), Overlap, Calls, Class, Name, PID, TID, Works.
+
+    Threads that work, with ranges of their own or calls of CUDA, come before helpers that may just have had
+    nothing to do; within both, the longest overlap first.
+    """
     window = report.window()
     calls = os_runtime.classified(report.osrt(), window)
     found = os_runtime.during_gaps(calls, idle_gaps(report.gpu_ops(), window), window)
+    found = os_runtime.working_first(found, os_runtime.working_threads(report.nvtx(), report.api()))
     return pd.DataFrame(
         {
             "Gap Time (%)": _percent(found["gap_share"]),
@@ -114,6 +119,7 @@ def osrt_gaps(report: NsysReport) -> pd.DataFrame:
             "Name": found["name"],
             "PID": found["pid"],
             "TID": found["tid"],
+            "Works": found["works"].map({True: "yes", False: "no"}).astype("str"),
         }
     )
 

@@ -52,7 +52,7 @@ def printed(path: Path, *names: str, fmt: str = "csv") -> str:
         ("cpu_samples", "50.0,100.0,1,2,main"),
         ("thread_states", "40.0,400,600,1,600,100,100,python3"),
         ("osrt_classes", "100,100,1,100,read,100,100"),
-        ("osrt_gaps", "12.5,100,1,read,read,100,100"),
+        ("osrt_gaps", "12.5,100,1,read,read,100,100,yes"),
         ("launch_sites", f"50.0,100,1,0,{OWN},9,step"),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis import launch_between, launch_sites, os_runtime, stacks, switches
+from labcode.analysis import launch_between, launch_sites, os_runtime, stack_reports, stacks, switches
 from labcode.reports.nsys import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
@@ -225,6 +225,31 @@ def test_calls_during_the_gaps_of_a_gpu_without_parked_threads() -> None:
     assert table["gap_share"].tolist() == [25 / 60, 10 / 60]
     assert os_runtime.parked_threads(calls, (0, 100))["tid"].tolist() == [2]
     assert len(os_runtime.during_gaps(calls, gaps.iloc[:0], (0, 100))) == 0
+
+
+def test_threads_that_work_come_before_helpers(tmp_path: Path) -> None:
+    """The helper waits for all of the gap in two calls, so it is not parked; the worker for a part of it."""
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[e.kernel(0, 100, correlation=1), e.kernel(900, 1000, correlation=2)],
+        api=[e.call(0, 5, correlation=1, tid=100), e.call(890, 895, correlation=2, tid=100)],
+        nvtx=[e.push_pop(0, 1000, "lab:measured"), e.push_pop(200, 800, "read", tid=7), e.mark(300, tid=8)],
+        osrt=[
+            e.osrt(0, 500, "sem_wait", tid=8),
+            e.osrt(501, 1000, "sem_wait", tid=8),
+            e.osrt(150, 880, "poll", tid=100),
+            e.osrt(300, 700, "fsync", tid=7),
+        ],
+    )
+    report = open_report(path)
+    found = stack_reports.osrt_gaps(report)
+    assert found[["Name", "TID", "Works"]].values.tolist() == [
+        ["poll", 100, "yes"],
+        ["fsync", 7, "yes"],
+        ["sem_wait", 8, "no"],
+    ]
+    assert found["Overlap (ns)"].tolist() == [730, 400, 799]
+    assert os_runtime.working_threads(report.nvtx(), report.api())["tid"].tolist() == [7, 100]
 
 
 # ---- launch sites
