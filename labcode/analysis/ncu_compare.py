@@ -188,8 +188,8 @@ def run(
     found = compare(one, other)
     if not found.pairs:
         raise LabError(
-            f"{before} and {after}: no kernel in common; {before.name} holds {', '.join(found.vanished)}, "
-            f"{after.name} {', '.join(found.new)}"
+            f"{before} and {after}: no kernel in common; {before.name} holds {_functions(one)}, "
+            f"{after.name} {_functions(other)}"
         )
     slower = found.slower(fail_above) if fail_above is not None else []
     if fmt == "csv":
@@ -244,6 +244,10 @@ def _write(
         ]
         rows = rows[rows["changed"] | (rows["metric"] == DURATION)]
         write(rows[["metric", "before", "after", "ratio"]], fmt, output)
+
+
+def _functions(report: NcuReport) -> str:
+    return ", ".join(dict.fromkeys(one.function for one in report.list))
 
 
 def _waits(one: Launch) -> str:

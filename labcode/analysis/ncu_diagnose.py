@@ -12,7 +12,7 @@ from typing import Any, TextIO, cast
 
 import pandas as pd
 
-from labcode.analysis.ncu_rules_work import RULES
+from labcode.analysis.ncu_rules_work import ESTIMATES, RULES
 from labcode.analysis.ncu_text import records, write
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.errors import LabError
@@ -20,10 +20,12 @@ from labcode.reports.ncu import Launch, NcuReport, RuleResult, open_report
 
 FORMATS = ("table", "json", "md")
 NOT_ADDITIVE = (
-    "Gains are upper bounds as shares of the launch's time; they overlap, so do not add them. NVIDIA's "
-    "estimates "
-    "are theirs: «global» of the time, «local» of the efficiency of one unit."
+    "Gains are shares of the launch's time; they overlap, so do not add them. «At most» is a bound for as "
+    "long as the busiest unit keeps its work. «About» is an estimate: what need not be done, as if all of "
+    "it cost the same. NVIDIA's estimates are theirs: «global» of the time, «local» of the efficiency of "
+    "one unit."
 )
+_KEPT = {"memory-bound": " with the same accesses", "compute-bound": " with the same instructions"}
 _ORDER = {"found": 0, "not found": 1, "could not judge": 2}
 
 
@@ -73,14 +75,13 @@ def run(
 
 
 def select(ids: Sequence[str]) -> Sequence[Rule]:
-    """The rules of these ids, all when there are none; `LabError` names the nearest for one there is "
-    "not."""
+    """The rules of these ids, all when there are none; `LabError` names the nearest for one there is not."""
     known = {one.id: one for one in RULES}
     for name in ids:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a rule of .ncu-rep files; {hint}There are: {', '.join(known)}")
+            raise LabError(f"{name!r} is not a rule of .ncu-rep files; {hint}there are: {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(ids)] if ids else RULES
 
 
@@ -98,11 +99,8 @@ def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO
     for one in verdicts:
         if one.status != "found":
             continue
-        gain = (
-            "nothing for the program" if one.gain is None else f"at most {100 * one.gain:.0f} % of its time"
-        )
         output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
-        output.write(f"    measured: {_measured(one)}; to gain: {gain}\n    to try: {one.advice}\n")
+        output.write(f"    measured: {_measured(one)}; {_gain(one)}\n    to try: {one.advice}\n")
         output.write(f"    in the book: {one.book}\n" if one.book else "")
     for status, title in (("not found", "not found"), ("could not judge", "could not judge")):
         names = [one.rule for one in verdicts if one.status == status]
@@ -114,6 +112,13 @@ def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO
     if theirs:
         output.write(f"{bullet}NVIDIA's rules:\n")
         output.writelines(f"    {_theirs(one)}\n" for one in _by_estimate(theirs))
+
+
+def _gain(verdict: Verdict) -> str:
+    if verdict.gain is None:
+        return "to gain: nothing for the program"
+    word = "about" if verdict.rule in ESTIMATES else "at most"
+    return f"to gain{_KEPT.get(verdict.rule, '')}: {word} {100 * verdict.gain:.0f} % of its time"
 
 
 def _measured(verdict: Verdict) -> str:
@@ -136,6 +141,9 @@ def _as_json(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
     def clean(value: float | None) -> float | None:
         return None if value is None or value != value or value in (float("inf"), float("-inf")) else value
 
+    def gain(one: Verdict, *, estimate: bool) -> float | None:
+        return clean(one.gain) if (one.rule in ESTIMATES) == estimate else None
+
     return {
         "launch": launch.id,
         "kernel": launch.function,
@@ -152,7 +160,8 @@ def _as_json(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
                 "denominator": clean(one.denominator),
                 "denominator_name": one.denominator_name,
                 "share": clean(one.share),
-                "gain_at_most": clean(one.gain),
+                "gain_at_most": gain(one, estimate=False),
+                "gain_about": gain(one, estimate=True),
                 "advice": one.advice,
                 "book": one.book,
                 "evidence": records(one.evidence),

@@ -1,8 +1,9 @@
 """Expert rules on what limits a launch: a launch of an Nsight Compute report in, a finding for each rule
 out.
 
-They are made with the same decorator as those on nsys captures; a gain is an upper bound as a share of the
-launch's time, argued in the rule's docstring. Bounds overlap and may not be added.
+They are made with the same decorator as those on nsys captures. A gain is a share of the launch's time,
+argued in the rule's docstring: of the rules here an upper bound, if the busiest unit keeps its work. Bounds
+overlap and may not be added.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ def _idle(launch: Launch) -> float:
     """What is missing to the higher of the two peaks: the same work cannot save more time than that."""
     busy = max(launch.number_or("compute_pct", 0.0), launch.number_or("memory_pct", 0.0))
     return 1 - min(busy, 100.0) / 100
+
+
+def left_beside(launch: Launch, *meanings: str) -> float:
+    """What is missing to the peak of the busiest of these units (meanings in percent), which keep their work
+    when something else goes; units that were not measured don't count.
+    """
+    return 1 - min(max(launch.number_or(name, 0.0) for name in meanings), 100.0) / 100
 
 
 def _shares(launch: Launch) -> tuple[float, float]:

@@ -1,4 +1,9 @@
-"""Expert rules on how a launch does its work: accesses, conflicts, spills, divergence, atomics, precision."""
+"""Expert rules on how a launch does its work: a launch in, a finding for each rule out (accesses, conflicts,
+spills, divergence, atomics, precision).
+
+Their gains are estimates, not bounds: the share of the work that need not be done, as if all of it cost the
+same, and not more than what is missing to the peak of a unit whose work stays.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import pandas as pd
 from labcode.analysis.ncu_rules import (
     compute_bound,
     latency_bound,
+    left_beside,
     low_occupancy,
     memory_bound,
     ncu_rule,
@@ -20,6 +26,8 @@ WASTE = 0.20  # share of sectors or wavefronts beyond the necessary ones
 THREADS = 24.0  # of the 32 of a warp
 SHORT_NS = 10_000.0
 WEAK_FP64 = 16
+ARITHMETIC = ("pipe_fma_pct", "pipe_alu_pct", "pipe_fp64_pct", "pipe_tensor_pct", "pipe_xu_pct")
+ESTIMATES = frozenset({"uncoalesced", "bank-conflicts", "spills", "divergence", "weak-fp64", "atomics"})
 
 
 @ncu_rule(
@@ -34,7 +42,9 @@ def uncoalesced(launch: Launch) -> Finding:
     """Sectors of 32 bytes that the access pattern asks for, against those the same bytes would need side
     by side.
 
-    Bound: the share of superfluous sectors, as if all time were spent on sectors.
+    Estimate: the share of superfluous sectors, as if all time went with sectors, and not more than what is
+    missing to the SMs' peak, whose instructions stay. It can be too low: memory reads pieces larger than a
+    sector, and has to complete sectors of which a part was written.
     """
     asked, ideal = launch.number("sectors_asked"), launch.number("sectors_ideal")
     excess = max(asked - ideal, 0.0)
@@ -52,7 +62,7 @@ def uncoalesced(launch: Launch) -> Finding:
         "superfluous sectors",
         asked,
         "sectors asked for",
-        share,
+        min(share, left_beside(launch, "compute_pct")),
         evidence,
     )
 
@@ -68,7 +78,8 @@ def uncoalesced(launch: Launch) -> Finding:
 def bank_conflicts(launch: Launch) -> Finding:
     """Wavefronts of shared memory against those that accesses without conflicts would need.
 
-    Bound: the share of superfluous wavefronts, as if all time were spent on them.
+    Estimate: the share of superfluous wavefronts, as if all time went with wavefronts, and not more than what
+    is missing to the peak of the SMs, the L2 or the DRAM, whose work stays.
     """
     made, ideal = launch.number("wavefronts_shared"), launch.number("wavefronts_shared_ideal")
     excess = max(made - ideal, 0.0)
@@ -82,7 +93,7 @@ def bank_conflicts(launch: Launch) -> Finding:
         "superfluous wavefronts",
         made,
         "wavefronts",
-        share,
+        min(share, left_beside(launch, "compute_pct", "l2_pct", "dram_pct")),
     )
 
 
@@ -96,7 +107,8 @@ def bank_conflicts(launch: Launch) -> Finding:
 def spills(launch: Launch) -> Finding:
     """Requests to local memory that spilled registers cause, of all requests to the L1.
 
-    Bound: their share, as if time went with requests to the L1.
+    Estimate: their share, as if time went with requests to the L1, and not more than what is missing to the
+    peak of an arithmetic pipe.
     """
     requests = launch.number("spill_requests")
     share = launch.number_or("spill_requests_pct", 0.0) / 100
@@ -108,7 +120,7 @@ def spills(launch: Launch) -> Finding:
         "requests from spills",
         requests / share if share else 0.0,
         "requests to the L1",
-        share,
+        min(share, left_beside(launch, *ARITHMETIC)),
     )
 
 
@@ -123,7 +135,8 @@ def spills(launch: Launch) -> Finding:
 def divergence(launch: Launch) -> Finding:
     """Threads that take part in an executed instruction, of the 32 of a warp.
 
-    Bound: 1 − threads ÷ 32, as if full warps did the same work in fewer instructions.
+    Estimate: 1 − threads ÷ 32, as if time went with instructions and full warps needed fewer for the same
+    work, and not more than what is missing to the peak of the DRAM, whose traffic stays.
     """
     threads = launch.number("predicated_threads_per_instruction")
     return Finding(
@@ -133,7 +146,7 @@ def divergence(launch: Launch) -> Finding:
         "threads idle",
         32.0,
         "threads of a warp",
-        1 - threads / 32,
+        min(1 - threads / 32, left_beside(launch, "dram_pct")),
     )
 
 
@@ -146,7 +159,7 @@ def divergence(launch: Launch) -> Finding:
 def weak_fp64(launch: Launch) -> Finding:
     """The FP64 pipe is busy on a chip whose FP32 rate is 16 times or more the FP64 rate.
 
-    Bound: the pipe's busy share, as if the same work in FP32 took no time.
+    Estimate: the pipe's busy share, as if the same work in FP32 took no time.
     """
     ratio = launch.device().get("single_to_double_precision_perf_ratio")
     if not isinstance(ratio, int):
@@ -175,7 +188,9 @@ def weak_fp64(launch: Launch) -> Finding:
 def atomics(launch: Launch) -> Finding:
     """Requests of global atomics and reductions, of all global requests.
 
-    Bound: their share, as if time went with requests; atomics on one address take longer than others.
+    Estimate: their share, as if time went with requests, and not more than what is missing to the peak of the
+    DRAM or of an arithmetic pipe. It is too low where atomics meet on one address, for these take longer than
+    other requests.
     """
     counts = {op: launch.number(f"global_{op}_requests") for op in ("ld", "st", "red", "atom")}
     ours, whole = counts["red"] + counts["atom"], sum(counts.values())
@@ -187,7 +202,7 @@ def atomics(launch: Launch) -> Finding:
         "requests of atomics",
         whole,
         "requests to global memory",
-        share,
+        min(share, left_beside(launch, "dram_pct", *ARITHMETIC)),
     )
 
 

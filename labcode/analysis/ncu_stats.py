@@ -233,7 +233,7 @@ def stats(
             close = difflib.get_close_matches(name, REPORTS, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
             raise LabError(
-                f"{name!r} is not a report of .ncu-rep files; {hint}There are: {', '.join(REPORTS)}"
+                f"{name!r} is not a report of .ncu-rep files; {hint}there are: {', '.join(REPORTS)}"
             )
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")

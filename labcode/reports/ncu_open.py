@@ -70,6 +70,11 @@ def open_extract(path: Path) -> Extract:
             f"{path}: damaged: {len(frame.process_ids)} launches were recorded and {len(launches)} can be "
             "read; copy it again or profile again"
         )
+    for place, launch in enumerate(launches):
+        if not launch["metrics"]:
+            raise InputError(
+                f"{path}: damaged: nothing can be read of launch {place}; copy it again or profile again"
+            )
     warnings = []
     library = str(content["library"])
     if _newer(frame.product_version, library):

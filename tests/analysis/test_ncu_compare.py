@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import math
+from pathlib import Path
 
 import pytest
 
+from labcode.analysis import ncu_compare
 from labcode.analysis.ncu_compare import compare, run
 from labcode.errors import LabError
 from labcode.reports.ncu import NcuReport
@@ -112,3 +114,16 @@ def test_refused() -> None:
 def test_nothing_in_common() -> None:
     found = compare(only("copy"), only("fma"))
     assert found.pairs == () and len(found.vanished) == len(found.new) == 2
+
+
+def test_reports_without_a_common_kernel_are_told_apart_by_short_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports = {"one.ncu-rep": only("copy|doubles"), "other.ncu-rep": only("tensor|halves|spills")}
+    monkeypatch.setattr(ncu_compare, "open_report", lambda path: reports[path.name])
+    files = (Path(name) for name in reports)
+    with pytest.raises(LabError) as caught:
+        run(*files, fail_above=None, fmt="table", output=io.StringIO())
+    said = str(caught.value)
+    assert "no kernel in common; one.ncu-rep holds copy_" in said
+    assert "doubles, other.ncu-rep " in said and "(" not in said

@@ -88,6 +88,22 @@ def test_launches_that_the_reader_leaves_out_are_missed(
     assert "damaged: 14 launches were recorded and 0 can be read" in text
 
 
+def test_a_launch_of_which_nothing_can_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "bare.py"
+    bare.write_text(
+        "import json, sys\n"
+        "launches = [{'function': 'f', 'metrics': {'m': [1, '', '']}}] * 2\n"
+        "launches += [{'function': None, 'metrics': {}}] * 12\n"
+        "made = {'format': 3, 'library': '1', 'launches': launches, 'files': {}}\n"
+        "json.dump(made, open(sys.argv[2], 'w'))\n"
+    )
+    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(bare))
+    text = damaged(tmp_path, whole())
+    assert "damaged: nothing can be read of launch 2; copy it again or profile again" in text
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_flipped_bits_never_end_this_process(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
