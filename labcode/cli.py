@@ -204,8 +204,8 @@ def stats(
     Of Nsight Compute's reports (.ncu-rep): speed_of_light, occupancy, memory, stalls, instructions, rules,
     roofline, source, launches, details, raw. Of traces of torch.profiler (.trace.json, .trace.json.gz, or a
     folder with one for each rank): op_sum, kernel_sum, op_kernel_trace, module_sum, idle_breakdown,
-    comm_overlap, queue_length, launch_stats, memory_timeline. Of histories of PyTorch's allocator
-    (.memory.json, .memory.json.xz): peak, sites, leaks, allocations, live_bytes.
+    comm_overlap, queue_length, launch_stats, memory_timeline, op_sum_python, steps, arrivals. Of histories
+    of PyTorch's allocator (.memory.json, .memory.json.xz): peak, sites, leaks, allocations, live_bytes.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
     if any(_is_ncu(file) for file in files):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import traces
+from tests.support import histories, traces
 
 
 def labcode(*words: object) -> subprocess.CompletedProcess[str]:
@@ -87,3 +87,43 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "averages.json").write_text("[]")
     result = labcode("stats", tmp_path, "-r", "launch_stats")
     assert result.returncode == 0
+
+
+def test_memory_histories(trace: Path, tmp_path: Path) -> None:
+    path = histories.write(tmp_path, histories.leaking())
+    result = labcode("stats", path, "-r", "leaks", "-f", "json")
+    assert result.returncode == 0 and json.loads(result.stdout)[0]["site"] == histories.LEAK
+    made = labcode("timeline", path, "-o", tmp_path / "x.svg")
+    assert made.returncode == 0 and (tmp_path / "x.svg").stat().st_size > 3000
+    for words, message in (
+        (("stats", path, trace), "run.memory.json.xz: name reports of one kind at once"),
+        (
+            ("timeline", path, "-o", tmp_path / "x.svg", "--window", "all"),
+            "--window is for timelines of captures",
+        ),
+        (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),
+    ):
+        refused = labcode(*words)
+        assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1
+
+
+LACKING = ("module_sum", "memory_timeline", "op_sum_python", "arrivals", "comm_overlap")
+
+
+@pytest.mark.parametrize("report", LACKING)
+def test_what_a_trace_lacks_is_said(report: str, tmp_path: Path) -> None:
+    trace = traces.Trace()
+    trace.launch(traces.GEMM, (0, 10), (20, 30))
+    result = labcode("stats", trace.write(tmp_path / "a.trace.json"), "-r", report)
+    assert result.returncode == 2
+    assert "the trace holds no " in result.stderr and "; record them with " in result.stderr
+
+
+def test_every_report_that_has_data(trace: Path, tmp_path: Path) -> None:
+    result = labcode("stats", trace, "--all", "-f", "csv", "-o", tmp_path / "out")
+    assert result.returncode == 0
+    names = {file.name.removeprefix("run_").removesuffix(".csv") for file in (tmp_path / "out").iterdir()}
+    assert not names & set(LACKING[:4]) and names >= {
+        *("op_sum", "kernel_sum", "op_kernel_trace", "idle_breakdown", "comm_overlap", "queue_length"),
+        *("launch_stats", "steps"),
+    }

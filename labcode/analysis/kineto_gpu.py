@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from labcode.analysis.communication import communication_overlap
 from labcode.analysis.joins import duration_ns, launch_rows
 from labcode.analysis.launch import launch_latency
-from labcode.reports.kineto import KinetoReport
+from labcode.analysis.utilization import device_busy
+from labcode.reports.kineto import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
 
@@ -159,6 +160,26 @@ def launch_stats(report: KinetoReport) -> pd.DataFrame:
     types = {c: "str" if c == "call" else "int64" if c in whole else "float64" for c in columns}
     found = pd.DataFrame(rows, columns=columns).astype(types)
     return found.sort_values(["rank", "ops"], ascending=[True, False], kind="stable", ignore_index=True)
+
+
+def steps(report: KinetoReport) -> pd.DataFrame:
+    """The profiler's steps: rank; step (its number); start_ns, duration_ns; device; busy_ns, idle_ns,
+    idle_share (of the rank's GPU within the step; a row for each GPU of a rank).
+    """
+    marks, ops = report.annotations(), report.gpu_ops()
+    found = marks[marks["name"].str.fullmatch(rf"{STEP}\d+")].sort_values(["rank", "start_ns"])
+    rows = []
+    for rank, name, start, end in zip(
+        *(found[column].to_list() for column in ("rank", "name", "start_ns", "end_ns")), strict=True
+    ):
+        own = ops[ops["rank"] == rank]
+        number = int(name.removeprefix(STEP))
+        for busy in device_busy(own, (start, end), own["device"].unique()).to_dict("records"):
+            times = (busy["device"], busy["busy_ns"], busy["idle_ns"], busy["idle_share"])
+            rows.append((rank, number, start, end - start, *times))
+    columns = ["rank", "step", "start_ns", "duration_ns", "device", "busy_ns", "idle_ns", "idle_share"]
+    types = {name: "float64" if name == "idle_share" else "int64" for name in columns}
+    return pd.DataFrame(rows, columns=columns).astype(types)
 
 
 def arrivals(report: KinetoReport) -> pd.DataFrame:

@@ -110,6 +110,7 @@ def reads_in_loop(tables: Tables) -> Finding:
         waited = intervals.covered_within(*spans(own), *spans(mine))
         found.append(mine.assign(waited_ns=waited))
     table = pd.concat(found, ignore_index=True) if found else reads.assign(waited_ns=0)
+    table = table[table["waited_ns"] > 0]  # an item() of a tensor on the host waits for nothing
     outer = table[intervals.parents(*spans(table)) < 0] if len(table) else table
     idle = tables.idle_bound(*spans(tables.gaps))
     share = worst / tables.width

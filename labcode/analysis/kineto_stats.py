@@ -19,6 +19,7 @@ from labcode.analysis.summary import kernel_summary
 from labcode.errors import InputError, LabError
 from labcode.outputs import base_names, staged
 from labcode.reports.kineto import KinetoReport, open_trace
+from labcode.reports.kineto_open import is_trace
 
 ENDINGS = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
 CUDA = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
@@ -100,6 +101,23 @@ def _with_gpu(report: KinetoReport) -> KinetoReport:
     return report
 
 
+def op_sum_python(report: KinetoReport) -> pd.DataFrame:
+    """The same with Python's functions as events, as newer versions of PyTorch (2.13) have it."""
+    _need(report.python_functions(), report, "functions of Python", "with_stack=True")
+    return op_summary(report, python=True)
+
+
+def steps(report: KinetoReport) -> pd.DataFrame:
+    """The profiler's steps with the busy and idle time of each GPU."""
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return _need(kineto_gpu.steps(report), report, "profiler steps", "prof.step() after each step")
+
+
+def arrivals(report: KinetoReport) -> pd.DataFrame:
+    """When each rank began each collective, and how much later than the first."""
+    return _need(kineto_gpu.arrivals(report), report, "collectives of several ranks", "a folder of ranks")
+
+
 REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "op_sum": op_sum,
     "kernel_sum": kernel_sum,
@@ -110,6 +128,9 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "queue_length": queue_length,
     "launch_stats": launch_stats,
     "memory_timeline": memory_timeline,
+    "op_sum_python": op_sum_python,
+    "steps": steps,
+    "arrivals": arrivals,
     "lm_buckets": lm_buckets,
     "lm_parts": lm_parts,
     "lm_kernels": lm_kernels,
@@ -150,6 +171,11 @@ def run(
     for a report or format there is not, `InputError` for a file that is no trace or lacks a named report's
     data.
     """
+    for file in files:
+        if not is_trace(file):
+            raise LabError(
+                f"{file}: name reports of one kind at once; the others are traces of torch.profiler"
+            )
     check_names(reports)
     if fmt not in FORMATS:
         raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")

@@ -98,6 +98,19 @@ def test_a_call_shared_by_several(tmp_path: Path) -> None:
     assert (row["call_start_ns"], row["queue_ns"]) == (0, 300)
 
 
+def test_steps(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.annotation("ProfilerStep#4", 0, 1_000)
+    trace.annotation("ProfilerStep#5", 1_000, 3_000)
+    trace.launch(GEMM, (10, 20), (500, 1_500))
+    table = kineto_gpu.steps(opened(trace, tmp_path))
+    assert table[["step", "duration_ns", "busy_ns", "idle_ns"]].to_numpy().tolist() == [
+        [4, 1_000, 500, 500],
+        [5, 2_000, 500, 1_500],
+    ]
+    assert table["idle_share"].tolist() == [0.5, 0.75]
+
+
 def test_arrivals(tmp_path: Path) -> None:
     for rank, late in ((0, 0), (1, 400)):
         trace = Trace(rank=rank, world=2, pid=10 + rank)

@@ -50,8 +50,9 @@ def test_reads_in_loop(tmp_path: Path) -> None:
         inner = trace.op("aten::_local_scalar_dense", at + 21_000, at + 109_000)
         trace.call("cudaStreamSynchronize", at + 30_000, at + 105_000, external=inner)
         assert op
+        trace.op("aten::item", at + 130_000, at + 140_000)  # of a tensor on the host
     found = verdicts(trace, tmp_path)["reads-in-loop"]
-    assert (found.status, found.numerator, found.denominator) == ("found", 5 * 75_000, 910_000)
+    assert (found.status, found.numerator, found.denominator) == ("found", 5 * 75_000, 940_000)
     (row,) = found.evidence.to_dict("records")
     assert (row["name"], row["python"]) == ("aten::item", "train.py(7): train")
     assert (row["count"], row["total_ns"]) == (5, 375_000)
