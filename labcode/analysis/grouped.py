@@ -33,8 +33,8 @@ class GroupStats:
 
 def group_stats(group: Ints, values: Ints, groups: int) -> GroupStats:
     """Statistics of ``values`` for the groups 0 … ``groups`` - 1."""
-    group, values = _sorted(group, values, groups)
     count = np.bincount(group, minlength=groups).astype(np.int64)
+    values = _sorted(group, values, groups)
     first = np.cumsum(count) - count
     some = count > 0
     starts = first[some]
@@ -48,21 +48,24 @@ def group_stats(group: Ints, values: Ints, groups: int) -> GroupStats:
     mean[some] = (total / count[some]).astype(np.float64)
     low, high = values[first[some] + (count[some] - 1) // 2], values[first[some] + count[some] // 2]
     median[some] = low + (high - low) / 2
-    std[some] = _deviations(values, group, low, some, starts, count[some])
+    std[some] = _deviations(values, low, starts, count[some])
     return GroupStats(count, totals, mean, median, least, greatest, std)
 
 
-def _sorted(group: Ints, values: Ints, groups: int) -> tuple[Ints, Ints]:
-    """Both arrays by group and value; in one sort of single integers where they fit into one."""
+def _sorted(group: Ints, values: Ints, groups: int) -> Ints:
+    """The values by group and value; in one sort of single integers where both fit into one."""
     if len(values) == 0:
-        return group, values
+        return values
     low, high = int(values.min()), int(values.max())
-    width = high - low + 1
-    if groups * width < 1 << 62:
-        keys = np.sort(group * width + (values - low))
-        return keys // width, keys % width + low
-    order = np.lexsort((values, group))
-    return group[order], values[order]
+    bits = (high - low).bit_length()
+    if groups << bits < 1 << 62:
+        keys = group << bits
+        keys += values - low
+        keys.sort()
+        keys &= (1 << bits) - 1
+        keys += low
+        return keys
+    return values[np.lexsort((values, group))]
 
 
 def _totals(values: Ints, starts: Ints, count: Ints) -> NDArray[Any]:
@@ -74,18 +77,15 @@ def _totals(values: Ints, starts: Ints, count: Ints) -> NDArray[Any]:
     return np.add.reduceat(values.astype(object), starts)
 
 
-def _deviations(
-    values: Ints, group: Ints, middle: Ints, some: NDArray[np.bool_], starts: Ints, count: Ints
-) -> Floats:
+def _deviations(values: Ints, middle: Ints, starts: Ints, count: Ints) -> Floats:
     """Sample standard deviation, from distances to a value in the middle, so that nothing large cancels."""
     if len(values) == 0:
         return np.empty(0)
-    center = np.zeros(len(some), np.int64)
-    center[some] = middle
+    center = np.repeat(middle, count)
     if int(values.max()) - int(values.min()) < 1 << 63:
-        distance = (values - center[group]).astype(np.float64)
+        distance = (values - center).astype(np.float64)
     else:
-        distance = values.astype(np.float64) - center[group]
+        distance = values.astype(np.float64) - center
     sums = np.add.reduceat(distance, starts)
     squares = np.add.reduceat(distance * distance, starts)
     variance = np.maximum(squares - sums * sums / count, 0) / np.maximum(count - 1, 1)

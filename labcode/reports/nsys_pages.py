@@ -241,14 +241,12 @@ def _places(
     at, width = records.at, max(columns) + 1
     if (records.head <= width).any():
         raise UnusualLayoutError("a record with fewer columns than the table")
-    headers = np.ndarray((len(buffer) - width,), f"V{width}", buffer, strides=(1,))
-    kinds = headers[at + 1].view(np.uint8).reshape(len(at), width).T.copy()
     types: dict[int, Types] = {}
     ends: dict[int, Ints] = {}
     place: Ints | None = None  # of the type, once there was a column with a type of several bytes
     end, ahead = at + records.head, 0  # of the last column: end + ahead
     for column in range(width):
-        kind = kinds[column] if place is None else buffer[place]
+        kind = buffer[at + (1 + column) if place is None else place]
         most = int(kind.max())
         if most > 127:
             long, place = varint(buffer, at + 1 + column if place is None else place)
@@ -277,9 +275,15 @@ def _integers(buffer: Bytes, kind: Types, end: Ints) -> Ints:
     if isinstance(kind, int):
         if kind not in _INTEGERS:
             return np.full(len(end), int(kind == ONE), np.int64)
-        shift = 64 - 8 * int(_WIDTH[kind])
-        values = eight(buffer, end)
-        return values << shift >> shift if shift else values
+        width = int(_WIDTH[kind])
+        if width > 3:
+            shift = 64 - 8 * width
+            values = eight(buffer, end)
+            return values << shift >> shift if shift else values
+        values = buffer[end - width].view(np.int8).astype(np.int64)
+        for byte in range(width - 1, 0, -1):  # bytes one by one are quicker to fetch than a few words
+            values = values << 8 | buffer[end - byte]
+        return values
     shifts = _SHIFT.take(kind)
     values = eight(buffer, end) << shifts >> shifts
     if int(kind.max()) > 6 or int(kind.min()) < 1:
