@@ -46,7 +46,8 @@ __device__ __forceinline__ void rest(const Cut& c, Size n, Move move) {
 
 // ---- copy: out[i] = in[i] ---------------------------------------------------------------------------------------------
 
-// Each thread copies Run elements that lie side by side: the lanes of a warp are Run elements apart.
+// Each thread copies Run elements that lie side by side: the lanes of a warp are Run
+// elements apart.
 template <typename T, int Run>
 __global__ void strided(const T* __restrict__ in, T* __restrict__ out, Size n) {
     const Size first = thread_index() * Run;
@@ -63,7 +64,8 @@ __global__ void coalesced(const T* __restrict__ in, T* __restrict__ out, Size n)
     if (i < n) out[i] = in[i];
 }
 
-// 16 bytes a thread: a quarter of the instructions and requests for the same bytes of a 4-byte type.
+// 16 bytes a thread: a quarter of the instructions and requests for the same bytes of a
+// 4-byte type.
 template <typename T>
 __global__ void vectorized(const T* __restrict__ in, T* __restrict__ out, Size n) {
     const Cut c = cut(address(in) - address(out), out, n);
@@ -74,8 +76,8 @@ __global__ void vectorized(const T* __restrict__ in, T* __restrict__ out, Size n
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
 }
 
-// Loads words of 16 bytes a thread, all of them under way before the first is stored. Streaming: both arrays are marked
-// as used once, first in line to leave the cache.
+// Loads words of 16 bytes a thread, all of them under way before the first is stored.
+// Streaming: both arrays are marked as used once, first in line to leave the cache.
 template <typename T, int Loads, bool Streaming>
 __global__ void in_flight(const T* __restrict__ in, T* __restrict__ out, Size n) {
     const Cut c = cut(address(in) - address(out), out, n);
@@ -96,7 +98,10 @@ __global__ void in_flight(const T* __restrict__ in, T* __restrict__ out, Size n)
             else *place = words[k];
         }
     } else {
-        for (Size i = first; i < c.words && i < first + static_cast<Size>(Loads) * blockDim.x; i += blockDim.x) to[i] = from[i];
+        for (Size i = first;
+             i < c.words && i < first + static_cast<Size>(Loads) * blockDim.x;
+             i += blockDim.x)
+            to[i] = from[i];
     }
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
 }
@@ -155,8 +160,9 @@ __device__ __forceinline__ void bulk_stores_read() {
 }
 #endif
 
-// One piece a block, through shared memory: thread 0 asks for it, waits, and asks for it to be stored; no element passes
-// through a register. Dynamic shared memory: PieceBytes, or more to have fewer blocks, and bytes, under way on a multiprocessor.
+// One piece a block, through shared memory: thread 0 asks for it, waits, and asks for
+// it to be stored; no element passes through a register. Dynamic shared memory:
+// PieceBytes, or more to have fewer blocks, and bytes, under way on a multiprocessor.
 template <typename T, int PieceBytes>
 __global__ void bulk(const T* __restrict__ in, T* __restrict__ out, Size n) {
 #if LAB_BULK
@@ -167,7 +173,8 @@ __global__ void bulk(const T* __restrict__ in, T* __restrict__ out, Size n) {
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
     const Size bytes = c.words * kWord, place = static_cast<Size>(blockIdx.x) * PieceBytes;
     if (threadIdx.x != 0 || place >= bytes) return;
-    const unsigned length = static_cast<unsigned>(bytes - place < PieceBytes ? bytes - place : PieceBytes);
+    const unsigned length = static_cast<unsigned>(
+        bytes - place < PieceBytes ? bytes - place : PieceBytes);
     barrier_init(&full, 1);
     copy_engine_sees();
     barrier_expect(&full, length);

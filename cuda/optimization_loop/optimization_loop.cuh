@@ -28,7 +28,9 @@ __device__ inline float likeness_float(float difference, float sigma) {
 }
 
 template <bool DOUBLE>
-__device__ inline void filter_pixel(const float* __restrict__ in, float* __restrict__ out, int height, int width, float sigma, int row, int column) {
+__device__ inline void filter_pixel(const float* __restrict__ in,
+                                    float* __restrict__ out, int height, int width,
+                                    float sigma, int row, int column) {
     if (row >= height || column >= width) return;
     const float center = in[static_cast<long long>(row) * width + column];
     float sum = 0, weights = 0;
@@ -36,8 +38,10 @@ __device__ inline void filter_pixel(const float* __restrict__ in, float* __restr
     for (int dy = -kRadius; dy <= kRadius; ++dy) {
 #pragma unroll 3
         for (int dx = -kRadius; dx <= kRadius; ++dx) {
-            const float value = in[static_cast<long long>(clamped(row + dy, height)) * width + clamped(column + dx, width)];
-            const float alike = DOUBLE ? likeness_double(value - center, sigma) : likeness_float(value - center, sigma);
+            const float value = in[static_cast<long long>(clamped(row + dy, height)) *
+                                       width + clamped(column + dx, width)];
+            const float alike = DOUBLE ? likeness_double(value - center, sigma)
+                                       : likeness_float(value - center, sigma);
             const float weight = kNear[dy + kRadius] * kNear[dx + kRadius] * alike;
             sum += weight * value;
             weights += weight;
@@ -47,8 +51,11 @@ __device__ inline void filter_pixel(const float* __restrict__ in, float* __restr
 }
 
 // Round 0. The threads of a warp go down a column: 32 rows, 32 lines a load.
-__global__ void __launch_bounds__(256) round0(const float* __restrict__ in, float* __restrict__ out, int height, int width, float sigma) {
-    const int row = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), column = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
+__global__ void __launch_bounds__(256) round0(const float* __restrict__ in,
+                                              float* __restrict__ out, int height,
+                                              int width, float sigma) {
+    const int row = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x),
+              column = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
     filter_pixel<true>(in, out, height, width, sigma, row, column);
 }
 
@@ -275,14 +282,22 @@ __device__ inline void filter_strip(const float* __restrict__ in, float* __restr
                 float weight[2];
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
-                    const float value = there[j + kRadius + dx], difference = value - here[j + kRadius];
-                    weight[j] = SCALED ? exp2_fast(fmaf(-difference, difference, log2_near(dy, dx))) : weight_of(difference, scale, log2_near(dy, dx));
+                    const float value = there[j + kRadius + dx],
+                                difference = value - here[j + kRadius];
+                    weight[j] = SCALED ? exp2_fast(fmaf(-difference, difference,
+                                                        log2_near(dy, dx)))
+                                       : weight_of(difference, scale,
+                                                   log2_near(dy, dx));
                     mean[0][j].add(value, weight[j]);
                 }
 #pragma unroll
-                for (int j = 0; j < 2; ++j) {  // my pixel j of row y + dy is the neighbor; its partner is dx columns to the left in row y
-                    const int column = j - dx + 2 * kRadius, offset = column / 2 - kRadius, source = column % 2;
-                    const float given = __shfl_sync(0xffffffffu, weight[source], (lane + offset) & 31);
+                // My pixel j of row y + dy is the neighbor; its partner is dx columns
+                // to the left in row y.
+                for (int j = 0; j < 2; ++j) {
+                    const int column = j - dx + 2 * kRadius,
+                              offset = column / 2 - kRadius, source = column % 2;
+                    const float given = __shfl_sync(0xffffffffu, weight[source],
+                                                    (lane + offset) & 31);
                     mean[dy][j].add(here[j + kRadius - dx], given);
                 }
             }

@@ -64,17 +64,21 @@ __device__ inline void advance(Pack<T>& pack, int rounds, typename T::Value a, t
 // multiply-add (PARTIAL > 0), or all of them get `rounds` (PARTIAL = 0):
 //     intensity = kFlops · (PARTIAL or rounds · kValues) / 64 FLOP/byte.
 template <typename T, int PARTIAL>
-__global__ void __launch_bounds__(256) intensity(const uint4* __restrict__ in, uint4* __restrict__ out, int units, int rounds, float factor,
+__global__ void __launch_bounds__(256) intensity(const uint4* __restrict__ in,
+                                                 uint4* __restrict__ out, int units,
+                                                 int rounds, float factor,
                                                  float summand) {
     const typename T::Value a = T::factor(factor), b = T::factor(summand);
     const int threads = static_cast<int>(gridDim.x * blockDim.x);
-    for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < units; i += threads) {
+    for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < units;
+         i += threads) {
         Pack<T> pack;
         pack.vectors[0] = __ldcs(in + i);
         pack.vectors[1] = __ldcs(in + i + units);
         if constexpr (PARTIAL > 0) {
 #pragma unroll
-            for (int v = 0; v < PARTIAL; ++v) pack.values[v] = T::fma(pack.values[v], a, b);
+            for (int v = 0; v < PARTIAL; ++v)
+                pack.values[v] = T::fma(pack.values[v], a, b);
         } else {
             advance<T>(pack, rounds, a, b);
         }
