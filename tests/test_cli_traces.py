@@ -68,6 +68,7 @@ def test_diagnose_compare_and_timeline(trace: Path, tmp_path: Path) -> None:
     assert listed.returncode == 0 and "reads-in-loop" in listed.stdout
     same = labcode("compare", trace, trace, "--fail-above", "5")
     assert same.returncode == 0 and "ProfilerStep##" in same.stdout
+    assert "\nAnnotations on the CPU\n" in same.stdout and "NVTX" not in same.stdout
     slower = tmp_path / "slower.trace.json"
     traces.training(tmp_path, steps=3, layers=3, seed=2)[0].rename(slower)
     assert labcode("compare", trace, slower).returncode == 0

@@ -22,6 +22,7 @@ from labcode.analysis.compare_tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_F
 from labcode.analysis.nsys_format import FORMATS, write
 from labcode.errors import LabError
 from labcode.reports.captures import open_capture
+from labcode.reports.kineto_open import is_trace
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "run"]
 
@@ -137,7 +138,12 @@ def _write_text(
     output.write("".join(f"{bullet}{line}\n" for line in lines))
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
-            output.write(f"\n{heading}{_TITLES[kind]}\n" + "\n" * (fmt == "md"))
+            title = _TITLES[kind]
+            if is_trace(Path(comparison.after)):
+                title = title.replace("NVTX ranges", "Annotations").replace(
+                    "of Annotations", "of annotations"
+                )
+            output.write(f"\n{heading}{title}\n" + "\n" * (fmt == "md"))
             write(_readable(kind, table), fmt, output)
 
 

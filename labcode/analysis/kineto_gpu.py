@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis import intervals
 from labcode.analysis.communication import communication_overlap
 from labcode.analysis.joins import duration_ns, launch_rows
 from labcode.analysis.launch import launch_latency
-from labcode.analysis.utilization import device_busy
 from labcode.reports.kineto import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -168,18 +168,20 @@ def steps(report: KinetoReport) -> pd.DataFrame:
     """
     marks, ops = report.annotations(), report.gpu_ops()
     found = marks[marks["name"].str.fullmatch(rf"{STEP}\d+")].sort_values(["rank", "start_ns"])
-    rows = []
-    for rank, name, start, end in zip(
-        *(found[column].to_list() for column in ("rank", "name", "start_ns", "end_ns")), strict=True
-    ):
-        own = ops[ops["rank"] == rank]
-        number = int(name.removeprefix(STEP))
-        for busy in device_busy(own, (start, end), own["device"].unique()).to_dict("records"):
-            times = (busy["device"], busy["busy_ns"], busy["idle_ns"], busy["idle_share"])
-            rows.append((rank, number, start, end - start, *times))
+    found = found.assign(step=found["name"].str.removeprefix(STEP).astype("int64"))
+    parts = []
+    for (rank, device), mine in ops.groupby(["rank", "device"], sort=True):
+        own = found[found["rank"] == rank]
+        start, end = own["start_ns"].to_numpy(np.int64), own["end_ns"].to_numpy(np.int64)
+        busy = intervals.covered_within(mine["start_ns"], mine["end_ns"], start, end)
+        idle = end - start - busy
+        times = {"duration_ns": end - start, "device": device, "busy_ns": busy, "idle_ns": idle}
+        share = np.divide(idle, end - start, out=np.full(len(own), np.nan), where=end > start)
+        parts.append(own[["rank", "step", "start_ns"]].assign(**times, idle_share=share))
     columns = ["rank", "step", "start_ns", "duration_ns", "device", "busy_ns", "idle_ns", "idle_share"]
     types = {name: "float64" if name == "idle_share" else "int64" for name in columns}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    return whole[columns].astype(types).sort_values(["rank", "step", "device"], ignore_index=True)
 
 
 def arrivals(report: KinetoReport) -> pd.DataFrame:

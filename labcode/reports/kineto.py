@@ -182,8 +182,13 @@ class KinetoReport:
     def nvtx(self) -> pd.DataFrame:
         """The annotations as ranges, with the columns that nsys' captures have: start_ns, end_ns (Int64),
         pid, tid, end_tid, domain (''), name, event_type ('push_pop'), color (missing); rank.
+
+        In a trace without GPU operations, operators count as ranges, too: it has nothing else to show.
         """
         marks = self.annotations()
+        if not len(self.gpu_ops()):
+            columns = list(marks.columns)
+            marks = pd.concat([marks, self.ops()[columns]], ignore_index=True)
         missing = pd.array([pd.NA] * len(marks), dtype="Int64")
         words = {"domain": "", "event_type": "push_pop"}
         table = marks.assign(end_ns=marks["end_ns"].astype("Int64"), end_tid=missing, color=missing, **words)

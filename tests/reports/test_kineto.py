@@ -165,6 +165,17 @@ def test_ranks_that_number_their_gpus_alike(tmp_path: Path) -> None:
     assert kernels["device"].tolist() == [0, 1] and kernels["pid"].nunique() == 2
 
 
+def test_operators_are_ranges_where_there_is_no_gpu(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.annotation("forward", 0, 100)
+    trace.op("aten::add", 10, 20)
+    report = open_trace(trace.write(tmp_path / "a.json"))
+    assert report.nvtx()["name"].tolist() == ["forward", "aten::add"]
+    trace.launch(GEMM, (12, 14), (20, 30))
+    report = open_trace(trace.write(tmp_path / "b.json"))
+    assert report.nvtx()["name"].tolist() == ["forward"]
+
+
 def test_list_without_an_object_around_it(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     event = '{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 5, "dur": 2}'
