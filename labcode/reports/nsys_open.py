@@ -20,6 +20,7 @@ from labcode.reports.nsys_direct import Layout
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
+_NCU_MAGIC = b"NVR\0"
 _CHECK_WHOLE_BELOW = 32 << 20  # bytes; larger files are checked table by table, when one is first read
 _EXPORT_TIMEOUT_S = 1800.0
 _Tables = dict[str, dict[str, bool]]
@@ -120,6 +121,11 @@ def _as_sqlite(path: Path) -> Path:
         return unpacked
     if head.startswith(_REPORT_MAGIC) or path.suffix == ".nsys-rep":
         return _exported(path)
+    if head.startswith(_NCU_MAGIC):
+        raise InputError(
+            f"{path}: a report of Nsight Compute: it holds counters of launches and no timeline; name it "
+            "X.ncu-rep for `labcode stats`, diagnose, compare or roofline"
+        )
     if not head:
         raise InputError(f"{path}: empty; the export was interrupted, make it again")
     raise InputError(

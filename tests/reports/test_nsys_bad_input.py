@@ -56,6 +56,13 @@ def test_not_sqlite(tmp_path: Path) -> None:
     assert "not an nsys export" in message(path)
 
 
+def test_a_report_of_nsight_compute_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.bin"
+    path.write_bytes(b"NVR\0" + bytes(100))
+    text = message(path)
+    assert "a report of Nsight Compute: it holds counters of launches and no timeline" in text
+
+
 def test_raw_recording_of_a_failed_importer(tmp_path: Path) -> None:
     path = tmp_path / "run.qdstrm"
     path.write_bytes(b"anything")
