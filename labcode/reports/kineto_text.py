@@ -27,7 +27,7 @@ _PACKED = 1 << 17  # bytes unpacked at once; of a damaged piece, what lies befor
 _GUESSES = 4
 _BETWEEN = re.compile(rb"\}\s*,\s*(?=\{)")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\]]', re.DOTALL)
 _SPACE = b" \t\r\n"
 _GZIP = b"\x1f\x8b"
 _any = msgspec.json.Decoder()
@@ -72,9 +72,7 @@ class TraceText:
         wanted = BLOCK
         while True:
             if not ended and len(data) < wanted:
-                more = self._next()
-                ended = more is None
-                data += more or b""
+                data, ended = self._more(data, wanted)
                 continue
             done = _guess(data, decode)
             if done:
@@ -102,6 +100,17 @@ class TraceText:
             if len(data) > _LONGEST_EVENT:
                 raise InputError(f"{self.path}: an event of more than 256 MiB; no trace of torch.profiler")
             wanted = BLOCK if spans else 2 * len(data)
+
+    def _more(self, data: bytes, wanted: int) -> tuple[bytes, bool]:
+        """The data with as many blocks behind as it takes to have so many bytes; whether the file ended."""
+        parts, size = [data], len(data)
+        while size < wanted:
+            block = self._next()
+            if block is None:
+                return b"".join(parts), True
+            parts.append(block)
+            size += len(block)
+        return b"".join(parts), False
 
     def _next(self) -> bytes | None:
         block = next(self._blocks, None)

@@ -248,3 +248,18 @@ def test_bytes_changed_at_random_never_crash(seed: int, tmp_path: Path) -> None:
         report.window()
     except InputError as error:
         assert "odd.json" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"traceEvents": [{"name": "' + b"\\n" * 3_000_000,
+        b'{"traceEvents": [{"name": "' + b"},\\n {" * 1_000_000 + b'"}]}',
+        b'{"traceEvents": [{"args": {"x": [' + b'{"a": 1}, ' * 300_000 + b"1]}}]}",
+        b'{"traceEvents": [' + b"," * 5_000_000,
+        b'{"traceEvents": [' + b"{}," * 500_000,
+    ],
+)
+@pytest.mark.timeout(30)
+def test_hostile_texts_take_time_in_proportion_to_their_length(text: bytes, tmp_path: Path) -> None:
+    assert len(opened(tmp_path, text).ops()) == 0
