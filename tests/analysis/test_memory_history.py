@@ -164,3 +164,34 @@ def test_what_is_odd_is_said(tmp_path: Path) -> None:
     assert "1 events of kinds that this labcode does not know (teleport), recorded by torch 9.9" in warnings
     assert "1 events have a negative size" in warnings and "1 frames of stacks are missing" in warnings
     assert "time goes backward 1 times" in warnings
+
+
+def test_what_a_recording_is_converted_to_is_read(tmp_path: Path) -> None:
+    from labcode.workloads.memory_history import convert, live_blocks
+
+    frames = [{"filename": "labcode/workloads/train.py", "line": 51, "name": "remember"}]
+    block = {
+        "address": 4096,
+        "size": 512,
+        "requested_size": 500,
+        "state": "active_allocated",
+        "frames": frames,
+    }
+    segment = {
+        "address": 4096,
+        "total_size": 2 << 20,
+        "stream": 0,
+        "segment_type": "small",
+        "blocks": [block],
+    }
+    before = live_blocks({"segments": [segment]})
+    trace = [
+        {"action": "alloc", "addr": 8192, "size": 300, "stream": 0, "time_us": 1000, "frames": frames},
+        {"action": "free_requested", "addr": 4096, "size": 500, "stream": 0, "time_us": 1500, "frames": []},
+    ]
+    content = convert({"segments": [segment], "device_traces": [[], trace]}, "2.11.0", before)
+    history = opened(tmp_path, content)
+    assert history.warnings == () and history.torch == "2.11.0"
+    table = analysis.live_bytes(history)
+    assert table["live_bytes"].tolist() == [512, 812, 300] and table["t_us"].tolist() == [0, 0, 500]
+    assert analysis.allocations(history)["site"].tolist() == [analysis.BEFORE, LEAK]
