@@ -4,7 +4,9 @@ A report names the host (its name, its network addresses, ncu's command line, th
 the headers of its blocks) and folders of the machine that compiled (source paths in the line tables of
 the programs it embeds, in the list of sources and in the results of rules). Headers are written anew.
 Entries keep their length, because the embedded programs hold offsets: a folder is overwritten by as many
-characters of ``././``, which leaves a path relative to nothing, ``k.cu`` of ``/home/me/k.cu``.
+characters of ``././``, which leaves a path relative to nothing, ``k.cu`` of ``/home/me/k.cu``. Of imported
+sources the reader's own are kept; those of the CUDA toolkit, the system and installed packages belong to
+others, and are overwritten by blanks, line by line.
 """
 
 from __future__ import annotations
@@ -27,6 +29,15 @@ _ROOTS = (
 )
 _FOLDER = re.compile(rb"(?<![\w/.\-])/(?:" + _ROOTS + rb")/(?:[\w.+@%~\-]+/)*")
 _SOURCE_NAMES = (8, 1, 1)  # in a source: the files its line tables name
+_FILES, _FILE, _FILE_NAME, _FILE_TEXT = 8, 1, 1, 2  # … and where --import-source put their text
+_FOREIGN_FOLDER = re.compile(
+    rb"^/(?:usr|opt|nix)/|/(?:site|dist)-packages/|/cuda-?[\d.]*/(?:include|targets)/"
+)
+_FOREIGN_TEXT = re.compile(
+    rb"NOTICE TO LICENSEE|NVIDIA C(?:ORPORATION|orporation)|the LLVM Project|Free Software Foundation"
+    rb"|_CUDA_PTX"
+)
+_NOTICE_BYTES = 8192  # a notice stands at a file's beginning
 _KEPT_SYSTEM = (1, 3, 4)  # of the system: operating system, processor, architecture
 
 
@@ -38,7 +49,10 @@ def scrub_bytes(data: bytes) -> bytes:
     for block in blocks:
         header = b"".join(ncu_wire.put_field(*_header_field(field)) for field in block.header)
         out += len(header).to_bytes(4, "little") + header
-        for begin, end in (*block.sources, *block.results):
+        for begin, end in block.sources:
+            out += (end - begin).to_bytes(4, "little")
+            out += _without_folders(_without_foreign(data[begin:end]), folders)
+        for begin, end in block.results:
             out += (end - begin).to_bytes(4, "little") + _without_folders(data[begin:end], folders)
     return bytes(out)
 
@@ -103,6 +117,36 @@ def _at(message: bytes, path: tuple[int, ...]) -> list[bytes]:
             v for one in values for n, _, v in ncu_wire.fields(one) if n == number and isinstance(v, bytes)
         ]
     return values
+
+
+def _without_foreign(source: bytes) -> bytes:
+    """A source entry of the same length, in which the text of others' files is blank."""
+
+    def of_file(field: Field) -> Field:
+        number, kind, value = field
+        if number != _FILE or not isinstance(value, bytes):
+            return field
+        inner = ncu_wire.dict_of(value)
+        name, text = inner.get(_FILE_NAME, b""), inner.get(_FILE_TEXT, b"")
+        if not (isinstance(name, bytes) and isinstance(text, bytes)):
+            return field
+        if not (_FOREIGN_FOLDER.search(name) or _FOREIGN_TEXT.search(text[:_NOTICE_BYTES])):
+            return field
+        return number, kind, _rewritten(value, blank)
+
+    def blank(field: Field) -> Field:
+        number, kind, value = field
+        if number == _FILE_TEXT and isinstance(value, bytes):
+            return number, kind, re.sub(rb"[^\n]", b" ", value)
+        return field
+
+    def of_source(field: Field) -> Field:
+        number, kind, value = field
+        if number == _FILES and isinstance(value, bytes):
+            return number, kind, _rewritten(value, of_file)
+        return field
+
+    return _rewritten(source, of_source)
 
 
 def _without_folders(entry: bytes, folders: list[bytes]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import re
 from pathlib import Path
 
@@ -109,3 +110,58 @@ def test_a_truncated_report(tmp_path: Path) -> None:
     source.write_bytes(ncu.path("few.ncu-rep").read_bytes()[:-20])
     with pytest.raises(InputError, match="truncated or damaged"):
         ncu_scrub.scrub_file(source)
+
+
+def _source(*files: tuple[bytes, bytes]) -> bytes:
+    """A source entry with imported files: (name, text)."""
+    inner = b"".join(
+        ncu_wire.put_field(1, 2, ncu_wire.put_field(1, 2, name) + ncu_wire.put_field(2, 2, text))
+        for name, text in files
+    )
+    return ncu_wire.put_field(1, 0, 7) + ncu_wire.put_field(8, 2, inner)
+
+
+def _texts(source: bytes) -> list[bytes]:
+    return [
+        text
+        for number, _, value in ncu_wire.fields(source)
+        if number == 8 and isinstance(value, bytes)
+        for _, _, file in ncu_wire.fields(value)
+        if isinstance(file, bytes) and isinstance(text := ncu_wire.dict_of(file)[2], bytes)
+    ]
+
+
+def test_of_imported_sources_only_the_readers_own_stay() -> None:
+    own = b"// mine\n__global__ void work() {}\n"
+    cases = (
+        (b"/home/me/k.cu", own, own),
+        (b"/usr/local/cuda/include/cuda_fp16.hpp", b"int a;\nint b;\n", b"      \n      \n"),
+        (b"/home/me/env/lib/python3.12/site-packages/x.h", b"int a;\n", b"      \n"),
+        (b"/data/cuda-13.0/include/x.h", b"int a;\n", b"      \n"),
+        (b"/home/me/copied.h", b"/* NVIDIA Corporation\n*/", b" " * 21 + b"\n  "),
+    )
+    before = _source(*(case[:2] for case in cases))
+    after = ncu_scrub._without_foreign(before)
+    assert len(after) == len(before)
+    assert _texts(after) == [case[2] for case in cases]
+    assert ncu_scrub._without_foreign(after) == after
+
+
+def test_captures_hold_no_source_text_but_the_labs_own() -> None:
+    root = Path(__file__).resolve().parents[2]
+    own = {path.name for path in (root / "cuda").rglob("*.cu*")}
+    seen = 0
+    for path in sorted((root / "captures").glob("*/*/*.ncu-rep.xz")):
+        data = lzma.decompress(path.read_bytes())
+        for block in ncu_wire.blocks(data):
+            for begin, end in block.sources:
+                for number, _, value in ncu_wire.fields(data[begin:end]):
+                    if number != 8 or not isinstance(value, bytes):
+                        continue
+                    for _, _, file in ncu_wire.fields(value):
+                        if isinstance(file, bytes):
+                            inner = ncu_wire.dict_of(file)
+                            name = ncu_wire.text_of(inner, 1).rpartition("/")[2]
+                            seen += 1
+                            assert name in own or not ncu_wire.text_of(inner, 2).strip(), f"{path}: {name}"
+    assert seen
