@@ -25,8 +25,8 @@ from labcode.figures.rows import MEASURED, Window, api_role
 Ints = NDArray[np.int64]
 
 _COPY_ROLES = {"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}
-_NVTX, _RANGES, _API = 0, 1, 2  # the lines of a thread, in this order
-_NAMES = {_NVTX: "NVTX", _RANGES: "NVTX start/end", _API: "CUDA API"}
+_MARKS, _NVTX, _RANGES, _API = -1, 0, 1, 2  # the lines of a thread, in this order
+_NAMES = {_MARKS: "annotations", _NVTX: "NVTX", _RANGES: "NVTX start/end", _API: "CUDA API"}
 
 
 @dataclass(frozen=True, order=True)
@@ -178,7 +178,8 @@ def _nvtx(report: Report, window: Window | None) -> Batch:
         level = assign_lanes(mine["start_ns"].to_numpy("int64"), mine["end_ns"].to_numpy("int64"))
         (lane if own[rows[0]] else depth)[rows] = level
     role = np.array(["nvtx1", "nvtx2", "nvtx3"], dtype=object)[np.minimum(depth, 2)]
-    line = np.where(own, _RANGES, _NVTX).astype(np.int64)
+    marks = _MARKS if "rank" in ranges else _NVTX  # as torch.profiler's traces call them
+    line = np.where(own, _RANGES, marks).astype(np.int64)
     tracks, place = _on_threads(ranges, line, lane)
     return Batch("nvtx", ranges.assign(role=pd.Series(role, ranges.index, dtype="str")), tracks, place)
 

@@ -21,6 +21,7 @@ import pandas as pd
 
 from labcode.errors import InputError
 from labcode.reports import kineto_tables
+from labcode.reports.kineto_names import thread_name
 from labcode.reports.kineto_open import RankTrace, open_ranks, trace_files
 from labcode.reports.kineto_ranks import Ranks
 from labcode.reports.nsys_frames import frame
@@ -250,9 +251,9 @@ class KinetoReport:
         return table.sort_values(["device", "rank"], ignore_index=True)
 
     def threads(self) -> pd.DataFrame:
-        """The CPU threads that the trace names: pid, tid, name, rank."""
+        """The CPU threads that the trace names: pid, tid, name (as the program named it), rank."""
         rows = [
-            (pid + self._run.pid_shift[one.rank], tid, " ".join(name.split()), one.rank)
+            (pid + self._run.pid_shift[one.rank], tid, thread_name(name), one.rank)
             for one in self._run.ranks
             for pid, tid, name in dict.fromkeys(one.columns.threads)
             if pid == self._run.own_pid[one.rank]

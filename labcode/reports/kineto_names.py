@@ -7,6 +7,7 @@ import re
 _COPY = re.compile(r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)")
 _MEMSET = re.compile(r"Memset \((\w+)\)")
 _CUTLASS = re.compile(r"(?:void )?cutlass::\w*Kernel2?<(\w+)>\(")
+_THREAD = re.compile(r"thread -?\d+ \((.*)\)")
 _IDENTIFIER = re.compile(r"[A-Za-z_~][\w$]*")
 
 
@@ -48,3 +49,10 @@ def memset_kind(name: str) -> str:
     """``Memset (Device)`` → 'device'."""
     found = _MEMSET.match(name)
     return found[1].lower() if found else "unknown"
+
+
+def thread_name(text: str) -> str:
+    """``thread 4300 (pt_autograd_0)`` → ``pt_autograd_0``; other names in one line as they are."""
+    text = " ".join(text.split())
+    found = _THREAD.fullmatch(text)
+    return found[1] if found else text

@@ -48,6 +48,7 @@ class Trace:
 
     def event(self, cat: str, name: str, start: int, end: int, tid: int, args: str, pid: Any = None) -> None:
         where = self.pid if pid is None else pid
+        tid = self.pid if tid == MAIN else tid  # the main thread has its process' number
         self.events.append(
             f'  {{\n    "ph": "X", "cat": "{cat}", "name": {json.dumps(name)}, "pid": {where}, "tid": {tid},\n'
             f'    "ts": {us(start)}, "dur": {us(end - start)},\n    "args": {{\n      {args}\n    }}\n  }}'
@@ -137,11 +138,12 @@ class Trace:
         )
         self.events.append(
             '  {\n    "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]",\n'
-            f'    "pid": {self.pid}, "tid": {MAIN},\n    "ts": {us(at)},\n    "args": {{\n      {args}\n    }}\n  }}'
+            f'    "pid": {self.pid}, "tid": {self.pid},\n    "ts": {us(at)},\n    "args": {{\n      {args}\n    }}\n  }}'
         )
 
     def flow(self, phase: str, number: int, at: int, pid: int, tid: int, what: str = "ac2g") -> None:
         end = ', "bp": "e"' if phase == "f" else ""
+        tid = self.pid if tid == MAIN else tid
         self.events.append(
             f'  {{\n    "ph": "{phase}", "id": {number}, "pid": {pid}, "tid": {tid}, "ts": {us(at)},\n'
             f'    "cat": "{what}", "name": "{what}"{end}\n  }}'
@@ -174,8 +176,8 @@ class Trace:
         return (
             f'  {{\n    "ph": "M", "name": "process_name", "ts": 0.000, "pid": {self.pid}, "tid": 0,\n'
             '    "args": {\n      "name": "python"\n    }\n  },\n'
-            f'  {{\n    "ph": "M", "name": "thread_name", "ts": 0.000, "pid": {self.pid}, "tid": {MAIN},\n'
-            f'    "args": {{\n      "name": "thread {MAIN} (python)"\n    }}\n  }}'
+            f'  {{\n    "ph": "M", "name": "thread_name", "ts": 0.000, "pid": {self.pid}, "tid": {self.pid},\n'
+            f'    "args": {{\n      "name": "thread {self.pid} (python)"\n    }}\n  }}'
         )
 
     def last(self) -> str:
