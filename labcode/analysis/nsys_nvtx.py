@@ -11,7 +11,7 @@ from labcode.analysis.nsys_nesting import PUSH_POP, START_END, Ranges, breadth_f
 from labcode.analysis.nsys_table import Table, Texts, take
 from labcode.analysis.nsys_tables import merged, statistics
 from labcode.reports import nsys_schema as schema
-from labcode.reports.nsys_columns import Column, Ints, unique
+from labcode.reports.nsys_columns import Column, Ints, unique, without
 from labcode.reports.nsys_names import pid_of, tid_of
 from labcode.reports.nsys_source import Source
 
@@ -151,13 +151,12 @@ def _named_rows(
     wanted = ", ".join(map(str, (*styles, schema.DOMAIN_CREATED)))
     raw, texts = source.rows(schema.NVTX, columns, ("text",), f"eventType IN ({wanted})")
     own, own_texts = texts.pop("text")
-    created = raw["eventType"].values == schema.DOMAIN_CREATED
+    created = np.flatnonzero(raw["eventType"].values == schema.DOMAIN_CREATED)
     prefixes = _prefixes(raw["globalTid"].values[created], raw["domainId"].values[created],
                          own[created], own_texts)  # fmt: skip
-    if created.any():
-        chosen = np.flatnonzero(~created)
-        own = own[chosen]
-        raw = {name: raw.pop(name).take(chosen) for name in columns}
+    if len(created):
+        own = without(own, created)
+        raw = {name: raw.pop(name).without(created) for name in columns}
     code, named, names = _names(source, raw, own, own_texts, prefixes if domains else {}, default_domain)
     del raw["textId"], raw["domainId"]
     return raw, code, named, names

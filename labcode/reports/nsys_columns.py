@@ -12,6 +12,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,13 @@ class Column:
     def take(self, which: Bools | Ints) -> Column:
         """The same column with only some rows."""
         return Column(self.values[which], None if self.present is None else self.present[which])
+
+    def without(self, rows: Ints) -> Column:
+        """The same column without a few rows, which are in ascending order."""
+        present = None if self.present is None else without(self.present, rows)
+        if present is not None and present.all():
+            present = None
+        return Column(without(self.values, rows), present)
 
 
 def read_ints(
@@ -97,6 +105,12 @@ def read_strings(connection: sqlite3.Connection, ids: Ints) -> tuple[Ints, list[
             query = f"SELECT id, value FROM StringIds WHERE id IN ({marks})"
             found |= _texts(connection.execute(query, some))
     return codes, [found.get(number, "") for number in wanted]
+
+
+def without(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
+    """An array without a few rows, which are in ascending order: pieces are quicker to copy than rows."""
+    bounds = [-1, *rows.tolist(), len(values)]
+    return np.concatenate([values[low + 1 : high] for low, high in pairwise(bounds)])
 
 
 def unique(values: Ints) -> tuple[Ints, Ints]:
