@@ -106,7 +106,7 @@ def compute_bound(launch: Launch) -> Finding:
     compute, memory = _shares(launch)
     pipes = {
         name: launch.number_or(f"pipe_{name}_pct", math.nan)
-        for name in ("fma", "alu", "fp64", "tensor", "lsu", "xu")
+        for name in ("fma", "fmaheavy", "alu", "fp64", "tensor", "lsu", "xu", "adu")
     }
     known = {name: value for name, value in pipes.items() if not math.isnan(value)}
     busiest = f"; the busiest pipe is {max(known, key=lambda n: known[n])}" if known else ""

@@ -2,9 +2,9 @@
 
 Two sources count the same thing. The counters give, for each state, the warps that were in it while an
 instruction was issued: cycles of a warp between two of its instructions, summing to the whole latency.
-Samples look at one warp of each scheduler every some thousand cycles and also say at which instruction it
-was. A stall costs nothing while other warps can issue; how often the scheduler found none is the share to
-read first.
+Samples look at one warp of an SM every some thousand cycles and also say at which instruction it was. A
+stall costs nothing while other warps can issue; how often the scheduler found none is the share to read
+first.
 
 The two agree on waits for memory. In short kernels of arithmetic the samples see fewer warps that are ready
 than the counters do: read the counters there, and the samples for the place in the code.

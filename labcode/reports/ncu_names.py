@@ -170,6 +170,15 @@ METRICS: Mapping[str, Metric] = {
     ),
     # pipes, share of their peak while the SM was active
     "pipe_fma_pct": Metric(_pipe("fma"), _COMPUTE, "FP32 fused multiply-add pipe"),
+    "pipe_fmaheavy_pct": Metric(
+        (
+            "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_active",
+            "sm__pipe_fmaheavy_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        ),
+        _COMPUTE,
+        "the half of the FMA pipe that multiplies integers, too",
+    ),
+    "pipe_adu_pct": Metric(_pipe("adu"), _COMPUTE, "pipe of address divergence: votes, matches, barriers"),
     "pipe_alu_pct": Metric(_pipe("alu"), _COMPUTE, "integer and logic pipe"),
     "pipe_fp64_pct": Metric(_pipe("fp64", "sm__inst_executed_pipe_fp64_op_fp64"), _COMPUTE, "FP64 pipe"),
     "pipe_tensor_pct": Metric(

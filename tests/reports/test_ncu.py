@@ -172,8 +172,8 @@ _LACKS = {
         "tensor_fp8_per_cycle",
         "tensor_fp64_per_cycle",
     }
-    | {"tensor_fp16_peak_per_cycle"},
-    "ga100": {"tensor_fp8_per_cycle"},
+    | {"tensor_fp16_peak_per_cycle", "pipe_fmaheavy_pct"},  # an FMA pipe in one piece
+    "ga100": {"tensor_fp8_per_cycle", "pipe_fmaheavy_pct"},
     "ga102": {"tensor_fp8_per_cycle"},
     "ad102": set(),
     "gb100": set(),
