@@ -28,8 +28,8 @@ SIMT = (
     r"f32f32_f32f32_f32|_ffma_|magma_sgemm|gemmSN_\w+<float|gemmk1_kernel<int, float"
 )
 COMPILING = (
-    r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad)|compile_fx|convert_frame|_compile\.|"
-    r"Torch-Compiled Region.*compil|^triton.*compile|CachingAutotuner.*precompile"
+    r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad)|torch/_inductor/compile_fx\.py|"
+    r"torch/_dynamo/convert_frame\.py|triton/compiler/compiler\.py|CachingAutotuner"
 )
 SMALL_NS = 10_000
 READ_CALLS, READ_SHARE = 3, 0.05

@@ -132,6 +132,7 @@ def test_slow_first_step(tmp_path: Path) -> None:
     trace = Trace()
     steps(trace, 900_000, 100_000, 110_000, 100_000)
     trace.call("cuModuleLoadData", 1_000, 301_000)
+    trace.python("torch/_compile.py(42): inner", 400_000, 800_000)  # compiles nothing
     found = verdicts(trace, tmp_path)["slow-first-step"]
     assert (found.status, found.severity, found.numerator) == ("found", "info", 800_000)
     assert "takes 9 × the median of the others" in found.message and "300 µs of the time" in found.message
