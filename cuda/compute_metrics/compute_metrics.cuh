@@ -85,7 +85,8 @@ __global__ void diverge(const float* __restrict__ in, float* __restrict__ out, i
     if (i >= count) return;
     if (REGROUPED) {
         const int group = 32 * paths, begin = i & ~(group - 1);
-        if (begin + group <= count) i = begin + (i & 31) * paths + (i & (group - 1)) / 32;
+        if (begin + group <= count)
+            i = begin + (i & 31) * paths + (i & (group - 1)) / 32;
     }
     float x = in[i];
     switch (i & (paths - 1)) {
@@ -110,8 +111,9 @@ __device__ inline int word(int row, int column) {
     return row * 32 + column;
 }
 
-// A block of 32 × 32 threads loads a tile, and each warp reads columns of it, eight at a time: lane l reads row l of a column.
-// Plain, a column lies in one bank. The sum is weighted: turn t adds Σ_r 2^−r · tile[l][8·((w + t) mod 4) + r].
+// A block of 32 × 32 threads loads a tile, and each warp reads columns of it, eight at
+// a time: lane l reads row l of a column. Plain, a column lies in one bank. The sum is
+// weighted: turn t adds Σ_r 2^−r · tile[l][8·((w + t) mod 4) + r].
 template <Layout LAYOUT>
 __global__ void read_columns(const float* __restrict__ in, float* __restrict__ out, int turns) {
     __shared__ volatile float tile[32 * 33];  // volatile: one word a load, also where four lie side by side
@@ -338,11 +340,14 @@ constexpr int kPoints = 64;
 // change of sign of every third value, so that no two rounds cancel. All 64 values are needed at once.
 // BLOCKS is what the kernel asks the compiler to make room for: 256 · BLOCKS threads an SM, 65,536 / that registers each.
 template <int BLOCKS>
-__global__ void __launch_bounds__(256, LAB_FITTING(BLOCKS)) hadamard(const float* __restrict__ in, float* __restrict__ out, int rounds) {
-    const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;
+__global__ void __launch_bounds__(256, LAB_FITTING(BLOCKS))
+    hadamard(const float* __restrict__ in, float* __restrict__ out, int rounds) {
+    const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x,
+                   threads = gridDim.x * blockDim.x;
     float x[kPoints];
 #pragma unroll
-    for (int i = 0; i < kPoints; ++i) x[i] = in[thread + static_cast<unsigned>(i) * threads];
+    for (int i = 0; i < kPoints; ++i)
+        x[i] = in[thread + static_cast<unsigned>(i) * threads];
 #pragma unroll 1
     for (int round = 0; round < rounds; ++round) {
 #pragma unroll

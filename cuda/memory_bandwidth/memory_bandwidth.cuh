@@ -171,24 +171,28 @@ __global__ void bulk(const T* __restrict__ in, T* __restrict__ out, Size n) {
     __shared__ Size full;
     const Cut c = cut(address(in) - address(out), out, n);
     rest<T>(c, n, [=](Size k) { out[k] = in[k]; });
-    const Size bytes = c.words * kWord, place = static_cast<Size>(blockIdx.x) * PieceBytes;
+    const Size bytes = c.words * kWord,
+               place = static_cast<Size>(blockIdx.x) * PieceBytes;
     if (threadIdx.x != 0 || place >= bytes) return;
     const unsigned length = static_cast<unsigned>(
         bytes - place < PieceBytes ? bytes - place : PieceBytes);
     barrier_init(&full, 1);
     copy_engine_sees();
     barrier_expect(&full, length);
-    bulk_load(pieces, reinterpret_cast<const char*>(in + c.head) + place, length, &full);
+    bulk_load(pieces, reinterpret_cast<const char*>(in + c.head) + place, length,
+              &full);
     barrier_wait(&full, 0);
     bulk_store(reinterpret_cast<char*>(out + c.head) + place, pieces, length);
-    bulk_stores_read<0>();  // before the block ends and its shared memory goes to another
+    // Before the block ends and its shared memory goes to another.
+    bulk_stores_read<0>();
 #else
     if (n != 0) __trap();
 #endif
 }
 
-// A ring of Stages pieces of PieceBytes: blocks that stay, each with loads under way while it stores. Pieces are dealt to the
-// blocks in turn. Dynamic shared memory: Stages × PieceBytes.
+// A ring of Stages pieces of PieceBytes: blocks that stay, each with loads under way
+// while it stores. Pieces are dealt to the blocks in turn. Dynamic shared memory:
+// Stages × PieceBytes.
 template <typename T, int PieceBytes, int Stages>
 __global__ void bulk_ring(const T* __restrict__ in, T* __restrict__ out, Size n) {
 #if LAB_BULK

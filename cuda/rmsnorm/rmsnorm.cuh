@@ -196,30 +196,38 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
         }
     }
     Held<T, kEach> weights;
-    weights.template read<false>(weight + slice.first, slice.length, aligned, threadIdx.x, kThreads, 0.0f);
+    weights.template read<false>(weight + slice.first, slice.length, aligned,
+                                 threadIdx.x, kThreads, 0.0f);
     cluster_arrive();  // the barriers of all blocks are set up
     cluster_wait();
     int stage = 0;
     unsigned full_parity = 0;
     for (unsigned turn = 0; index < rows; index += step, ++turn) {
-        const unsigned side = turn & 1;  // whoever is a row ahead writes to the other side; nobody can be two ahead
+        const unsigned side = turn & 1;  // whoever is a row ahead writes to the other
+                                         // side; nobody can be two ahead
         if (threadIdx.x == 0) expect(&gathered[side], kParts * kWarps * sizeof(float));
         Held<T, kEach> row;
         if (aligned) {
             wait(&full[stage], full_parity);
-            row.template read<false>(reinterpret_cast<const T*>(ring + stage * pitch), slice.length, true, threadIdx.x, kThreads, 0.0f);
+            row.template read<false>(reinterpret_cast<const T*>(ring + stage * pitch),
+                                     slice.length, true, threadIdx.x, kThreads, 0.0f);
         } else {
-            row.template read<true>(in + index * columns + slice.first, slice.length, false, threadIdx.x, kThreads, 0.0f);
+            row.template read<true>(in + index * columns + slice.first, slice.length,
+                                    false, threadIdx.x, kThreads, 0.0f);
         }
         const float mine = warp_squares(row);
-        if (lane() < kParts) send(lane(), mine, &sums[side][part * kWarps + warp()], &gathered[side]);
+        if (lane() < kParts)
+            send(lane(), mine, &sums[side][part * kWarps + warp()], &gathered[side]);
         wait(&gathered[side], (turn >> 1) & 1);
-        // Every warp of this block has sent its sum, so it has read its share of the buffer: the buffer is free.
-        if (threadIdx.x == 0 && aligned && index + kStages * step < rows) fetch_row(index + kStages * step, stage);
+        // Every warp of this block has sent its sum, so it has read its share of the
+        // buffer: the buffer is free.
+        if (threadIdx.x == 0 && aligned && index + kStages * step < rows)
+            fetch_row(index + kStages * step, stage);
         float squares = 0;
         for (int i = lane(); i < kParts * kWarps; i += kWarp) squares += sums[side][i];
         multiply(row, scale_of(warp_sum(squares), columns, epsilon), weights);
-        row.template write<false>(out + index * columns + slice.first, slice.length, aligned, threadIdx.x, kThreads);
+        row.template write<false>(out + index * columns + slice.first, slice.length,
+                                  aligned, threadIdx.x, kThreads);
         if (++stage == kStages) {
             stage = 0;
             full_parity ^= 1;

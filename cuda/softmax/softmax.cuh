@@ -41,7 +41,8 @@ __device__ __forceinline__ float base_of(float largest) { return largest == minu
 
 __device__ __forceinline__ Partial join(Partial a, Partial b) {
     const float largest = fmaxf(a.largest, b.largest), base = base_of(largest);
-    return {largest, a.sum * exponential(a.largest - base) + b.sum * exponential(b.largest - base)};
+    return {largest, a.sum * exponential(a.largest - base) +
+                         b.sum * exponential(b.largest - base)};
 }
 
 // The partials of a warp's lanes together, known to all of them.
@@ -147,14 +148,18 @@ __device__ __forceinline__ void multiply(Held<T, kEach>& row, float scale) {
     }
 }
 
-// Step 4. A block a row, the row in registers, 16 bytes an access: up to kThreads · kEach elements.
+// Step 4. A block a row, the row in registers, 16 bytes an access: up to kThreads ·
+// kEach elements.
 template <typename T, int kEach, int kThreads>
-__global__ void __launch_bounds__(kThreads) vectorized(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
+__global__ void __launch_bounds__(kThreads)
+    vectorized(const T* __restrict__ in, T* __restrict__ out, long long rows,
+               int columns) {
     __shared__ float2 partials[kThreads / kWarp];
     const bool aligned = starts_align<T>(in, out, columns);
     const long long start = blockIdx.x * static_cast<long long>(columns);
     Held<T, kEach> row;
-    row.template read<true>(in + start, columns, aligned, threadIdx.x, kThreads, minus_infinity());
+    row.template read<true>(in + start, columns, aligned, threadIdx.x, kThreads,
+                            minus_infinity());
     const Partial mine = soften(row);
     if (lane() == 0) partials[warp()] = make_float2(mine.largest, mine.sum);
     __syncthreads();
@@ -162,7 +167,8 @@ __global__ void __launch_bounds__(kThreads) vectorized(const T* __restrict__ in,
     row.template write<true>(out + start, columns, aligned, threadIdx.x, kThreads);
 }
 
-// Step 5. Short rows: a warp a row, kThreads / 32 rows a block. A warp needs no barrier to agree with itself.
+// Step 5. Short rows: a warp a row, kThreads / 32 rows a block. A warp needs no barrier
+// to agree with itself.
 template <typename T, int kEach, int kThreads>
 __global__ void __launch_bounds__(kThreads) warp_rows(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
     const long long index = blockIdx.x * static_cast<long long>(kThreads / kWarp) + warp();
@@ -175,19 +181,23 @@ __global__ void __launch_bounds__(kThreads) warp_rows(const T* __restrict__ in, 
     row.template write<true>(out + index * columns, columns, aligned, lane(), kWarp);
 }
 
-// Step 6. Long rows: a cluster of kParts blocks a row, a slice a block, each slice in its block's registers. The blocks read
-// each other's partials through distributed shared memory. Grid: rows · kParts.
+// Step 6. Long rows: a cluster of kParts blocks a row, a slice a block, each slice in
+// its block's registers. The blocks read each other's partials through distributed
+// shared memory. Grid: rows · kParts.
 template <typename T, int kEach, int kThreads, int kParts>
 __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
-    cluster(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
+    cluster(const T* __restrict__ in, T* __restrict__ out, long long rows,
+            int columns) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     constexpr int kWarps = kThreads / kWarp;
     __shared__ float2 partials[kWarps];
     const bool aligned = starts_align<T>(in, out, columns);
     const Slice slice = slice_of<T>(columns, kParts, cluster_rank());
-    const long long start = blockIdx.x / kParts * static_cast<long long>(columns) + slice.first;
+    const long long start =
+        blockIdx.x / kParts * static_cast<long long>(columns) + slice.first;
     Held<T, kEach> row;
-    row.template read<true>(in + start, slice.length, aligned, threadIdx.x, kThreads, minus_infinity());
+    row.template read<true>(in + start, slice.length, aligned, threadIdx.x, kThreads,
+                            minus_infinity());
     const Partial mine = soften(row);
     if (lane() == 0) partials[warp()] = make_float2(mine.largest, mine.sum);
     cluster_arrive();
@@ -197,21 +207,25 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
         const float2 other = read_from(i / kWarps, &partials[i % kWarps]);
         p = join(p, {other.x, other.y});
     }
-    cluster_arrive();  // «I have read»: nobody leaves, and takes its shared memory along, before everybody has
+    cluster_arrive();  // «I have read»: nobody leaves, and takes its shared memory
+                       // along, before everybody has
     multiply(row, scale_of(mine, over_warp(p)));
     row.template write<true>(out + start, slice.length, aligned, threadIdx.x, kThreads);
     cluster_wait();
 #endif
 }
 
-// Step 7. A cluster takes several rows, one after another. The copy engine fetches them into a ring of kStages buffers, so that
-// reading goes on while a row is computed and written. The blocks of a cluster send each other their partials, and a barrier that
-// counts the bytes that have come tells when all are there: one wait a row, and nobody asks for anything. Grid: any multiple of
-// kParts. Dynamic shared memory: kStages slices. Rows that do not start on 16 bytes, which the copy engine cannot fetch, are read
-// by the threads.
+// Step 7. A cluster takes several rows, one after another. The copy engine fetches them
+// into a ring of kStages buffers, so that reading goes on while a row is computed and
+// written. The blocks of a cluster send each other their partials, and a barrier that
+// counts the bytes that have come tells when all are there: one wait a row, and nobody
+// asks for anything. Grid: any multiple of kParts. Dynamic shared memory: kStages
+// slices. Rows that do not start on 16 bytes, which the copy engine cannot fetch, are
+// read by the threads.
 //
-// Measured on an H200 and left out, since each made it slower: results handed to the copy engine instead of being stored by the
-// threads; loads marked as the first to leave the L2; streaming stores, which help all the other steps.
+// Measured on an H200 and left out, since each made it slower: results handed to the
+// copy engine instead of being stored by the threads; loads marked as the first to
+// leave the L2; streaming stores, which help all the other steps.
 template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks>
 __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     bulk(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
@@ -245,22 +259,31 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     int stage = 0;
     unsigned full_parity = 0;
     for (unsigned turn = 0; index < rows; index += step, ++turn) {
-        const unsigned side = turn & 1;  // whoever is a row ahead writes to the other side; nobody can be two ahead
+        const unsigned side = turn & 1;  // whoever is a row ahead writes to the other
+                                         // side; nobody can be two ahead
         if (threadIdx.x == 0) expect(&gathered[side], kParts * kWarps * sizeof(float2));
         Held<T, kEach> row;
         if (aligned) {
             wait(&full[stage], full_parity);
-            row.template read<false>(reinterpret_cast<const T*>(ring + stage * pitch), slice.length, true, threadIdx.x, kThreads, minus_infinity());
+            row.template read<false>(reinterpret_cast<const T*>(ring + stage * pitch),
+                                     slice.length, true, threadIdx.x, kThreads,
+                                     minus_infinity());
         } else {
-            row.template read<true>(in + index * columns + slice.first, slice.length, false, threadIdx.x, kThreads, minus_infinity());
+            row.template read<true>(in + index * columns + slice.first, slice.length,
+                                    false, threadIdx.x, kThreads, minus_infinity());
         }
         const Partial mine = soften(row);
-        if (lane() < kParts) send(lane(), make_float2(mine.largest, mine.sum), &partials[side][part * kWarps + warp()], &gathered[side]);
+        if (lane() < kParts)
+            send(lane(), make_float2(mine.largest, mine.sum),
+                 &partials[side][part * kWarps + warp()], &gathered[side]);
         wait(&gathered[side], (turn >> 1) & 1);
-        // Every warp of this block has sent its partial, so it has read its share of the buffer: the buffer is free.
-        if (threadIdx.x == 0 && aligned && index + kStages * step < rows) fetch_row(index + kStages * step, stage);
+        // Every warp of this block has sent its partial, so it has read its share of
+        // the buffer: the buffer is free.
+        if (threadIdx.x == 0 && aligned && index + kStages * step < rows)
+            fetch_row(index + kStages * step, stage);
         multiply(row, scale_of(mine, over_list(partials[side], kParts * kWarps)));
-        row.template write<false>(out + index * columns + slice.first, slice.length, aligned, threadIdx.x, kThreads);
+        row.template write<false>(out + index * columns + slice.first, slice.length,
+                                  aligned, threadIdx.x, kThreads);
         if (++stage == kStages) {
             stage = 0;
             full_parity ^= 1;

@@ -73,7 +73,8 @@ struct Scratch {
 
 // The last block to arrive adds all blocks' sums, always in the order of the blocks.
 template <int Threads>
-__device__ __forceinline__ void finish(float mine, float* __restrict__ out, Scratch* scratch) {
+__device__ __forceinline__ void finish(float mine, float* __restrict__ out,
+                                       Scratch* scratch) {
     __shared__ bool last;
     if (threadIdx.x == 0) {
         scratch->parts[blockIdx.x] = mine;
@@ -84,7 +85,8 @@ __device__ __forceinline__ void finish(float mine, float* __restrict__ out, Scra
     if (!last) return;
     __threadfence();
     float total = 0;
-    for (unsigned b = threadIdx.x; b < gridDim.x; b += Threads) total += __ldcg(scratch->parts + b);
+    for (unsigned b = threadIdx.x; b < gridDim.x; b += Threads)
+        total += __ldcg(scratch->parts + b);
     total = block_sum<Threads>(total);
     if (threadIdx.x == 0) {
         *out = total;
@@ -92,7 +94,9 @@ __device__ __forceinline__ void finish(float mine, float* __restrict__ out, Scra
     }
 }
 
-__device__ __forceinline__ float add(const float4& v) { return (v.x + v.y) + (v.z + v.w); }
+__device__ __forceinline__ float add(const float4& v) {
+    return (v.x + v.y) + (v.z + v.w);
+}
 
 // Up to three elements before the first 16-byte boundary and up to three behind the last: the first threads of block 0.
 struct Cut {
@@ -107,10 +111,12 @@ __device__ __forceinline__ float ends(const float* in, const Cut& c, Size n) {
     return k < outside ? in[k < c.head ? k : k + 4 * c.words] : 0;
 }
 
-// Each block takes every gridDim-th tile of Threads × Loads words; all loads of a tile are under way before the first addition,
-// and a thread reduces once, at its end.
+// Each block takes every gridDim-th tile of Threads × Loads words; all loads of a tile
+// are under way before the first addition, and a thread reduces once, at its end.
 template <int Threads, int Loads>
-__global__ void __launch_bounds__(Threads) vectorized(const float* __restrict__ in, float* __restrict__ out, Scratch* scratch, Size n) {
+__global__ void __launch_bounds__(Threads)
+    vectorized(const float* __restrict__ in, float* __restrict__ out, Scratch* scratch,
+               Size n) {
     const Cut c = cut(in, n);
     const float4* words = reinterpret_cast<const float4*>(in + c.head);
     constexpr Size kTileWords = Threads * Loads;
@@ -119,11 +125,14 @@ __global__ void __launch_bounds__(Threads) vectorized(const float* __restrict__ 
     for (; tile + kTileWords <= c.words; tile += gridDim.x * kTileWords) {
         float4 values[Loads];
 #pragma unroll
-        for (int k = 0; k < Loads; ++k) values[k] = __ldcs(words + tile + k * Threads + threadIdx.x);
+        for (int k = 0; k < Loads; ++k)
+            values[k] = __ldcs(words + tile + k * Threads + threadIdx.x);
 #pragma unroll
         for (int k = 0; k < Loads; ++k) sums[k] += add(values[k]);
     }
-    for (Size i = tile + threadIdx.x; i < c.words && i < tile + kTileWords; i += Threads) sums[0] += add(words[i]);
+    for (Size i = tile + threadIdx.x; i < c.words && i < tile + kTileWords;
+         i += Threads)
+        sums[0] += add(words[i]);
     float mine = ends(in, c, n);
 #pragma unroll
     for (int k = 0; k < Loads; ++k) mine += sums[k];

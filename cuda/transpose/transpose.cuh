@@ -24,12 +24,17 @@ constexpr int kWindowAcross = sizeof(T) == 4 ? 8 : 4;                // … lane
 constexpr int kChunkHigh = 128, kChunkWide = 128;                    // chunks: rows and columns of a tile
 constexpr int kChunkThreads = 256, kChunkGroup = 256;                // … threads a tile, tiles a patch
 
-// One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of the output.
+// One element a thread. Reads are coalesced; the lanes of a warp write to 32 rows of
+// the output.
 template <typename T>
-__global__ void naive(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
+__global__ void naive(const T* __restrict__ in, T* __restrict__ out, int rows,
+                      int columns) {
     const int c = blockIdx.x * blockDim.x + threadIdx.x;
-    for (int r = blockIdx.y * blockDim.y + threadIdx.y; r < rows; r += gridDim.y * blockDim.y) {
-        if (c < columns) out[static_cast<Size>(c) * rows + r] = in[static_cast<Size>(r) * columns + c];
+    for (int r = blockIdx.y * blockDim.y + threadIdx.y; r < rows;
+         r += gridDim.y * blockDim.y) {
+        if (c < columns)
+            out[static_cast<Size>(c) * rows + r] =
+                in[static_cast<Size>(r) * columns + c];
     }
 }
 
@@ -39,32 +44,41 @@ struct Plain {  // a column lies in one bank: 32 lanes that read it wait for one
     __device__ static int at(int r, int c) { return r * kTile + c; }
 };
 template <int Pad>
-struct Padded {  // rows Pad elements longer than they need be, so that a column goes through all banks
+struct Padded {  // rows Pad elements longer than they need be, so that a column goes
+                 // through all banks
     static constexpr int kElements = kTile * (kTile + Pad);
     __device__ static int at(int r, int c) { return r * (kTile + Pad) + c; }
 };
 template <typename T>
-struct Swizzled {  // the same without the unused column: columns change places within a row, differently in each row
-    static constexpr int kElements = kTile * kTile, kOfBank = 4 / static_cast<int>(sizeof(T));
-    __device__ static int at(int r, int c) { return r * kTile + (c ^ r / kOfBank * kOfBank); }
+struct Swizzled {  // the same without the unused column: columns change places within a
+                   // row, differently in each row
+    static constexpr int kElements = kTile * kTile,
+                         kOfBank = 4 / static_cast<int>(sizeof(T));
+    __device__ static int at(int r, int c) {
+        return r * kTile + (c ^ r / kOfBank * kOfBank);
+    }
 };
 
-// Through a tile in shared memory: rows are read, columns of the tile are written as rows; both coalesced.
+// Through a tile in shared memory: rows are read, columns of the tile are written as
+// rows; both coalesced.
 template <typename T, typename Place>
-__global__ void __launch_bounds__(kTile * kRows) tiled(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
+__global__ void __launch_bounds__(kTile * kRows)
+    tiled(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
     __shared__ T tile[Place::kElements];
     const int x = threadIdx.x, y = threadIdx.y, c0 = blockIdx.x * kTile;
     for (int r0 = blockIdx.y * kTile; r0 < rows; r0 += gridDim.y * kTile) {
 #pragma unroll
         for (int k = 0; k < kTile; k += kRows) {
             const int r = r0 + y + k, c = c0 + x;
-            if (r < rows && c < columns) tile[Place::at(y + k, x)] = in[static_cast<Size>(r) * columns + c];
+            if (r < rows && c < columns)
+                tile[Place::at(y + k, x)] = in[static_cast<Size>(r) * columns + c];
         }
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < kTile; k += kRows) {
             const int c = c0 + y + k, r = r0 + x;
-            if (r < rows && c < columns) out[static_cast<Size>(c) * rows + r] = tile[Place::at(x, y + k)];
+            if (r < rows && c < columns)
+                out[static_cast<Size>(c) * rows + r] = tile[Place::at(x, y + k)];
         }
         __syncthreads();
     }
@@ -105,21 +119,27 @@ __device__ __forceinline__ bool on_words(const T* in, const T* out, int rows, in
     return rows % kPer<T> == 0 && columns % kPer<T> == 0 && (reinterpret_cast<Size>(in) | reinterpret_cast<Size>(out)) % 16 == 0;
 }
 
-// A tile whose rows lie on words, X words wide and Y words high. Each of the X × Y threads reads E rows of 16 bytes, all under
-// way at once, turns them in registers, and leaves them in shared memory as words of the output's rows; then each word goes
-// out. Words are swizzled: of the words w of row r, w ^ (r / E) % 8 is the place, so that any 8 lanes write or read 8
-// different groups of 4 banks.
+// A tile whose rows lie on words, X words wide and Y words high. Each of the X × Y
+// threads reads E rows of 16 bytes, all under way at once, turns them in registers, and
+// leaves them in shared memory as words of the output's rows; then each word goes out.
+// Words are swizzled: of the words w of row r, w ^ (r / E) % 8 is the place, so that
+// any 8 lanes write or read 8 different groups of 4 banks.
 template <typename T, int X, int Y>
-__device__ __forceinline__ void words_tile(const T* __restrict__ in, T* __restrict__ out, uint4* tile, int r0, int c0, int rows,
-                                           int columns) {
+__device__ __forceinline__ void words_tile(const T* __restrict__ in,
+                                           T* __restrict__ out, uint4* tile, int r0,
+                                           int c0, int rows, int columns) {
     constexpr int E = kPer<T>;
     const int x = threadIdx.x % X, y = threadIdx.x / X;
-    const auto place = [](int row, int word) { return row * Y + (word ^ (row / E) % 8); };
+    const auto place = [](int row, int word) {
+        return row * Y + (word ^ (row / E) % 8);
+    };
     if (r0 + y * E < rows && c0 + x * E < columns) {
         uint4 lines[E], turned[E];
         const T* from = in + static_cast<Size>(r0 + y * E) * columns + c0 + x * E;
 #pragma unroll
-        for (int k = 0; k < E; ++k) lines[k] = *reinterpret_cast<const uint4*>(from + static_cast<Size>(k) * columns);
+        for (int k = 0; k < E; ++k)
+            lines[k] =
+                *reinterpret_cast<const uint4*>(from + static_cast<Size>(k) * columns);
         transpose_block(lines, turned, T());
 #pragma unroll
         for (int k = 0; k < E; ++k) tile[place(x * E + k, y)] = turned[k];
@@ -130,12 +150,14 @@ __device__ __forceinline__ void words_tile(const T* __restrict__ in, T* __restri
     for (int k = 0; k < E; ++k) {
         const int row = first + k * X;
         if (r0 + word * E < rows && c0 + row < columns) {
-            *reinterpret_cast<uint4*>(out + static_cast<Size>(c0 + row) * rows + r0 + word * E) = tile[place(row, word)];
+            *reinterpret_cast<uint4*>(out + static_cast<Size>(c0 + row) * rows + r0 +
+                                      word * E) = tile[place(row, word)];
         }
     }
 }
 
-// Any tile, through the same shared memory, element by element: for rows that start anywhere.
+// Any tile, through the same shared memory, element by element: for rows that start
+// anywhere.
 template <typename T, int X, int Y>
 __device__ __forceinline__ void elements_tile(const T* __restrict__ in, T* __restrict__ out, T* tile, int r0, int c0, int rows,
                                               int columns) {
@@ -154,22 +176,27 @@ __device__ __forceinline__ void elements_tile(const T* __restrict__ in, T* __res
     }
 }
 
-// Which tile a block takes. Blocks run in about the order of their numbers. Group = 1: along the rows of the input, so that the
-// tiles of blocks that run at the same time lie side by side where they are read, and one below the other, a row of the output
-// apart, where they are written. A larger Group: in patches that are Group tiles high, column by column, so that pieces of
-// Group tiles lie together where they are written.
+// Which tile a block takes. Blocks run in about the order of their numbers. Group = 1:
+// along the rows of the input, so that the tiles of blocks that run at the same time
+// lie side by side where they are read, and one below the other, a row of the output
+// apart, where they are written. A larger Group: in patches that are Group tiles high,
+// column by column, so that pieces of Group tiles lie together where they are written.
 struct Corner {
     int row, column;
 };
 template <int Group>
 __device__ __forceinline__ Corner corner(int rows, int columns, int high, int wide) {
-    const unsigned down = (rows + high - 1) / high, across = (columns + wide - 1) / wide;
-    const unsigned band = blockIdx.x / (Group * across), place = blockIdx.x % (Group * across);
+    const unsigned down = (rows + high - 1) / high,
+                   across = (columns + wide - 1) / wide;
+    const unsigned band = blockIdx.x / (Group * across),
+                   place = blockIdx.x % (Group * across);
     const unsigned tall = down - band * Group < Group ? down - band * Group : Group;
-    return {static_cast<int>(band * Group + place % tall) * high, static_cast<int>(place / tall) * wide};
+    return {static_cast<int>(band * Group + place % tall) * high,
+            static_cast<int>(place / tall) * wide};
 }
 
-// X × Y threads; a tile is X words wide and Y words high (E × E elements a thread). One block a tile.
+// X × Y threads; a tile is X words wide and Y words high (E × E elements a thread). One
+// block a tile.
 template <typename T, int X, int Y, int Group>
 __global__ void __launch_bounds__(X* Y) vectorized(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
     constexpr int E = kPer<T>;
@@ -239,26 +266,35 @@ __global__ void __launch_bounds__(Threads) windowed(const T* __restrict__ in, T*
     __syncthreads();
     // Elements from the tile's first of output row c0 + c to the next boundary.
     const auto shift = [=](int c) {
-        const Size place = reinterpret_cast<Size>(out) / sizeof(T) + static_cast<Size>(c0 + c) * rows + r0;
+        const Size place = reinterpret_cast<Size>(out) / sizeof(T) +
+                           static_cast<Size>(c0 + c) * rows + r0;
         return static_cast<int>((kLine - place % kLine) % kLine);
     };
     const int odd = kOfWord == 1 ? 0 : columns % 2, first_skipped = skipped(0);
-    const auto element = [=](int r, int c) -> unsigned { return tile[r * kPitch + c + ((first_skipped + r * odd) & (kOfWord - 1))]; };
+    const auto element = [=](int r, int c) -> unsigned {
+        return tile[r * kPitch + c + ((first_skipped + r * odd) & (kOfWord - 1))];
+    };
 #pragma unroll 2
-    for (int unit = warp; unit < (kColumns + kDown - 1) / kDown * kRuns; unit += kWarps) {  // a warp: kDown rows, a run of each
+    for (int unit = warp; unit < (kColumns + kDown - 1) / kDown * kRuns;
+         unit += kWarps) {  // a warp: kDown rows, a run of each
         const int c = unit / kRuns * kDown + lane / Across;
         if (c >= valid) continue;
-        const int first = shift(c) + unit % kRuns * kRun + lane % Across * E, r = r0 + first;
+        const int first = shift(c) + unit % kRuns * kRun + lane % Across * E,
+                  r = r0 + first;
         T* to = out + static_cast<Size>(c0 + c) * rows + r;
         if (r + E <= rows) {
             unsigned word[4];
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                word[k] = kOfWord == 1 ? element(first + k, c) : element(first + 2 * k, c) | element(first + 2 * k + 1, c) << 16;
+                word[k] = kOfWord == 1 ? element(first + k, c)
+                                       : element(first + 2 * k, c) |
+                                             element(first + 2 * k + 1, c) << 16;
             }
-            *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
+            *reinterpret_cast<uint4*>(to) =
+                make_uint4(word[0], word[1], word[2], word[3]);
         } else {
-            for (int k = 0; r + k < rows; ++k) to[k] = static_cast<T>(element(first + k, c));
+            for (int k = 0; r + k < rows; ++k)
+                to[k] = static_cast<T>(element(first + k, c));
         }
     }
     if (r0 > 0) return;
@@ -329,23 +365,31 @@ __device__ __forceinline__ void write_run(const T* tile, const int (&from)[kPer<
     }
 }
 
-// Windows as above. But no row is read word by word: whole chunks of 16 bytes come, from the boundary before the row's first
-// element, and go to shared memory past registers and L1 cache. So each row of the tile starts somewhere in its first chunk; the
-// lanes that gather 16 bytes of the output find their elements by arithmetic on row and column. Lanes of neighboring rows of the
-// output would often meet in one bank, depending on the sides of the matrix: `turn` has them read their elements in turned order.
+// Windows as above. But no row is read word by word: whole chunks of 16 bytes come,
+// from the boundary before the row's first element, and go to shared memory past
+// registers and L1 cache. So each row of the tile starts somewhere in its first chunk;
+// the lanes that gather 16 bytes of the output find their elements by arithmetic on row
+// and column. Lanes of neighboring rows of the output would often meet in one bank,
+// depending on the sides of the matrix: `turn` has them read their elements in turned
+// order.
 template <typename T, int High, int Wide, int Threads, int Group>
-__global__ void __launch_bounds__(Threads) chunks(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
+__global__ void __launch_bounds__(Threads)
+    chunks(const T* __restrict__ in, T* __restrict__ out, int rows, int columns) {
     using Tile = Chunks<T, High, Wide>;
-    constexpr int E = kPer<T>, kSize = sizeof(T), kOfWord = 4 / kSize, kWarps = Threads / 32;
+    constexpr int E = kPer<T>, kSize = sizeof(T), kOfWord = 4 / kSize,
+                  kWarps = Threads / 32;
     static_assert(High % (kAcross * E) == 0 && Wide % kDown == 0, "whole runs a tile");
     extern __shared__ uint4 chunk[];
     const T* tile = reinterpret_cast<const T*>(chunk);
     const Corner at = corner<Group>(rows, columns, High, Wide);
-    const int r0 = at.row, c0 = at.column, valid = columns - c0 < Wide ? columns - c0 : Wide;
+    const int r0 = at.row, c0 = at.column,
+              valid = columns - c0 < Wide ? columns - c0 : Wide;
     const int present = rows - r0 < Tile::kRead ? rows - r0 : Tile::kRead;
     // Addresses, in bytes, for chunks know no elements.
-    const Size begin = reinterpret_cast<Size>(in), end = begin + static_cast<Size>(rows) * columns * kSize;
-    const Size pitch = static_cast<Size>(columns) * kSize, start = begin + r0 * pitch + static_cast<Size>(c0) * kSize;
+    const Size begin = reinterpret_cast<Size>(in),
+               end = begin + static_cast<Size>(rows) * columns * kSize;
+    const Size pitch = static_cast<Size>(columns) * kSize,
+               start = begin + r0 * pitch + static_cast<Size>(c0) * kSize;
     const Size stop = start + (present - 1) * pitch + valid * kSize;
     if (start / 16 * 16 >= begin && (stop + 15) / 16 * 16 <= end) {
 #pragma unroll 4
@@ -358,7 +402,9 @@ __global__ void __launch_bounds__(Threads) chunks(const T* __restrict__ in, T* _
         for (int i = threadIdx.x; i < present * Wide; i += Threads) {
             const int r = i / Wide, c = i % Wide;
             const Size from = start + r * pitch + c * kSize, row = start + r * pitch;
-            if (c < valid) reinterpret_cast<T*>(chunk + Tile::at(r))[row % 16 / kSize + c] = *reinterpret_cast<const T*>(from);
+            if (c < valid)
+                reinterpret_cast<T*>(chunk + Tile::at(r))[row % 16 / kSize + c] =
+                    *reinterpret_cast<const T*>(from);
         }
     }
     copies_wait();
