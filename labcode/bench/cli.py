@@ -48,8 +48,13 @@ def bench_reports(
     file: Annotated[
         Path | None, typer.Argument(help="An nsys export to report on; a made-up one without it.")
     ] = None,
-    ops: Annotated[int, typer.Option("--ops", help="GPU operations of the made-up export.")] = 1_000_000,
-    mix: Annotated[str, typer.Option("--mix", help="Of the made-up export: training or dense.")] = "training",
+    ops: Annotated[int, typer.Option("--ops", help="GPU operations of the made-up export.")] = 2_000_000,
+    mix: Annotated[
+        str,
+        typer.Option(
+            "--mix", help="Of the made-up export: dense (half as many rows of every kind) or training."
+        ),
+    ] = "dense",
     nsys: Annotated[
         Path | None, typer.Option("--nsys", help="The nsys to compare with; the one at hand without it.")
     ] = None,
@@ -59,7 +64,11 @@ def bench_reports(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
 ) -> None:
-    """Time `labcode stats` beside `nsys stats`, report by report, and compare what they print."""
+    """Time `labcode stats` beside `nsys stats`, report by report, and compare what they print.
+
+    Of the made-up export as it is without options every report has a million rows of its own or more; nsys
+    takes minutes for some of them.
+    """
     from rich.console import Console
 
     from labcode.bench import reports

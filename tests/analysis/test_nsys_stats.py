@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -347,3 +349,15 @@ def test_times_near_the_limit_and_events_that_end_early(tmp_path: Path, name: st
         osrt=[e.osrt(high - 2, high), e.osrt(9, 1)],
     )  # fmt: skip
     assert len(printed(path, name).splitlines()) > 1
+
+
+def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
+    heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.nsys_projection")
+    code = (
+        "import io, pathlib, sys\n"
+        "from labcode.analysis import nsys_many\n"
+        f"nsys_many.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

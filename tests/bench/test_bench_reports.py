@@ -106,3 +106,43 @@ def test_the_made_up_export(tmp_path: Path, mix: str) -> None:
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     db.close()
+
+
+def test_a_dense_export_has_half_as_many_rows_of_each_kind_as_operations(tmp_path: Path) -> None:
+    path = make_big_export(tmp_path / "a.sqlite", 4000, mix="dense")
+    kinds = {
+        "kernels": ["CUPTI_ACTIVITY_KIND_KERNEL"],
+        "copies and memsets": ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"],
+        "calls of CUDA": ["CUPTI_ACTIVITY_KIND_RUNTIME"],
+        "calls of the OS": ["OSRT_API"],
+        "push/pop ranges": ["NVTX_EVENTS WHERE eventType = 59"],
+        "start/end ranges": ["NVTX_EVENTS WHERE eventType = 60"],
+    }
+    with sqlite3.connect(path) as db:
+        counts = {
+            kind: sum(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables)
+            for kind, tables in kinds.items()
+        }
+        ties = db.execute(
+            "SELECT count(*) - count(DISTINCT start) FROM CUPTI_ACTIVITY_KIND_KERNEL"
+        ).fetchone()
+    db.close()
+    assert min(counts.values()) >= 2000, counts
+    assert ties[0] > 0
+
+
+def test_starts_are_measured_with_compiled_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    words = [sys.executable, "-c", "import json.tool, sys; print(sys.dont_write_bytecode)"]
+    reports.measure(words, tmp_path / "out", tmp_path)
+    assert (tmp_path / "out").read_text() == "False\n"
+    assert any((tmp_path / "compiled").rglob("*.pyc"))
+    code, text = run(tmp_path, nsys=fake_nsys(tmp_path, "Time (%),Name\n100.0,k"))
+    assert code == 1
+    starts = json.loads((tmp_path / "b.json").read_text())["starts"]
+    assert list(starts) == [
+        "labcode --help",
+        "labcode stats of 1,000 operations",
+        "nsys stats of 1,000 operations",
+    ]
+    assert all(f"start: {words}" in text for words in starts)
