@@ -80,6 +80,18 @@ def test_diagnose_compare_and_timeline(trace: Path, tmp_path: Path) -> None:
     assert {event["name"] for event in events} >= {"ProfilerStep#1", "cudaLaunchKernel"}
 
 
+def test_op_sum_has_columns_of_memory_where_it_was_recorded(tmp_path: Path) -> None:
+    trace = traces.Trace()
+    trace.op("aten::empty", 0, 10)
+    for count, recorded in ((1, False), (2, True)):
+        path = trace.write(tmp_path / f"{count}.trace.json")
+        header = labcode("stats", path, "-r", "op_sum", "-f", "csv").stdout.splitlines()[0]
+        assert ("device_memory_bytes" in header) is recorded and header.startswith(
+            "name,device_type,annotation"
+        )
+        trace.memory(5, 64, 64)
+
+
 def test_a_folder_of_ranks(tmp_path: Path) -> None:
     traces.training(tmp_path, ranks=2, steps=2, layers=2)
     result = labcode("stats", tmp_path, "-r", "comm_overlap", "-f", "csv")

@@ -33,8 +33,12 @@ def _need(table: pd.DataFrame, report: KinetoReport, what: str, how: str) -> pd.
 
 
 def op_sum(report: KinetoReport) -> pd.DataFrame:
-    """Operators, annotations, calls and kernels by name, as in ``prof.key_averages()``, in nanoseconds."""
-    return _need(op_summary(report), report, "operators or calls", "activities=[ProfilerActivity.CPU]")
+    """Operators, annotations, calls and kernels by name, as in ``prof.key_averages()``, in nanoseconds.
+
+    With columns of memory where the trace holds allocations.
+    """
+    table = _need(op_summary(report), report, "operators or calls", "activities=[ProfilerActivity.CPU]")
+    return table if len(report.memory()) else table.loc[:, ~table.columns.str.endswith("_bytes")]
 
 
 def kernel_sum(report: KinetoReport) -> pd.DataFrame:
