@@ -56,6 +56,7 @@ def run(
 ) -> int:
     """Write the verdicts on the launches of a report to ``output`` and return 0.
 
+    With ``only`` the text holds these rules' verdicts alone, without NVIDIA's.
     Raises `LabError` for a format or rule there is not, or a selection that matches nothing.
     """
     if fmt not in FORMATS:
@@ -69,7 +70,7 @@ def run(
         return 0
     for place, one in enumerate(report.list):
         output.write("\n" * (place > 0))
-        _write(one, diagnose(one, rules), fmt, output)
+        _write(one, diagnose(one, rules), fmt, output, nvidia=not only)
     output.write(f"\n{NOT_ADDITIVE}\n")
     return 0
 
@@ -90,7 +91,7 @@ def list_rules(output: TextIO) -> None:
     write(pd.DataFrame([(one.id, one.title) for one in RULES], columns=["rule", "title"]), "table", output)
 
 
-def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO) -> None:
+def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO, *, nvidia: bool) -> None:
     grid, block = ("×".join(map(str, size)) for size in (launch.grid, launch.block))
     duration = launch.number_or("duration_ns")
     head = f"launch {launch.id}: {launch.function} <<<{grid}, {block}>>>, {duration / 1000:.1f} µs"
@@ -102,14 +103,19 @@ def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO
         output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
         output.write(f"    measured: {_measured(one)}; {_gain(one)}\n    to try: {one.advice}\n")
         output.write(f"    in the book: {one.book}\n" if one.book else "")
-    for status, title in (("not found", "not found"), ("could not judge", "could not judge")):
-        names = [one.rule for one in verdicts if one.status == status]
-        if names:
-            output.write(f"{bullet}{title}: {', '.join(names)}\n")
-    reasons = dict.fromkeys(one.message for one in verdicts if one.status == "could not judge")
-    output.writelines(f"    {reason}\n" for reason in reasons)
+    names = [one.rule for one in verdicts if one.status == "not found"]
+    if names:
+        output.write(f"{bullet}not found: {', '.join(names)}\n")
+    unjudged = [one for one in verdicts if one.status == "could not judge"]
+    if unjudged:
+        output.write(f"{bullet}could not judge:\n")
+        start = f"could not judge: launch {launch.id} ({launch.function}) has "
+        reasons: dict[str, list[str]] = {}
+        for one in unjudged:
+            reasons.setdefault(one.message.removeprefix(start), []).append(one.rule)
+        output.writelines(f"    {', '.join(rules)}: {reason}\n" for reason, rules in reasons.items())
     theirs = [one for one in launch.rules if one.kind in ("OPT", "WRN") and one.message]
-    if theirs:
+    if theirs and nvidia:
         output.write(f"{bullet}NVIDIA's rules:\n")
         output.writelines(f"    {_theirs(one)}\n" for one in _by_estimate(theirs))
 

@@ -194,6 +194,18 @@ def test_json() -> None:
     assert [one["rule"] for one in only["launches"][0]["verdicts"]] == ["tail"]
 
 
+def test_text_names_each_rule_that_lacks_a_section_once() -> None:
+    written = text("few", launch=0)
+    assert "  could not judge:\n" in written
+    assert "    memory-bound, compute-bound, latency-bound: no sm__throughput.avg" in written
+    assert "; collect it with `ncu --section SpeedOfLight` (or --set full)\n" in written
+    assert written.count("could not judge") == 1
+
+
+def test_one_rule_alone_is_shown_without_nvidias() -> None:
+    assert "NVIDIA's rules:" not in text("full", kernel="transpose", only=["tail"])
+
+
 def test_refused() -> None:
     with pytest.raises(LabError, match=r"'tial' is not a rule of .ncu-rep files; did you mean tail\?"):
         text("few", only=["tial"])
