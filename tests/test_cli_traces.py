@@ -50,6 +50,13 @@ def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: P
         (lambda trace: ("stats", trace, "--all", "-r", "op_sum"), "leave out --report or --all"),
         (lambda trace: ("stats", trace.parent / "none.json"), "none.json: no such file; check the path"),
         (lambda trace: ("stats", trace, "-k", "x"), "choose launches of .ncu-rep files"),
+        (lambda trace: ("stats", "a.averages.json"), "averages of a trace, not the trace; name the .trace"),
+        (lambda trace: ("diagnose", trace, "--only", "no-step"), "did you mean no-steps?"),
+        (lambda trace: ("timeline", trace, "-o", trace.parent / "x.pdf"), "is not a kind of timeline"),
+        (
+            lambda trace: ("timeline", trace, "-o", trace.parent / "x.svg", "--window", "train"),
+            "no NVTX range",
+        ),
     ],
 )
 def test_refusals_are_one_line(

@@ -176,6 +176,8 @@ def run(
     data.
     """
     for file in files:
+        if ".averages.json" in file.name:
+            raise LabError(f"{file}: averages of a trace, not the trace; name the .trace.json.gz beside it")
         if not is_trace(file):
             raise LabError(
                 f"{file}: name reports of one kind at once; the others are traces of torch.profiler"

@@ -25,6 +25,7 @@ from labcode.figures.rows import Window
 from labcode.figures.style import render
 from labcode.figures.timeline import timeline
 from labcode.reports.captures import open_capture
+from labcode.reports.kineto_open import is_trace
 from labcode.reports.nsys import NsysReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
@@ -106,8 +107,9 @@ def _range(report: NsysReport, text: str) -> Window:
         found = ranges[(names == name) | (ranges["name"] == name)].iloc[number - 1 :]
     if not len(found):
         known = ", ".join(str(other) for other in names.value_counts().index[:6])
+        what = "annotation" if is_trace(report.path) else "NVTX range"
         raise LabError(
-            f"{report.path}: no NVTX range {text!r}; give one of those there are"
+            f"{report.path}: no {what} {text!r}; give one of those there are"
             + (f" ({known}, …)" if known else " (there is none)")
             + ", a span such as 10ms..25ms, or all"
         )
