@@ -45,8 +45,8 @@ def opened(folder: Path, content: bytes, name: str = "bad.trace.json") -> Kineto
         (b'{"traceEvents": [{"args": ' + b'{"a":' * 100_000, "nested more than 500 levels deep"),
         (b'{"traceEvents": [{"args": ' + b"[" * 9_000 + b"]" * 9_000 + b"}]}", "nested more than 500 levels"),
         (b"[" * 50_000, "JSON, but no trace: its list begins with '[["),
-        (gzip.compress(b"no json"), "not JSON, so no trace of torch.profiler"),
-        (gzip.compress(b'{"a": 1' * 9000)[:40], "its gzip data end early"),
+        (gzip.compress(b"no json", mtime=0), "not JSON, so no trace of torch.profiler"),
+        (gzip.compress(b'{"a": 1' * 9000, mtime=0)[:40], "its gzip data end early"),
         (b"\x1f\x8bno gzip", "its gzip data are damaged"),
     ],
 )
