@@ -55,7 +55,7 @@ def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: P
         (lambda trace: ("timeline", trace, "-o", trace.parent / "x.pdf"), "is not a kind of timeline"),
         (
             lambda trace: ("timeline", trace, "-o", trace.parent / "x.svg", "--window", "train"),
-            "no NVTX range",
+            "no annotation 'train'",
         ),
     ],
 )
