@@ -165,7 +165,13 @@ def instructions(report: NcuReport) -> pd.DataFrame:
 
 def rules(report: NcuReport) -> pd.DataFrame:
     """What NVIDIA's own rules say, with their estimates in percent."""
-    return report.rules()
+    table = report.rules()
+    if table.empty:
+        raise InputError(
+            f"{report.path}: holds no results of NVIDIA's rules; they come with sections: collect them with "
+            "`ncu --set basic` (or --set full), without --apply-rules no"
+        )
+    return table
 
 
 def roofline_report(report: NcuReport) -> pd.DataFrame:

@@ -110,6 +110,10 @@ def test_defaults_take_what_was_collected() -> None:
         ("roofline", "ncu --section SpeedOfLight_RooflineChart"),
         ("memory", "ncu --section MemoryWorkloadAnalysis"),
         ("instructions", "ncu --section SourceCounters"),
+        (
+            "rules",
+            "holds no results of NVIDIA's rules; they come with sections: collect them with `ncu --set",
+        ),
     ],
 )
 def test_sections_that_are_missing(report: str, message: str) -> None:
