@@ -102,9 +102,12 @@ void launch_all(const Options& o, const Streams& streams, float2* state) {
     const long long slice = o.blocks * o.threads;
     streams.fork();
     for (long long k = 0; k < o.kernels; ++k) {
-        const cudaStream_t stream = streams.all[static_cast<std::size_t>(k % o.streams)];
-        advance<<<static_cast<unsigned>(o.blocks), static_cast<unsigned>(o.threads), 0, stream>>>(
-            state + (o.tiny() ? 0 : k * slice), static_cast<int>(o.iterations), kStepSize);
+        const cudaStream_t stream =
+            streams.all[static_cast<std::size_t>(k % o.streams)];
+        advance<<<static_cast<unsigned>(o.blocks), static_cast<unsigned>(o.threads),
+                  0, stream>>>(
+            state + (o.tiny() ? 0 : k * slice),
+            static_cast<int>(o.iterations), kStepSize);
         LAB_LAUNCHED();
     }
     streams.join();
@@ -114,7 +117,8 @@ void launch_all(const Options& o, const Streams& streams, float2* state) {
 cudaGraphExec_t capture(const Options& o, const Streams& streams, float2* state) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
-    LAB_CUDA(cudaStreamBeginCapture(streams.first(), cudaStreamCaptureModeThreadLocal));
+    LAB_CUDA(cudaStreamBeginCapture(streams.first(),
+                                    cudaStreamCaptureModeThreadLocal));
     launch_all(o, streams, state);
     LAB_CUDA(cudaStreamEndCapture(streams.first(), &graph));
     LAB_CUDA(cudaGraphInstantiate(&exec, graph, 0));

@@ -180,12 +180,15 @@ Times run_serial(const Data& d, int steps, const Lanes& lanes) {
         LAB_CUDA(cudaStreamSynchronize(stream));
     }
     const double total = lab::host_us() - begin;
-    return {total, lab::elapsed_us(lanes.timing[0], lanes.timing[1]), lab::elapsed_us(lanes.timing[1], lanes.timing[2]),
+    return {total,
+            lab::elapsed_us(lanes.timing[0], lanes.timing[1]),
+            lab::elapsed_us(lanes.timing[1], lanes.timing[2]),
             lab::elapsed_us(lanes.timing[2], lanes.timing[3])};
 }
 
 // Chunks, so that the three stages of different chunks run at the same time. bounds: where each chunk begins, and the end.
-double run_pipelined(const Data& d, int steps, const Lanes& lanes, const std::vector<std::size_t>& bounds, bool engines) {
+double run_pipelined(const Data& d, int steps, const Lanes& lanes,
+                     const std::vector<std::size_t>& bounds, bool engines) {
     const std::vector<cudaStream_t>& s = lanes.streams;
     const double start = lab::host_us();
     {

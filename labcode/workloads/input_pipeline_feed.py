@@ -120,7 +120,11 @@ class Pictures:
         with nvtx_range("transform", self.device):
             picture = transform(pixels, self.plan.augmentation(place), self.slow)
         done = time.perf_counter()
-        return picture, label, np.array([have_read - begin, decoded - have_read, done - decoded])
+        return (
+            picture,
+            label,
+            np.array([have_read - begin, decoded - have_read, done - decoded]),
+        )
 
 
 def make_loader(torch: Any, folder: Path, plan: Plan, setup: Setup, device: torch.device, log: Path) -> Any:

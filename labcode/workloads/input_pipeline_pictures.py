@@ -87,7 +87,11 @@ def undo_filter_bytewise(filtered: bytes, shape: tuple[int, int, int]) -> Pixels
 
 def undo_filter_cumsum(filtered: bytes, shape: tuple[int, int, int]) -> Pixels:
     """Add to each byte the one above it: a running sum over the rows, modulo 256."""
-    return np.cumsum(np.frombuffer(filtered, np.uint8).reshape(shape), axis=1, dtype=np.uint8)
+    return np.cumsum(
+        np.frombuffer(filtered, np.uint8).reshape(shape),
+        axis=1,
+        dtype=np.uint8,
+    )
 
 
 def _brighten(level: int) -> int:
@@ -95,7 +99,10 @@ def _brighten(level: int) -> int:
 
 
 def correct_gamma_vectorize(pixels: Pixels) -> Pixels:
-    """Brighten each pixel by a Python function; `numpy.vectorize` is a loop in spite of its name."""
+    """Brighten each pixel by a Python function.
+
+    `numpy.vectorize` is a loop in spite of its name.
+    """
     brighten = np.vectorize(_brighten, otypes=[np.uint8])
     return np.asarray(brighten(pixels), np.uint8)
 
