@@ -1,8 +1,8 @@
 """`labcode stats X.ncu-rep`: a report and report names in; tables as text out.
 
 Numbers in CSV and JSON are those of the report, unrounded, in the units that the columns name; tables for
-people have two decimals. The reports ``raw`` and ``details`` hold what ``ncu --import --page`` prints,
-cell by cell.
+people have two decimals, and shares in percent. The reports ``raw`` and ``details`` hold what
+``ncu --import --page`` prints, cell by cell.
 """
 
 from __future__ import annotations

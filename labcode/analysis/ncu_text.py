@@ -1,6 +1,7 @@
 """Tables as text with all their digits: a DataFrame in; an aligned table, CSV, JSON or Markdown out.
 
-CSV and JSON keep every digit, which reports of counters need; tables for people have two decimals.
+CSV and JSON keep every digit, which reports of counters need; tables for people have two decimals, and shares
+in percent.
 """
 
 from __future__ import annotations
@@ -46,8 +47,12 @@ def _plain(value: object) -> object:
 
 def _write_aligned(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
     numeric = [pd.api.types.is_numeric_dtype(table[name].dtype) for name in table.columns]
-    cells = [[_cell(value, fmt) for value in row] for row in table.itertuples(index=False, name=None)]
     names = [str(name) for name in table.columns]
+    shares = [_is_share(name) and pd.api.types.is_float_dtype(table[name].dtype) for name in table.columns]
+    cells = [
+        [_cell(value, fmt, share=share) for value, share in zip(row, shares, strict=True)]
+        for row in table.itertuples(index=False, name=None)
+    ]
     if fmt == "md":
         output.write(f"| {' | '.join(names)} |\n| {' | '.join('---:' if n else ':---' for n in numeric)} |\n")
         output.writelines(f"| {' | '.join(row)} |\n" for row in cells)
@@ -58,10 +63,17 @@ def _write_aligned(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
         output.write("  ".join(parts).rstrip() + "\n")
 
 
-def _cell(value: object, fmt: str) -> str:
+def _is_share(name: object) -> bool:
+    """Whether a column's name says that it holds parts of a whole: share, idle_share, share_of_roof."""
+    return "share" in str(name).split("_")
+
+
+def _cell(value: object, fmt: str, *, share: bool = False) -> str:
     plain = _plain(value)
     if plain is None:
         return ""
+    if share and isinstance(plain, float):
+        return f"{100 * plain:.2f} %"
     if isinstance(plain, bool):
         return "yes" if plain else "no"
     if isinstance(plain, int):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from labcode.analysis.ncu_stats import REPORTS, run, stats
+from labcode.analysis.ncu_text import records, write
 from labcode.errors import InputError, LabError
 from tests.support import ncu
 
@@ -92,6 +93,24 @@ def test_numbers_keep_all_digits_in_csv_and_json() -> None:
     assert rows("full", "speed_of_light").loc[0, "compute (%)"] == launch.number("compute_pct")
     first = json.loads(text("full", "speed_of_light", fmt="json"))[0]
     assert first["compute (%)"] == launch.number("compute_pct")
+
+
+def test_shares_for_people_are_percent_of_two_decimals() -> None:
+    few = pd.DataFrame(
+        {"share": [0.35, 0.0562, 1.71e-05, float("nan"), 1.0], "idle_share": [0.5, 0.25, 0.0, 0.125, 2.0]}
+    )
+    few["share_of_roof"], few["shared"] = few["share"], few["share"]
+    output = io.StringIO()
+    write(few, "md", output)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in output.getvalue().splitlines()[2:]]
+    columns = list(map(list, zip(*cells, strict=True)))
+    assert columns[0] == columns[2] == ["35.00 %", "5.62 %", "0.00 %", "", "100.00 %"]
+    assert columns[1] == ["50.00 %", "25.00 %", "0.00 %", "12.50 %", "200.00 %"]
+    assert columns[3] == ["0.35", "0.0562", "1.71e-05", "", "1"]
+    assert records(few)[2]["share"] == 1.71e-05
+    shown = [line.split() for line in text("full", "instructions", fmt="table", launch=2).splitlines()[2:]]
+    assert all(line[-1] == "%" and len(line[-2].split(".")[1]) == 2 for line in shown)
+    assert rows("full", "instructions", launch=2)["share"].sum() == pytest.approx(1)
 
 
 def test_defaults_take_what_was_collected() -> None:
