@@ -127,8 +127,18 @@ class Pictures:
         )
 
 
-def make_loader(torch: Any, folder: Path, plan: Plan, setup: Setup, device: torch.device, log: Path) -> Any:
-    """The `DataLoader` of a set-up: batches in the plan's order as (pictures, labels, seconds [batch, 3])."""
+def make_loader(
+    torch: Any,
+    folder: Path,
+    plan: Plan,
+    setup: Setup,
+    device: torch.device,
+    log: Path,
+) -> Any:
+    """The `DataLoader` of a set-up: batches in the plan's order.
+
+    Each is (pictures, labels, seconds [batch, 3]).
+    """
     reader = Reader(setup.slow, setup.piece, setup.rate_per_s, log)
     pictures = Pictures(folder, plan, reader, setup.slow, device)
     options: dict[str, Any] = {}
