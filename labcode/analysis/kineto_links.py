@@ -42,8 +42,8 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     names = tree.events["name"].to_numpy(object)
     kinds = tree.events["kind"].to_numpy(object)
     back = np.append(from_forward, -1)[where]
-    own_python = np.append(nearest(tree, kinds == "python"), -1)[where]
-    source = np.where((own_python < 0) & (back >= 0), back, where)
+    # also where the backward pass runs on the thread that called it: the line of backward() says nothing
+    source = np.where(back >= 0, back, where)
     frames = np.append(nearest(tree, kinds == "python"), -1)[source]
     users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)[source]
     modules = np.append(nearest(tree, (kinds == "python") & _starts(names, (MODULE,))), -1)[source]
