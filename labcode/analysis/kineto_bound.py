@@ -67,7 +67,8 @@ def own_events(report: KinetoReport, mine: Bools) -> pd.DataFrame:
     some = tree.inclusive(np.bincount(where[known & mine], minlength=count).astype(np.int64))
     whole = (some > 0) & (some == every)
     outermost = whole & ~np.append(whole, False)[tree.parent]
-    return tree.events[outermost]
+    found: pd.DataFrame = tree.events[outermost]
+    return found
 
 
 def bound(report: KinetoReport, mine: Bools, also: pd.DataFrame | None = None) -> Bound:
@@ -79,14 +80,13 @@ def bound(report: KinetoReport, mine: Bools, also: pd.DataFrame | None = None) -
     """
     window = steps_window(report)
     ops, api = report.gpu_ops(), report.api()
-    calls = in_window(api, window)
-    thread = int(calls["tid"].mode().iloc[0]) if len(calls) else 0
-    waits = spans(calls[(calls["tid"] == thread) & _waiting(report, calls)])
+    thread = _launcher(api, window)
+    waiting = spans(waits(report, window))
     gone = own_events(report, mine)
     parts = [gone, *([also] if also is not None else [])]
     theirs = pd.concat([part.loc[part["tid"] == thread, ["start_ns", "end_ns"]] for part in parts])
     problem = intervals.clip(*intervals.union(*spans(theirs)), window)
-    host = intervals.subtract(*intervals.clip(*window_spans(window), window), *waits)
+    host = intervals.subtract(*intervals.clip(*window_spans(window), window), *waiting)
     left = intervals.subtract(*host, *problem)
     busy = intervals.clip(*spans(ops), window)
     rest = intervals.clip(*spans(ops[~mine]), window)
@@ -95,11 +95,22 @@ def bound(report: KinetoReport, mine: Bools, also: pd.DataFrame | None = None) -
         window[1] - window[0],
         len(in_window(ops[mine], window)),
         intervals.total(*host) - intervals.total(*left),
-        intervals.total(*intervals.intersect(*problem, *waits)),
+        intervals.total(*intervals.intersect(*problem, *waiting)),
         gpu - gpu_left,
         intervals.total(*left),
         gpu_left,
     )
+
+
+def waits(report: KinetoReport, window: tuple[int, int]) -> pd.DataFrame:
+    """Calls within a window in which the thread that launches most waits for the GPU; columns of `api`."""
+    calls = in_window(report.api(), window)
+    return calls[(calls["tid"] == _launcher(calls, window)) & _waiting(report, calls)]
+
+
+def _launcher(api: pd.DataFrame, window: tuple[int, int]) -> int:
+    calls = in_window(api, window)
+    return int(calls["tid"].mode().iloc[0]) if len(calls) else 0
 
 
 def window_spans(window: tuple[int, int]) -> tuple[Ints, Ints]:
