@@ -42,4 +42,6 @@ def meetings(collectives: pd.DataFrame) -> dict[str, object]:
 
 if __name__ == "__main__":
     rows = [(0, "0", 0, 100), (0, "0", 200, 260), (1, "0", 60, 100), (1, "0", 210, 260), (2, "0", 10, 100)]
-    print(meetings(pd.DataFrame(rows, columns=["rank", "group", "start_ns", "end_ns"])))
+    found = meetings(pd.DataFrame(rows, columns=["rank", "group", "start_ns", "end_ns"]))
+    for key, value in found.items():
+        print(f"{key}: {value}")

@@ -10,8 +10,8 @@ What lies behind a rank's first collective is a consequence of it. So take, of e
 that start before its own first collective starts, and add up their durations by range; a range that a rank
 does not have took 0. A range's extra is the late rank's sum minus the mean of the other ranks' sums.
 
-The answer is [range, extra] of the range with the largest extra (by name among equal ones), and None when that
-is not above `least`, or there is no operation.
+The answer is [range, extra] of the range with the largest extra (by name among equal ones), and None when
+that is not above `least`, or there is no operation.
 
 A worked example, first collectives at 100 on rank 0 and at 190 on rank 1, late = 1, least = 10:
 
@@ -39,4 +39,6 @@ if __name__ == "__main__":
     rows = [(0, "forward", 0, 80), (0, "log", 300, 900), (1, "forward", 0, 80), (1, "evaluate", 90, 180)]
     ops = pd.DataFrame([*rows, (1, "log", 300, 310)], columns=["rank", "range", "start_ns", "end_ns"])
     meets = [(0, "0", 100, 200), (1, "0", 190, 200)]
-    print(cause(ops, pd.DataFrame(meets, columns=["rank", "group", "start_ns", "end_ns"]), 1, 10))
+    collectives = pd.DataFrame(meets, columns=["rank", "group", "start_ns", "end_ns"])
+    print(cause(ops, collectives, 1, 10), "is to be ['evaluate', 90.0]")
+    print(cause(ops, collectives, 1, 90), "is to be None")

@@ -69,7 +69,7 @@ def run(
     rng: Rng, ranks: int, count: int, *, late: int | None = None, groups: tuple[str, ...] = ("0",),
     cut: int = 0, early_end: bool = False,
 ) -> pd.DataFrame:  # fmt: skip
-    """Collectives of some ranks; ``late`` comes late mostly, of ``cut`` ranks the last one was not recorded."""
+    """Collectives of some ranks; ``late`` comes late mostly; ``cut`` ranks lack the last ones."""
     rows = []
     free = int(rng.integers(10**6, 10**9))
     for number in range(count):

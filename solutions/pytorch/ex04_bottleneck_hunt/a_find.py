@@ -35,7 +35,7 @@ A worked example, 2 steps:
 
 Grade it:         labcode exercises pytorch-ex04a        (or: nox -s exercises -- pytorch-ex04a)
 Get a hint:       labcode exercises pytorch-ex04a --hint
-Try it yourself:  python exercises/pytorch/ex04_bottleneck_hunt/a_find.py     (runs on a capture of the book)
+Try it yourself:  python exercises/pytorch/ex04_bottleneck_hunt/a_find.py     (runs on captures of the book)
 """
 
 from __future__ import annotations
@@ -69,8 +69,17 @@ def find(ops: pd.DataFrame, steps: int) -> dict[str, int]:
 
 if __name__ == "__main__":
     from labcode.analysis.kineto_links import op_kernel_trace
-    from labcode.book import trace
+    from labcode.reports.kineto import open_trace
+    from labcode.store import load_set
 
-    for run in ("baseline", "improved"):
-        report = trace("bottleneck_hunt", run)
+    columns = ["kind", "name", "op", "outer_op", "annotation", "pass", "python"]
+    rows = [
+        ("kernel", "add<float>", "aten::mul", "aten::mul", "batch", "", "m.py(5): batch_of"),
+        ("memcpy", "D2H", "aten::_local_scalar_dense", "aten::item", "log", "", "m.py(9): write_norms"),
+    ]
+    print(find(pd.DataFrame(rows, columns=columns), 2), "is to be {'cpu_tensors': 1, 'logging': 1}")
+    captures = load_set()
+    for run in ("baseline", "improved") if "bottleneck_hunt" in captures.experiments else ():
+        report = open_trace(captures.path_of("bottleneck_hunt", run, ".trace.json.gz"))
         print(run, find(op_kernel_trace(report).assign(name=report.gpu_ops()["name"]), 2))
+    print("two problems in the example; how many in the recordings of the page?")

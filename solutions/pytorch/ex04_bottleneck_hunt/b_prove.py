@@ -69,3 +69,4 @@ if __name__ == "__main__":
     rows = [(50, 58, 30, 62, "item"), (10, 30, 5, 15, "layout"), (20, 35, 15, 30, ""), (70, 95, 62, 70, "")]
     waits = pd.DataFrame({"start_ns": [40], "end_ns": [60]})
     print(prove(pd.DataFrame(rows, columns=columns), waits, (0, 100)))
+    print("is to be [['item', 1.47…], ['layout', 1.43…]]")
