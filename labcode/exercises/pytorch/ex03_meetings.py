@@ -38,11 +38,11 @@ def meetings(
     rows = table.sort_values("start_ns", kind="stable") if ordered else table
     rows = rows if by_group else rows.assign(group="")
     rows = rows.assign(number=rows.groupby(["rank"] if by_rank_only else ["group", "rank"]).cumcount())
-    members = rows.groupby("group")["rank"].nunique()
+    members = {str(group): mine["rank"].nunique() for group, mine in rows.groupby("group")}
     waits, waited_for = dict.fromkeys(ranks, 0), dict.fromkeys(ranks, 0)
     count = exchange = 0
     for (group, _), mine in rows.groupby(["group", "number"], sort=True):
-        if complete and len(mine) < members[group]:
+        if complete and len(mine) < members[str(group)]:
             continue
         count += 1
         last, first = int(mine["start_ns"].max()), int(mine["start_ns"].min())
