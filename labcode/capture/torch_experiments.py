@@ -246,6 +246,13 @@ def _benches() -> tuple[Experiment, ...]:
             (*workloads("attention_sweep", "transformer_model", "marks"), "labcode/analysis/decoder.py"),
         ),
         bench(
+            "hunt_ladder",
+            "What each planted problem of the bottleneck hunt costs: alone, and among the others",
+            "bottleneck_ladder",
+            (_run("baseline", "--steps", "20", "--warmup", "10"),),
+            workloads("bottleneck_ladder", "bottleneck_hunt", "bottleneck_hunt_model"),
+        ),
+        bench(
             "profiler_overhead",
             "What each profiler costs on one training step",
             "profiler_overhead",

@@ -1,0 +1,43 @@
+"""The ladder of the bottleneck hunt: which problems are in each run, and what the record holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from labcode.workloads import bottleneck_ladder as ladder
+from labcode.workloads.bottleneck_hunt import PROBLEMS
+
+SMALL = [
+    *("--device", "cpu", "--batch", "16", "--width", "16", "--blocks", "1", "--classes", "4"),
+    *("--warmup", "1", "--steps", "1"),
+]
+
+
+def test_rungs() -> None:
+    found = ladder.rungs(("a", "b", "c"))
+    assert found[0] == ("all", "", ("a", "b", "c"))
+    assert [rung[2] for rung in found if rung[0] == "without"] == [("b", "c"), ("a", "c"), ("a", "b")]
+    assert [rung[2] for rung in found if rung[0] == "only"] == [("a",), ("b",), ("c",)]
+    assert [rung[2] for rung in found if rung[0] == "mended"] == [("b", "c"), ("c",), ()]
+
+
+def test_the_record_has_all_rungs_in_the_order_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    order = ",".join(reversed(PROBLEMS))
+    assert ladder.main([*SMALL, "--order", order, "--json", str(path)]) == 0
+    record = json.loads(path.read_text())
+    rows = record["results"]["rungs"]
+    assert len(rows) == 1 + 3 * len(PROBLEMS) and all(row["step_ms"] > 0 for row in rows)
+    assert [row["problem"] for row in rows if row["kind"] == "mended"] == list(reversed(PROBLEMS))
+    assert record["checks"]["losses_match"]["passed"]
+
+
+def test_an_order_that_lacks_a_problem_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        ladder.main([*SMALL, "--order", "item,item"])
+    assert "name each problem once: item,cpu_tensors" in capsys.readouterr().err
