@@ -42,8 +42,8 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     names = tree.events["name"].to_numpy(object)
     kinds = tree.events["kind"].to_numpy(object)
     back = np.append(from_forward, -1)[where]
-    own_python = np.append(nearest(tree, kinds == "python"), -1)[where]
-    source = np.where((own_python < 0) & (back >= 0), back, where)
+    # also where the backward pass runs on the thread that called it: the line of backward() says nothing
+    source = np.where(back >= 0, back, where)
     frames = np.append(nearest(tree, kinds == "python"), -1)[source]
     users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)[source]
     modules = np.append(nearest(tree, (kinds == "python") & _starts(names, (MODULE,))), -1)[source]
@@ -66,7 +66,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
             "kind": ops["kind"].array,
             "name": ops["short_name"].array,
             "op": _names(names, inner_op),
-            "outer_op": _names(names, np.append(_outermost(tree, kinds == "op"), -1)[where]),
+            "outer_op": _names(names, np.append(outermost(tree, kinds == "op"), -1)[where]),
             "annotation": _names(names, np.append(nearest(tree, marks), -1)[where]),
             "module": _texts(_paths(tree, _starts(names, (MODULE,)), _bare_module), modules),
             "pass": _passes(tree, forward, where, back, modules),
@@ -212,7 +212,7 @@ def nearest(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     return found
 
 
-def _outermost(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
+def outermost(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     """For each event the outermost wanted one around it or itself; -1 for none."""
     found = np.where(wanted, np.arange(len(wanted)), -1)
     for rows in _levels(tree):
