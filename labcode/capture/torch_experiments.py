@@ -256,7 +256,7 @@ def _benches() -> tuple[Experiment, ...]:
             "profiler_overhead",
             "What each profiler costs on one training step",
             "profiler_overhead",
-            (_run("all"),),
+            (_run("all", "--steps", "5"), _run("switches", "--steps", "4")),
             (*workloads("profiler_overhead"), *_DECODER),
         ),
     )

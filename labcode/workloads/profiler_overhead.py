@@ -4,14 +4,19 @@ The decoder's training step is run again and again as a program of its own: with
 that nobody listens to, with ranges for `torch.profiler` that nobody listens to, under `torch.profiler`, with
 all its switches, under nsys, and under ncu, which repeats the kernels it looks at (here those of one name).
 Each time the program's own clock tells how long a step took; the wall time of all of it is told beside.
+
+The variant ``switches`` tries the switches of `torch.profiler` one by one, in one process, one loop after
+another.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +27,22 @@ from labcode.timing import spread
 from labcode.tools import find_ncu, find_nsys, run_tool
 from labcode.workloads import common
 from labcode.workloads.common import Check
-from labcode.workloads.recording import Request
+from labcode.workloads.recording import REQUEST, Request
 
 PROGRAM = "profiler_overhead"
-VARIANTS = ("all", "torch")
+VARIANTS = ("all", "torch", "switches")
 LIMIT_S = 300.0
 SAME_LOSS = 1e-3  # relative, of the last step's loss under each tool
 ALL_SWITCHES = {"shapes": True, "stacks": True, "memory": True, "modules": True}
+SWITCHES: dict[str, dict[str, bool] | None] = {
+    "none": None,
+    "torch.profiler": {},
+    "shapes": {"shapes": True},
+    "memory": {"memory": True},
+    "stacks": {"stacks": True},
+    "stacks and modules": {"stacks": True, "modules": True},
+    "all switches": ALL_SWITCHES,
+}
 NSYS = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true")
 NCU = ("--clock-control", "none", "--target-processes", "all", "--set", "basic", "--force-overwrite")
 
@@ -101,6 +115,45 @@ def run_way(given: argparse.Namespace, way: Way, folder: Path) -> dict[str, Any]
     }
 
 
+def run_switches(torch: Any, given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """A loop for each of `SWITCHES`, from a fresh model: as `run_way`, with how much the trace takes up."""
+    from labcode.analysis.decoder import SIZES
+    from labcode.workloads import transformer
+    from labcode.workloads.marks import marks
+    from labcode.workloads.transformer_steps import Setup, make_trainer
+
+    flags = ["--variant", "train", "--size", given.size, "--batch", str(given.batch), "--ranges", "record"]
+    flags += ["--context", str(given.context), "--steps", str(given.steps), "--warmup", str(given.warmup)]
+    chosen = transformer.command_line().parse_args(flags)
+    device = torch.device(given.device, 0)
+    setup = Setup(SIZES[given.size], given.batch, given.context)
+    found = []
+    for number, (name, switches) in enumerate(SWITCHES.items()):
+        mark = marks("record", device)
+        trainer = make_trainer(setup, device, mark)
+        began = time.perf_counter()
+        if switches is not None:
+            os.environ |= Request("torch", str(folder), f"way{number}", **switches).environment()
+        try:
+            _, times, losses = transformer.run_loop(trainer, chosen, mark)
+        finally:
+            os.environ.pop(REQUEST, None)
+        step_ms = [sum(passes) for passes in zip(*times.host_ms.values(), strict=True)]
+        trace = folder / f"way{number}.trace.json"
+        found.append(
+            {
+                "tool": name,
+                "step_host_ms": common.rounded(step_ms, 6),
+                "step_ms": round(spread(step_ms).median, 4),
+                "wall_s": round(time.perf_counter() - began, 3),
+                "last_loss": round(float(losses[-1]), 7),
+                "trace_bytes": trace.stat().st_size if trace.is_file() else 0,
+            }
+        )
+        trace.unlink(missing_ok=True)
+    return found
+
+
 def check(found: Sequence[dict[str, Any]]) -> dict[str, Check]:
     """The workload did the same under each tool."""
     plain = found[0]["last_loss"]
@@ -132,7 +185,10 @@ def main(arguments: Sequence[str]) -> int:
     if given.device == "cuda":
         common.require_gpus(torch)
     with tempfile.TemporaryDirectory() as folder:
-        found = [run_way(given, way, Path(folder)) for way in ways(given, Path(folder))]
+        if given.variant == "switches":
+            found = run_switches(torch, given, Path(folder))
+        else:
+            found = [run_way(given, way, Path(folder)) for way in ways(given, Path(folder))]
     for way in found:
         way["ratio"] = round(way["step_ms"] / found[0]["step_ms"], 4)
         print(

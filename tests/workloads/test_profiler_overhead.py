@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ pytest.importorskip("torch")
 
 from labcode.errors import ToolError
 from labcode.workloads import profiler_overhead as overhead
+from labcode.workloads import recording
 
 SMALL = [
     *(
@@ -44,6 +46,18 @@ def test_each_way_has_times_beside_those_without_a_profiler(
         *("none", "NVTX ranges", "record_function ranges", "torch.profiler", "torch.profiler, all switches"),
     ]
     assert found[0]["ratio"] == 1 and all(len(way["step_host_ms"]) == 2 for way in found)
+
+
+def test_switches_are_tried_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "r.json"
+    assert overhead.main([*SMALL[:-2], "--variant", "switches", "--json", str(path)]) == 0
+    found = json.loads(path.read_text())["results"]["ways"]
+    assert [way["tool"] for way in found] == list(overhead.SWITCHES)
+    assert all(len(way["step_host_ms"]) == 2 for way in found)
+    sizes = {way["tool"]: way["trace_bytes"] for way in found}
+    assert sizes["none"] == 0 < sizes["torch.profiler"] < sizes["shapes"] < sizes["all switches"]
+    assert sizes["torch.profiler"] < sizes["stacks"]
+    assert recording.REQUEST not in os.environ, "what runs next is recorded by nobody"
 
 
 def test_tools_that_are_here_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,219 @@
+"""pytorch-ex01 and ex02: the worked examples, PyTorch's own answers, and those on the unseen captures."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labcode import store
+from labcode.analysis import memory_history
+from labcode.analysis.kineto_ops import op_summary
+from labcode.errors import LabError
+from labcode.exercises.pytorch import ex01_schedule, ex01_table, ex02_leak, ex02_live
+from labcode.reports.kineto import open_trace
+from labcode.reports.memory_history import open_history
+from labcode.store import CaptureSet
+from tests.exercises.mutations_pytorch import PYTORCH
+from tests.exercises.support import complaints, names_of, solution
+from tests.support import histories, traces
+
+
+def test_a_schedule() -> None:
+    s = names_of(solution("pytorch-ex01a"))
+    one_cycle = ["off", "warm-up", "record", "hand over"]
+    assert s["phases"](9, 1, 1, 2, 2, 0) == [*one_cycle, *one_cycle, "off"]
+    assert s["traces"](7, 1, 1, 2, 2, 0) == [[2, 3], [6]]
+    assert s["traces_without_step"](7, 1, 1, 2, 0, 0) == []
+    assert s["traces_without_step"](4, 0, 0, 2, 0, 0) == [[0, 1, 2, 3]]
+
+
+@pytest.mark.parametrize("plan", [(1, 1, 2, 2, 0), (0, 0, 3, 0, 0), (2, 1, 1, 1, 3), (1, 0, 2, 0, 1)])
+@pytest.mark.parametrize("calls_step", [True, False])
+def test_the_profiler_does_what_the_reference_says(plan: ex01_schedule.Plan, calls_step: bool) -> None:
+    torch = pytest.importorskip("torch")
+    profiler = torch.profiler
+    got: list[int] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there is no warm-up
+        schedule = profiler.schedule(
+            **dict(zip(("wait", "warmup", "active", "repeat", "skip_first"), plan, strict=True))
+        )
+        words = {"NONE": "off", "WARMUP": "warm-up", "RECORD": "record", "RECORD_AND_SAVE": "hand over"}
+        assert [words[schedule(step).name] for step in range(12)] == ex01_schedule.phases(12, plan)
+
+        def ready(recorded: object) -> None:
+            events = recorded.key_averages()  # type: ignore[attr-defined]
+            got.append(sum(event.count for event in events if event.key == "aten::mm"))
+
+        with profiler.profile(
+            activities=[profiler.ProfilerActivity.CPU], schedule=schedule, on_trace_ready=ready
+        ) as running:
+            for _ in range(6):
+                torch.eye(2) @ torch.eye(2)
+                if calls_step:
+                    running.step()
+    wanted = ex01_schedule.traces(6, plan) if calls_step else ex01_schedule.without_step(6, plan)
+    assert [count for count in got if count] == [len(trace) for trace in wanted]
+
+
+def test_the_profilers_table() -> None:
+    s = names_of(solution("pytorch-ex01b"))
+    rows = [
+        (1, 7, "aten::linear", 0, 100),
+        (2, 7, "aten::mm", 10, 60),
+        (3, 7, "aten::add_", 70, 90),
+        (4, 9, "aten::mm", 20, 50),
+    ]
+    events = pd.DataFrame(rows, columns=ex01_table.EVENTS)
+    ran = [(2, 7, 60, 160), (3, 7, 160, 180), (4, 13, 150, 250)]
+    kernels = pd.DataFrame(ran, columns=ex01_table.KERNELS)
+    wanted = {
+        "aten::linear": (1, 30, 100, 0, 120),
+        "aten::mm": (2, 80, 80, 200, 200),
+        "aten::add_": (1, 20, 20, 20, 20),
+    }
+    assert s["summary"](events, kernels) == wanted == ex01_table.summary(events, kernels)
+    assert s["busy_ns"](kernels) == 190 == ex01_table.busy_ns(kernels)
+
+
+def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
+    """A set with one file in it."""
+    import hashlib
+
+    place = folder / "set" / experiment
+    place.mkdir(parents=True, exist_ok=True)
+    target = place / (run + "".join(file.suffixes[-3:]))
+    target.write_bytes(file.read_bytes())
+    record = {
+        name.name: {"sha256": hashlib.sha256(name.read_bytes()).hexdigest(), "bytes": name.stat().st_size}
+        for name in place.iterdir()
+    }
+    runs: dict[str, object] = {name.partition(".")[0]: {} for name in record}
+    entry = {
+        "title": "t", "tool": "torch", "machine": "m1", "captured": "2026-01-01", "source_digest": "0",
+        "sources": [], "wall_s": 1.0,
+        "runs": {
+            one: {"argv": [], "tool_args": [], "warnings": [],
+                  "files": {name: value for name, value in record.items() if name.partition(".")[0] == one}}
+            for one in runs
+        },
+    }  # fmt: skip
+    manifest = {"schema": 1, "set": "set", "machines": {"m1": {}}, "experiments": {experiment: entry}}
+    return store.parse_manifest(manifest, folder / "set")
+
+
+def test_the_table_of_an_unseen_trace_is_the_books(tmp_path: Path) -> None:
+    """Up to what the book's table adds: calls of CUDA, and operators that are one with their only child."""
+    file = traces.training(tmp_path, packed=True)[0]
+    captures = _set(tmp_path, ex01_table.EXPERIMENT, ex01_table.RUN, file)
+    events, kernels = ex01_table.exam_tables(captures)
+    found = ex01_table.summary(events, kernels)
+    theirs = op_summary(open_trace(file))
+    theirs = (
+        theirs[theirs["device_type"] == "CPU"].groupby("name")[["device_self_ns", "device_total_ns"]].sum()
+    )
+    assert len(kernels) and len(found) > 5
+    for name, row in found.items():
+        if not name.startswith("ProfilerStep#"):
+            assert row[3:] == tuple(theirs.loc[name]), name
+    cases = ex01_table._exam(captures)
+    assert [case.function for case in cases] == ["summary", "busy_ns"] and all(case.exam for case in cases)
+    assert "of what the GPU did" in ex01_table._notes(captures)[0]
+
+
+def test_in_use_and_at_the_peak() -> None:
+    s = names_of(solution("pytorch-ex02a"))
+    before = pd.DataFrame({"addr": [5], "size": [100]})
+    rows = [
+        ("alloc", 1, 40, "a.py:3"),
+        ("segment_alloc", 9, 512, ""),
+        ("alloc", 2, 60, "b.py:7"),
+        ("free_requested", 1, 40, ""),
+        ("free_completed", 1, 40, ""),
+        ("alloc", 1, 20, "b.py:7"),
+    ]
+    events = pd.DataFrame(rows, columns=["action", "addr", "size", "site"])
+    assert s["live_bytes"](before, events) == [140, 140, 200, 160, 160, 180]
+    assert s["peak"](before, events) == (200, 2)
+    assert s["holders"](before, events) == {"before": 100, "a.py:3": 40, "b.py:7": 60}
+
+
+def test_a_leak() -> None:
+    s = names_of(solution("pytorch-ex02b"))
+    rows = [(10 * n, "alloc", n, 100, 0 if n % 2 == 0 else 1) for n in range(5)]
+    rows += [
+        (50, "alloc", 5, 100, 2),
+        (60, "alloc", 6, 100, 0),
+        (70, "free_requested", 5, 100, 2),
+        (80, "snapshot", 0, 0, 0),
+    ]
+    history = pd.DataFrame(rows, columns=["t_us", "action", "addr", "size", "stack"])
+    stacks = [["a.py:1 f"], ["b.py:1 f"], ["c.py:1 f"]]
+    assert s["leaks"](history, stacks) == [(0, 4, 400)] == ex02_leak.leaks(history)
+    assert s["time_left"](history, stacks, 1000) == pytest.approx(200.0)
+    frames = [
+        "site-packages/torch/nn/modules/linear.py:130 forward",
+        "model.py:12 forward",
+        "train.py:5 step",
+    ]
+    assert s["caller"](frames) == "model.py:12 forward" == ex02_leak.caller(frames)
+
+
+def test_the_answers_on_unseen_histories_are_the_books(tmp_path: Path) -> None:
+    captures: CaptureSet | None = None
+    for run in ex02_live.RUNS:
+        file = histories.write(tmp_path, histories.leaking(12), f"{run}.memory.json.xz")
+        captures = _set(tmp_path, ex02_live.EXPERIMENT, run, file)
+    assert captures is not None
+    history = open_history(tmp_path / "exam_hook.memory.json.xz")
+    found = ex02_leak.leaks(history.events)
+    book = memory_history.leaks(history)
+    assert [ex02_leak.caller(history.stacks[number]) for number, _, _ in found] == list(book["site"])
+    live = [case for case in ex02_live._exam(captures) if case.function == "peak"]
+    assert live[0].expected[0] == memory_history.live_bytes(history)["live_bytes"].max()
+    held = next(case for case in ex02_live._exam(captures) if case.function == "holders").expected
+    theirs = memory_history.peak(history).set_index("site")["bytes"].rename({memory_history.BEFORE: "before"})
+    assert held == theirs.to_dict()
+    assert len(ex02_leak._exam(captures)) == 4
+    assert "a forward hook" in ex02_leak._notes(captures)[0]
+    assert "holds" in ex02_live._notes(captures)[0]
+
+
+def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
+    captures = store.parse_manifest(
+        {"schema": 1, "set": "s", "machines": {}, "experiments": {}}, tmp_path / "s"
+    )
+    with pytest.raises(LabError, match=r"has no run exam_baseline of torch_profiler"):
+        ex01_table._exam(captures)
+    with pytest.raises(LabError, match=r"has no run exam_hook of torch_memory"):
+        ex02_leak._exam(captures)
+
+
+def test_live_bytes_of_generated_scenes_are_the_books() -> None:
+    """The reference of part a against the book's own way of counting."""
+    rng = np.random.default_rng(4)
+    for _, scene in ex02_live._scenes(rng):
+        before, events = scene.tables()
+        sums = ex02_live.live(before, events)
+        assert len(sums) == len(events) + 1 and min(sums) >= 0
+
+
+@pytest.mark.parametrize("number", range(len(PYTORCH)), ids=lambda n: f"{PYTORCH[n][0]}-{n}")
+def test_code_with_a_typical_mistake_is_told_so(number: int) -> None:
+    short, old, new, reason = PYTORCH[number]
+    source = solution(short)
+    assert old in source, "the solution has changed: change this test with it"
+    said = [
+        line
+        for seed in (0, 1, 2)
+        for lines in complaints(short, source.replace(old, new), seed)
+        for line in lines
+    ]
+    assert said, "the mistake passes all hidden cases"
+    reasons = [line for line in said if line.startswith("likely:")]
+    assert not reason or any(re.search(reason, line) for line in reasons), reasons[:5] or said[:12]
