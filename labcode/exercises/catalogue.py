@@ -13,12 +13,17 @@ import re
 from collections.abc import Sequence
 
 from labcode.errors import LabError
-from labcode.exercises import advanced, compute, nsys
+from labcode.exercises import advanced, compute, lm, nsys
 from labcode.exercises.records import Exercise, Need, Part
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get"]
 
-EXERCISES: tuple[Exercise, ...] = (*nsys.EXERCISES, *compute.EXERCISES, *advanced.EXERCISES)
+EXERCISES: tuple[Exercise, ...] = (
+    *nsys.EXERCISES,
+    *compute.EXERCISES,
+    *advanced.EXERCISES,
+    *lm.EXERCISES,
+)
 
 
 def get(exercise_id: str) -> Exercise:
