@@ -36,7 +36,7 @@ def answer(
         if substring:
             mine = table[table["path"].str.contains("|".join(passes))]
         grouped = mine.groupby("name")["duration_ns"]
-        best = grouped.agg(by).sort_index().idxmax()
+        best = str(grouped.agg(by).sort_index().idxmax())
         whole = (mine if of_pass else table)["duration_ns"].sum()
         calls = grouped.size()[best]
         found[label] = [best, float(calls / steps if per_step else calls), float(grouped.sum()[best] / whole)]
@@ -44,7 +44,7 @@ def answer(
 
 
 def _case(name: str, ops: pd.DataFrame, steps: int, *, exam: bool = False) -> Case:
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "these have the longest mean time of a call; asked for is the most time in all": {"by": "mean"},
         "these are called most often; asked for is the most time": {"by": "size"},
         "calls are those of one step: divide by the number of steps": {"per_step": False},

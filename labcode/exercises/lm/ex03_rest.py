@@ -46,7 +46,7 @@ def answer(
 
 
 def _case(name: str, ops: pd.DataFrame, steps: int, least: float, *, exam: bool = False) -> Case:
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "only kernels are counted: copies are GPU time, too": {"kernels_only": True},
         "shares are of all of the forward pass, products included": {"of_rest": True},
         "other must always be listed, also with no time": {"other": False},

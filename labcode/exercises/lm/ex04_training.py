@@ -55,7 +55,7 @@ def answer(
 
 
 def _case(name: str, given: tuple[pd.DataFrame, int, pd.DataFrame, int], *, exam: bool = False) -> Case:
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "these are shares of the number of operations; asked for are shares of time": {"counts": True},
         "only kernels are counted: copies are GPU time, too": {"kernels_only": True},
         "the runs have different numbers of steps: growth is from one step to one step": {"per_step": False},
