@@ -52,7 +52,7 @@ LANGUAGE_MODEL = [
     (
         "lm-ex04a",
         "    def products(ops: pd.DataFrame) -> tuple[float, float]:\n",
-        '    def products(ops: pd.DataFrame) -> tuple[float, float]:\n'
+        "    def products(ops: pd.DataFrame) -> tuple[float, float]:\n"
         '        ops = ops[ops["kind"] == "kernel"]\n',
         "only kernels are counted",
     ),
