@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 from labcode.errors import LabError
-from labcode.exercises import advanced, compute, nsys, pytorch
+from labcode.exercises import advanced, compute, lm, nsys, pytorch
 from labcode.exercises.records import Exercise, Need, Part
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get"]
@@ -23,6 +23,7 @@ EXERCISES: tuple[Exercise, ...] = (
     *compute.EXERCISES,
     *advanced.EXERCISES,
     *pytorch.EXERCISES,
+    *lm.EXERCISES,
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 from labcode.exercises.cases import judge, plain
 from tests.exercises.mutations_advanced import ADVANCED
 from tests.exercises.mutations_compute import COMPUTE
+from tests.exercises.mutations_lm import LANGUAGE_MODEL
 from tests.exercises.support import WITHOUT_GPU, cases, complaints, solution
 
 SEEDS = (0, 1, 2)
@@ -477,7 +478,7 @@ MUTATIONS = [
         "this is the candidate with the most exposed time",
     ),
 ]
-MUTATIONS = [mutation for mutation in [*MUTATIONS, *ADVANCED, *COMPUTE] if mutation[3]]
+MUTATIONS = [mutation for mutation in [*MUTATIONS, *ADVANCED, *COMPUTE, *LANGUAGE_MODEL] if mutation[3]]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")

@@ -1,0 +1,60 @@
+"""Exercise lm-ex03, part a: what is no product of matrices.
+
+    ops      kind ('kernel', 'memcpy', 'memset'), name, start_ns, end_ns, device, stream, path: what the GPU
+             did, in no particular order. The path are the names of the ranges around the launch, outermost
+             first, joined by slashes: step 8/forward/block 3/attention/softmax
+    steps    how many steps were recorded
+    least    a share
+
+Put the GPU's operations of the forward pass into buckets with ``bucket_of(name, path, kind)``, and give for
+each bucket but matmul a list: milliseconds of one step, and the share of the GPU's time of the whole forward
+pass. Leave out buckets whose share is below ``least``. The bucket other is always in the answer, also with no
+time: what is not known must not be hidden.
+
+A worked example, one step, least = 0.1; times of the rows are 6, 3 and 0.5 ms:
+
+    kernel  sgemm_128x128             step 0/forward/logits
+    kernel  softmax_warp_forward      step 0/forward/loss      ->   {"softmax": [3, 0.316], "other": [0, 0]}
+    kernel  elementwise_kernel<add>   step 0/forward/add
+
+Grade it:         labcode exercises lm-ex03a        (or: nox -s exercises -- lm-ex03a)
+Get a hint:       labcode exercises lm-ex03a --hint
+Try it yourself:  python exercises/lm/ex03_not_products/a_others.py     (runs on a capture of the book)
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from labcode.analysis.kernel_buckets import bucket_of
+
+
+def others(ops: pd.DataFrame, steps: int, least: float) -> dict[str, list[float]]:
+    """Milliseconds of one step, and share, by bucket."""
+    # [solution]
+    inside = ["forward" in path.split("/") for path in ops["path"]]
+    mine = ops[inside]
+    keys = zip(mine["name"], mine["path"], mine["kind"], strict=True)
+    buckets = [bucket_of(*key) for key in keys]
+    sums = (mine["end_ns"] - mine["start_ns"]).groupby(buckets).sum()
+    whole = sums.sum()
+    found = {"other": [0.0, 0.0]}
+    for bucket, ns in sums.items():
+        if bucket != "matmul" and (ns / whole >= least or bucket == "other"):
+            found[bucket] = [float(ns) / 1e6 / steps, float(ns / whole)]
+    return found
+    # [starter]
+    # raise NotImplementedError("choose the forward pass, name the buckets, add up, divide by the whole pass")
+    # [end]
+
+
+if __name__ == "__main__":
+    from labcode.analysis.lm_parts import operations
+    from labcode.reports.nsys import open_report
+    from labcode.store import load_set
+
+    captures = load_set()
+    report = open_report(captures.path_of("lm_small", "forward"))
+    recorded = captures.record("lm_small", "forward")["parameters"]["window"]
+    for name_of, (milliseconds, share) in others(operations(report), recorded, 0.0).items():
+        print(f"{name_of:15} {milliseconds:8.3f} ms {share:7.2%}")

@@ -1,0 +1,72 @@
+"""Exercise lm-ex04, part a: what training changes.
+
+Two runs of the same model come in: one that was asked (forward passes), one that was taught (training steps).
+Each is a table and the number of steps in it:
+
+    ops      kind ('kernel', 'memcpy', 'memset'), name, start_ns, end_ns, device, stream, path: what the GPU
+             did, in no particular order. The path are the names of the ranges around the launch, outermost
+             first, joined by slashes: step 8/forward/block 3/attention/softmax
+
+Give a dictionary:
+
+    inference, training    the share of products of matrices in the GPU's time of each run
+    without optimizer      the same of the training run's forward and backward pass alone
+    growth                 the time of products in one step of training over that in one of inference
+
+A product is what ``bucket_of(name, path, kind)`` calls matmul. The GPU's time is that of all operations,
+copies included.
+
+A worked example: inference 10 ms, of which products 8; a training step 30 ms in forward and backward pass, of
+which products 24, and 6 ms in the optimizer: 0.8, 24 / 36, 0.8, 3.
+
+Grade it:         labcode exercises lm-ex04a        (or: nox -s exercises -- lm-ex04a)
+Get a hint:       labcode exercises lm-ex04a --hint
+Try it yourself:  python exercises/lm/ex04_training_share/a_change.py     (runs on a capture of the book)
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from labcode.analysis.kernel_buckets import bucket_of
+
+
+def change(
+    inference: pd.DataFrame, inference_steps: int, training: pd.DataFrame, training_steps: int
+) -> dict[str, float]:
+    """Three shares and a ratio."""
+
+    # [solution]
+    def products(ops: pd.DataFrame) -> tuple[float, float]:
+        keys = zip(ops["name"], ops["path"], ops["kind"], strict=True)
+        chosen = [bucket_of(*key) == "matmul" for key in keys]
+        ns = ops["end_ns"] - ops["start_ns"]
+        return float(ns[chosen].sum()), float(ns.sum())
+
+    inside = [not {"forward", "backward"}.isdisjoint(path.split("/")) for path in training["path"]]
+    asked, asked_in_all = products(inference)
+    taught, taught_in_all = products(training)
+    both, both_in_all = products(training[inside])
+    return {
+        "inference": asked / asked_in_all,
+        "training": taught / taught_in_all,
+        "without optimizer": both / both_in_all,
+        "growth": (taught / training_steps) / (asked / inference_steps),
+    }
+    # [starter]
+    # raise NotImplementedError("write a function for the products' time of a table, and use it three times")
+    # [end]
+
+
+if __name__ == "__main__":
+    from labcode.analysis.lm_parts import operations
+    from labcode.reports.nsys import open_report
+    from labcode.store import load_set
+
+    captures = load_set()
+    tables = []
+    for run in ("forward", "train"):
+        tables.append(operations(open_report(captures.path_of("lm_small", run))))
+        tables.append(captures.record("lm_small", run)["parameters"]["window"])
+    for what, value in change(*tables).items():
+        print(f"{what:20} {value:.3f}")
