@@ -88,16 +88,9 @@ def _recorded() -> tuple[Experiment, ...]:
             "torch_conv",
             "Convolutions in several layouts, precisions and algorithms",
             "convolutions",
-            (
-                *(
-                    _run(name, *pictures)
-                    for name in ("baseline", "benchmark", "channels_last", "bf16", "improved")
-                ),
-                _run(
-                    *("exam_baseline", *pictures, "--channels", "96", "--size", "160", "--batch", "16"),
-                    *_EXAM,
-                    variant="baseline",
-                ),
+            tuple(
+                _run(name, *pictures)
+                for name in ("baseline", "benchmark", "channels_last", "bf16", "improved")
             ),
             (*workloads("convolutions"), *_SHARED),
             args=("--shapes", _TWO),
@@ -240,7 +233,7 @@ def _benches() -> tuple[Experiment, ...]:
             "attention_sweep",
             (
                 *(_run(name) for name in ("naive", "naive_bf16", "flash")),
-                _run("compiled", "--widths", "16,64,128", *few),  # every shape is compiled anew
+                _run("compiled", "--widths", "64", *few),  # every shape is compiled anew
                 _run("compiled_bf16", "--widths", "64", *few),
             ),
             (*workloads("attention_sweep", "transformer_model", "marks"), "labcode/analysis/decoder.py"),
