@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -121,21 +120,6 @@ def test_results_are_right(tmp_path: Path, program: str, variant: str) -> None:
         assert set(record) == {"program", "variant", "parameters", "results", "checks", "gpu"}
         assert record["checks"]
         assert all(check["passed"] for check in record["checks"].values())
-
-
-@pytest.mark.gpu
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
-@pytest.mark.parametrize("program", LADDERS)
-def test_compute_sanitizer_finds_nothing(program: str, tool: str) -> None:
-    from labcode.kernels.build import build
-
-    sanitizer = shutil.which("compute-sanitizer")
-    if sanitizer is None:
-        pytest.skip("no compute-sanitizer here")
-    flags = [*SMALL[program], "--repetitions", "1"]
-    done = run([sanitizer, "--tool", tool, "--error-exitcode", "9", build(program), *flags])
-    assert done.returncode == 0, done.stdout[-2000:]
 
 
 @pytest.mark.gpu

@@ -1,0 +1,61 @@
+"""compute-sanitizer on every CUDA program: no access outside an array, no race in shared memory."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+# Small, for the tools make programs 10 to 1000 times slower, but with tiles that the sizes do not fill.
+RUNS: dict[str, tuple[str, ...]] = {
+    "memory_bandwidth": ("--mebibytes 3",),
+    "sum": ("--mebibytes 3",),
+    "transpose": ("--rows 301 --columns 157", "--rows 64 --columns 256"),
+    "softmax": tuple(
+        f"--columns {columns} --rows {rows} --type {kind}"
+        for columns, rows in ((1000, 9), (16383, 3), (70000, 2))
+        for kind in ("float", "bf16")
+    ),
+    "rmsnorm": tuple(
+        f"--columns {columns} --rows {rows} --type {kind}"
+        for columns, rows in ((1000, 9), (16383, 3), (70000, 2))
+        for kind in ("float", "bf16")
+    ),
+    "roofline_kernels": ("--mebibytes 1 --l2-mebibytes 1 --work 0.01 --warmup 1",),
+    "compute_metrics": ("--work 0.05 --waves 1 --lines 4096 --warmup 1",),
+    "optimization_loop": ("--height 33 --width 57 --warmup 1",),
+    "kernel_overlap": (
+        "--variant streams --kernels 8 --iterations 2",
+        "--variant graph --kernels 8 --iterations 2",
+    ),
+    "memory_timeline": (
+        "--variant pinned --mebibytes 1 --iterations 1",
+        "--variant pipelined --mebibytes 1 --iterations 1",
+    ),
+}
+CASES = [(program, flags) for program, runs in RUNS.items() for flags in runs]
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+@pytest.mark.parametrize(("program", "flags"), CASES)
+def test_compute_sanitizer_finds_nothing(program: str, flags: str, tool: str) -> None:
+    from labcode.kernels.build import build
+
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("no compute-sanitizer here")
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", str(build(program)), *flags.split()]
+    done = subprocess.run(
+        [*command, "--repetitions", "1"], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
+
+
+def test_every_program_is_checked() -> None:
+    from labcode.store import repository_root
+
+    programs = {path.stem for path in (repository_root() / "cuda").glob("*/*.cu")}
+    assert programs == set(RUNS)
