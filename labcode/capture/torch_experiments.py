@@ -54,7 +54,9 @@ def _recorded() -> tuple[Experiment, ...]:
     bf16 = ("--precision", "bf16", "--attention", "sdpa")
     hunt = ("--steps", "20")
     pictures = ("--steps", "10")
-    steps = ("--steps", "6")
+    ranks = ("--gpus", GPUS, "--steps", "6")
+    # wide and not deep: the GPUs, not the hosts, take the time, under the profiler too
+    wide = ("--size", "2.7B", "--layers", "8", "--batch", "2", "--bucket-mb", "100")
     return (
         _torch_experiment(
             "torch_profiler",
@@ -111,12 +113,13 @@ def _recorded() -> tuple[Experiment, ...]:
             "Data-parallel training rank by rank: gradients after the backward pass, during it, a slow rank",
             "distributed_training",
             (
-                _run("baseline", "--gpus", GPUS, *steps),
-                _run("improved", "--gpus", GPUS, *steps),
-                _run("straggler", "--gpus", GPUS, *steps),
+                _run("baseline", *ranks, *wide),
+                _run("improved", *ranks, *wide),
+                _run("straggler", *ranks, *wide, "--extra", "1536"),
+                _run("small", *ranks, variant="straggler"),
                 _run(
-                    *("exam_improved", "--gpus", GPUS, *steps),
-                    *("--context", "128", "--bucket-mb", "60", *_EXAM),
+                    *("exam_improved", *ranks, *wide),
+                    *("--layers", "6", "--bucket-mb", "250", *_EXAM),
                     variant="improved",
                 ),
             ),
@@ -199,6 +202,23 @@ def _ladder() -> Experiment:
     )
 
 
+def _bf16() -> Experiment:
+    """Training steps in bf16 of the smallest and the largest model (the medium one is in the ladder)."""
+    steps = ("--steps", "10", "--window", "1", "--precision", "bf16")
+    return Experiment(
+        id="lm_bf16",
+        title="A training step in bf16 of the smallest and of the largest model",
+        tool="nsys",
+        module="labcode.workloads.transformer",
+        runs=(
+            _run("small", "--size", "small", *steps, variant="train"),
+            _run("2_7b", "--size", "2.7B", *steps, variant="train"),
+        ),
+        sources=_DECODER,
+        needs=("torch",),
+    )
+
+
 def _benches() -> tuple[Experiment, ...]:
     """Programs that measure themselves."""
     grid = (*workloads("lm_grid"), *_DECODER)
@@ -225,6 +245,18 @@ def _benches() -> tuple[Experiment, ...]:
             "Memory of all sizes over contexts, with and without checkpointed activations",
             "lm_grid",
             (_run("memory", "--steps", "1", "--warmup", "1"),),
+            grid,
+        ),
+        bench(
+            "lm_limit",
+            "Memory of two sizes at contexts that hardly fit, or do not",
+            "lm_grid",
+            (
+                _run(
+                    *("memory", "--sizes", "large,xl", "--contexts", "2048,3072"),
+                    *("--steps", "1", "--warmup", "0"),
+                ),
+            ),
             grid,
         ),
         bench(
@@ -259,5 +291,6 @@ TORCH_EXPERIMENTS: tuple[Experiment, ...] = (
     *_recorded(),
     *(_model(size) for size in SIZES if size != "tiny"),
     _ladder(),
+    _bf16(),
     *_benches(),
 )
