@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from labcode.analysis import decoder
@@ -43,12 +44,16 @@ def command_line() -> argparse.ArgumentParser:
     whole = common.whole
     parser.add_argument("--gpus", type=whole(2, 64), help="processes, one a GPU (default: all, at most 4)")
     parser.add_argument("--size", choices=list(decoder.SIZES), default="small", help="default small")
+    parser.add_argument("--layers", type=whole(1, 1000), help="blocks of the decoder (default: the size's)")
     parser.add_argument("--batch", type=whole(1, 65536), default=4, help="texts a process (default 4)")
     parser.add_argument("--context", type=whole(2, 65536), default=256, help="tokens a text (default 256)")
     parser.add_argument("--steps", type=whole(1, 1000), default=2, help="measured steps (default 2)")
     parser.add_argument("--warmup", type=whole(1, 1000), default=4, help="steps before those (default 4)")
     parser.add_argument(
         "--bucket-mb", type=common.positive, default=25.0, help="of DistributedDataParallel, MiB (default 25)"
+    )
+    parser.add_argument(
+        "--extra", type=whole(1, 65536), default=1024, help="rows of the straggler's matrices (default 1024)"
     )
     parser.add_argument("--ranges", choices=KINDS, default="record", help="how parts are named")
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of data and model (default 1)")
@@ -64,19 +69,18 @@ def train(
 
     distributed = torch.distributed
     torch.manual_seed(given.seed)
+    size = decoder.SIZES[given.size]
+    size = replace(size, layers=given.layers or size.layers)
     with device:
-        model: Any = Decoder(decoder.SIZES[given.size], given.context, attention="sdpa")
+        model: Any = Decoder(size, given.context, attention="sdpa")
     wrapped: Any = model
     if given.variant != "baseline":
         wrapped = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=given.bucket_mb)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     torch.manual_seed(given.seed * 1000 + rank)
-    vocabulary = decoder.SIZES[given.size].vocabulary
-    tokens = torch.randint(vocabulary, (given.batch, given.context + 1), device=device)
+    tokens = torch.randint(size.vocabulary, (given.batch, given.context + 1), device=device)
     mark, world = marks(given.ranges, device), distributed.get_world_size()
-    extra = torch.randn(
-        1024 if device.type == "cuda" else 16, 1024 if device.type == "cuda" else 16, device=device
-    )
+    extra = torch.randn(given.extra, given.extra, device=device)
 
     def one_step() -> Any:
         with mark("forward"):

@@ -17,7 +17,7 @@ from labcode.workloads.recording import Request  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--gpus", "2", "--size", "tiny", "--context", "16", "--batch", "2"),
-    *("--warmup", "1", "--steps", "2"),
+    *("--layers", "1", "--extra", "16", "--warmup", "1", "--steps", "2"),
 ]
 
 
