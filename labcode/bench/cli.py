@@ -58,7 +58,14 @@ def bench_reports(
     nsys: Annotated[
         Path | None, typer.Option("--nsys", help="The nsys to compare with; the one at hand without it.")
     ] = None,
-    repetitions: Annotated[int, typer.Option("--repetitions", help="Runs of each report and program.")] = 3,
+    repetitions: Annotated[
+        int,
+        typer.Option("--repetitions", help="Runs of each report and program; one where nsys takes long."),
+    ] = 3,
+    streams: Annotated[int, typer.Option("--streams", help="Reports measured side by side.")] = 1,
+    limit: Annotated[
+        float | None, typer.Option("--limit", help="Seconds after which no report is waited for.")
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="A report; may be repeated. All without it.")
     ] = None,
@@ -82,5 +89,7 @@ def bench_reports(
         only=only or [],
         json_file=json_file,
         console=Console(),
+        streams=streams,
+        limit_s=limit,
     )
     raise typer.Exit(code)

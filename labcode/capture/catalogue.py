@@ -225,6 +225,20 @@ def _experiments() -> dict[str, Experiment]:
             needs=("torch",),
         ),
         Experiment(
+            id="report_speed",
+            title="Every report of `labcode stats` beside that of nsys, on two million GPU operations",
+            tool="bench",
+            module="labcode.workloads.report_speed",
+            runs=(_run("record"),),
+            sources=(
+                *workloads("report_speed"),
+                *(f"labcode/bench/{name}.py" for name in ("side_by_side", "big_export", "export_tables")),
+            ),
+            needs_gpus=0,
+            needs=("nsys",),
+            time_limit_s=450.0,
+        ),
+        Experiment(
             id="doctor",
             title="What `labcode doctor` finds on the machine of this set",
             tool="doctor",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from labcode.bench import reports
+from labcode.bench import reports, side_by_side
 from labcode.bench.big_export import make_big_export
 from labcode.errors import LabError, ToolError
 from labcode.reports.nsys import open_report
@@ -54,13 +54,15 @@ def test_an_output_that_differs_is_named(tmp_path: Path) -> None:
 
 def test_a_command_that_fails(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"ended with exit code 3 \(no luck\)"):
-        reports.measure([sys.executable, "-c", "import sys; print('no luck', file=sys.stderr); sys.exit(3)"],
-                        tmp_path / "out")  # fmt: skip
+        side_by_side.measure(
+            [sys.executable, "-c", "import sys; print('no luck', file=sys.stderr); sys.exit(3)"],
+            tmp_path / "out",
+        )
 
 
 def test_the_memory_of_the_measured_command_alone(tmp_path: Path) -> None:
     held = bytearray(200 << 20)
-    _, _, peak = reports.measure(
+    _, _, peak = side_by_side.measure(
         [sys.executable, "-I", "-S", "-c", "x = bytearray(40 << 20)"], tmp_path / "out"
     )
     assert 40 << 20 < peak < 120 << 20
@@ -84,14 +86,14 @@ def test_bad_use(tmp_path: Path, options: dict[str, object], message: str) -> No
 
 def test_what_counts_as_the_same() -> None:
     ours = 'Avg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n'
-    assert reports.difference(ours, '\nAvg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n', exact=True) == ""
+    assert side_by_side.difference(ours, '\nAvg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n', exact=True) == ""
     older = '\nAvg (ns),Range\n2.0,"lab:a, b"\n1.6,step\n'
-    assert reports.difference(ours, older, exact=False) == ""
-    assert "ours '1.5,:step'" in reports.difference(ours, older, exact=True)
-    assert reports.difference(ours, older.replace("1.6", "1.7"), exact=False) != ""
-    assert reports.difference(ours, older.replace("step", "stop"), exact=False) != ""
-    assert reports.difference('A\n"x ""q"", y"\n', 'A\n"x "q", y"\n', exact=True) == ""
-    assert reports.difference("A,B\n", "", exact=True) == ""
+    assert side_by_side.difference(ours, older, exact=False) == ""
+    assert "ours '1.5,:step'" in side_by_side.difference(ours, older, exact=True)
+    assert side_by_side.difference(ours, older.replace("1.6", "1.7"), exact=False) != ""
+    assert side_by_side.difference(ours, older.replace("step", "stop"), exact=False) != ""
+    assert side_by_side.difference('A\n"x ""q"", y"\n', 'A\n"x "q", y"\n', exact=True) == ""
+    assert side_by_side.difference("A,B\n", "", exact=True) == ""
 
 
 @pytest.mark.parametrize("mix", ["training", "dense"])
@@ -134,7 +136,7 @@ def test_a_dense_export_has_half_as_many_rows_of_each_kind_as_operations(tmp_pat
 def test_starts_are_measured_with_compiled_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     words = [sys.executable, "-c", "import json.tool, sys; print(sys.dont_write_bytecode)"]
-    reports.measure(words, tmp_path / "out", tmp_path)
+    side_by_side.measure(words, tmp_path / "out", tmp_path)
     assert (tmp_path / "out").read_text() == "False\n"
     assert any((tmp_path / "compiled").rglob("*.pyc"))
     code, text = run(tmp_path, nsys=fake_nsys(tmp_path, "Time (%),Name\n100.0,k"))

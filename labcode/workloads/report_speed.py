@@ -1,0 +1,60 @@
+"""`labcode stats` beside `nsys stats` on a large made-up export: all reports in, one JSON record out.
+
+Needs no GPU, only nsys. The export is the same wherever it is made. Each report is printed by both programs
+one right after the other; a few such pairs run side by side, the longest first. What was measured is
+recorded also when the time ends before the last report; the record then names those missing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from labcode.analysis.nsys_stats import TABLES
+from labcode.bench.big_export import MIXES, make_big_export
+from labcode.bench.side_by_side import side_by_side
+from labcode.tools import require_nsys
+from labcode.workloads import common
+from labcode.workloads.common import Check, Record
+
+PROGRAM = "report_speed"
+VARIANTS = ("record",)
+LONGEST_FIRST = (
+    *("nvtx_gpu_proj_trace", "nvtx_gpu_proj_sum", "nvtx_pushpop_trace", "nvtx_kern_sum"),
+    *("cuda_gpu_trace", "cuda_api_trace", "cuda_kern_exec_trace"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make the export, time every report of both programs on it, write the record."""
+    parser = common.parser(PROGRAM, "Times labcode stats beside nsys stats, report by report.", VARIANTS)
+    parser.add_argument("--ops", type=common.whole(1), default=2_000_000, help="GPU operations")
+    parser.add_argument("--mix", choices=MIXES, default="dense")
+    parser.add_argument("--repetitions", type=common.whole(1, 100), default=5)
+    parser.add_argument("--streams", type=common.whole(1, 8), default=3, help="pairs side by side")
+    parser.add_argument("--limit-s", type=common.positive, default=400.0, help="for all reports together")
+    options = parser.parse_args(arguments)
+    nsys = require_nsys()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="labcode-bench-") as folder:
+        work = Path(folder)
+        file = make_big_export(work / "big.sqlite", options.ops, mix=options.mix)
+        making_s = time.monotonic() - began
+        outcome = side_by_side(
+            *(file, (*LONGEST_FIRST, *(name for name in TABLES if name not in LONGEST_FIRST)), nsys, work),
+            repetitions=options.repetitions,
+            streams=options.streams,
+            limit_s=options.limit_s - making_s,
+            say=lambda report: print(f"{report} ({time.monotonic() - began:.0f} s)", flush=True),
+        )
+    measured = Check(bool(outcome.reports), f"{len(outcome.reports)} of {len(TABLES)} reports were measured")
+    results = {"making_s": round(making_s, 2), **outcome.record}
+    parameters = common.parameters_of(options)
+    record = Record(PROGRAM, options.variant, parameters, results, {"something_was_measured": measured})
+    return common.finish(record, options.json)
+
+
+if __name__ == "__main__":
+    common.run(PROGRAM, main)

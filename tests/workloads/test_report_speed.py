@@ -1,0 +1,55 @@
+"""The workload that times every report beside that of nsys: what it records, whole or cut short."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labcode.analysis.nsys_stats import TABLES
+from labcode.errors import ToolError
+from labcode.workloads import report_speed
+
+
+@pytest.fixture
+def nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "nsys"
+    path.write_text(
+        "#!/bin/sh\n"
+        "[ $1 = --version ] && { echo NVIDIA Nsight Systems version 2025.3.1.90-1v0; exit; }\n"
+        "case $* in *nvtx_pushpop_sum*) sleep 60;; *osrt_sum*) echo broken >&2; exit 3;; esac\n"
+        "echo 'Time (%),Name'\n"
+    )
+    path.chmod(0o755)
+    monkeypatch.setattr(report_speed, "require_nsys", lambda: path)
+    return path
+
+
+@pytest.mark.usefixtures("nsys")
+def test_what_is_missing_is_named_and_the_rest_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_speed, "LONGEST_FIRST", ("osrt_sum", "cuda_api_sum", "nvtx_pushpop_sum"))
+    monkeypatch.setattr(report_speed, "TABLES", {"osrt_sum": 0, "cuda_api_sum": 0, "nvtx_pushpop_sum": 0})
+    words = ["--ops", "400", "--limit-s", "6", "--repetitions", "1", "--json", str(tmp_path / "r.json")]
+    assert report_speed.main(words) == 0
+    record = json.loads((tmp_path / "r.json").read_text())
+    results = record["results"]
+    assert [row["report"] for row in results["reports"]] == ["cuda_api_sum"]
+    assert results["missing"].keys() == {"osrt_sum", "nvtx_pushpop_sum"}
+    assert "exit code 3 (broken)" in results["missing"]["osrt_sum"]
+    assert results["missing"]["nvtx_pushpop_sum"] == "no time was left"
+    assert results["ops"] == 400 == sum(results["rows"][kind] for kind in ("kernels", "copies", "memsets"))
+    assert results["nsys"].startswith("2025.3.1")
+    assert record["checks"]["something_was_measured"]["detail"] == "1 of 3 reports were measured"
+
+
+def test_all_reports_are_asked_for_and_the_longest_first() -> None:
+    assert set(report_speed.LONGEST_FIRST) < set(TABLES)
+
+
+def test_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCODE_NSYS", str(tmp_path / "absent"))
+    with pytest.raises(ToolError, match="absent"):
+        report_speed.main([])
