@@ -314,6 +314,8 @@ def diagnose(
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
+    if _is_memory(file):
+        raise LabError(f"{file}: a history of the allocator; no rule judges it: see `labcode stats -r leaks`")
     if _is_trace(file):
         from labcode.analysis import kineto_diagnose
 
@@ -371,6 +373,9 @@ def compare(
             *(before, after), fail_above=fail_above, fmt=output_format, output=sys.stdout, kernel=kernel
         )
         raise typer.Exit(code)
+    for file in (before, after):
+        if _is_memory(file):
+            raise LabError(f"{file}: a history of the allocator; compare what `labcode stats` says of each")
     from labcode.analysis import compare as comparison
 
     code = comparison.run(

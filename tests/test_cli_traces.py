@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -87,6 +88,14 @@ def test_diagnose_compare_and_timeline(trace: Path, tmp_path: Path) -> None:
     assert {event["name"] for event in events} >= {"ProfilerStep#1", "cudaLaunchKernel"}
 
 
+def test_a_trace_with_stacks_is_said_to_have_them(trace: Path, tmp_path: Path) -> None:
+    content = json.loads(gzip.decompress(trace.read_bytes()))
+    (tmp_path / "x.trace.json").write_text(json.dumps({**content, "with_stack": 1}))
+    result = labcode("diagnose", tmp_path / "x.trace.json")
+    assert result.returncode == 0 and result.stderr.count("\n") == 1
+    assert "x.trace.json: recorded with stacks; each call of a Python function cost" in result.stderr
+
+
 def test_op_sum_has_columns_of_memory_where_it_was_recorded(tmp_path: Path) -> None:
     trace = traces.Trace()
     trace.op("aten::empty", 0, 10)
@@ -122,6 +131,11 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
             "--window is for timelines of captures",
         ),
         (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),
+        (
+            ("diagnose", path),
+            "a history of the allocator; no rule judges it: see `labcode stats",
+        ),
+        (("compare", path, trace), "a history of the allocator; compare what `labcode stats` says of each"),
     ):
         refused = labcode(*words)
         assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1

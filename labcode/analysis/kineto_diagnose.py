@@ -18,6 +18,10 @@ from labcode.reports.nsys import NsysReport
 
 # rules on what nsys alone records
 NOT_OF_TRACES = ("untraced-graphs", "profiler-overhead", "dropped-events", "start-up")
+STACKS_NOTE = (
+    "{path}: recorded with stacks; each call of a Python function cost the CPU some time, so that the GPU "
+    "waited longer than it does without (record without with_stack to judge idle time)"
+)
 _NSYS_ADVICE = re.compile(r"record with --[-\w=,]+")
 
 
@@ -53,7 +57,10 @@ def run(
     if only:
         rules, broken = rulebook.select(only, rules), []
     with open_trace(file) as report:
-        notes.writelines(f"note: {line}\n" for line in report.warnings)
+        odd = [*report.warnings]
+        if report.metadata().get("with_stack"):
+            odd.append(STACKS_NOTE.format(path=report.path))
+        notes.writelines(f"note: {line}\n" for line in odd)
         verdicts = _told(rulebook.judge(TraceTables(report), rules, broken))
         rulebook.write_verdicts(cast(NsysReport, report), verdicts, fmt, output)
     return 0

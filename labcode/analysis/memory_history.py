@@ -19,8 +19,7 @@ Ints = NDArray[np.int64]
 BEFORE = "before the recording"
 NO_STACK = "no Python stack"
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?")
-LEAST_LEAKS = 3
-_LATE = 0.1  # of the recording: what is allocated earlier and stays is the model, not a leak
+QUARTERS = 4  # of a recording: what leaks is allocated in each of them
 
 
 def site(stack: Sequence[str]) -> str:
@@ -137,24 +136,25 @@ def sites(history: MemoryHistory) -> pd.DataFrame:
 
 
 def leaks(history: MemoryHistory) -> pd.DataFrame:
-    """Sites whose blocks pile up: what was allocated after the first tenth of the recording and never freed,
-    at least three times from one stack, the most bytes first.
+    """Sites whose blocks pile up: of each stack what was never freed, if some of that was allocated in every
+    quarter of the recording, the most bytes first.
 
     site; blocks; bytes; share (of what is in use at the end); every_us (median time between two);
-    first_us, last_us; freed (blocks of the same stack that were freed); stack. A cache that fills, or an
-    optimizer that makes its state in the first step, looks the same: see what the stack says.
+    first_us, last_us; freed (blocks of the same stack that were freed); stack. What is made once (a model, an
+    optimizer's state), a cache that is full, and what the last step has not yet freed are not among them.
     """
     blocks = lifetimes(history)
     times = history.events["t_us"]
-    start = float(times.min() + _LATE * (times.max() - times.min())) if len(times) else 0.0
+    first, last = (int(times.min()), int(times.max())) if len(times) else (0, 0)
     stays = blocks[blocks["end"] < 0]
     whole = int(stays["size"].sum())
     rows = []
-    for number, mine in stays[(stays["begin"] >= 0) & (stays["begin_us"] >= start)].groupby("stack"):
-        if len(mine) < LEAST_LEAKS:
+    for number, mine in stays[stays["begin"] >= 0].groupby("stack"):
+        begun = mine["begin_us"].to_numpy(np.int64)
+        quarters = np.minimum(QUARTERS * (begun - first) // max(last - first, 1), QUARTERS - 1)
+        if len(np.unique(quarters)) < QUARTERS:
             continue
         same = blocks[(blocks["stack"] == number) & (blocks["begin"] >= 0)]
-        begun = mine["begin_us"].to_numpy(np.int64)
         size = int(mine["size"].sum())
         rows.append(
             (

@@ -94,6 +94,12 @@ def captured() -> list[tuple[str, str]]:
     return found
 
 
+def test_every_captured_trace_has_the_profilers_averages_beside_it() -> None:
+    folders = [store.sets_root() / name for name in store.list_sets()]
+    traces = {str(trace) for folder in folders for trace in folder.glob("*/*.trace.json.gz")}
+    assert traces == {trace for trace, _ in captured()}
+
+
 @pytest.mark.parametrize(("trace", "averages"), captured() or [pytest.param("", "", marks=pytest.mark.skip)])
 def test_equal_to_key_averages_of_captures(trace: str, averages: str) -> None:
     names = {"name": "key", "kind": "device_type", "calls": "count", "user_annotation": "is_user_annotation"}
