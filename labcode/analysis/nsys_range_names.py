@@ -18,7 +18,7 @@ _OWN = -2  # names of our own have the numbers from here downwards, which no tex
 
 
 class RangeNames(Source):
-    """An export whose kernels are called ``range/kernel``, as nsys 2024.2 has it.
+    """An export whose kernels are called ``range/kernel``, as nsys 2024.2 and 2025.3.1 have it.
 
     The range is the one that begins last among those around a call that launched the kernel, on its thread;
     of several that begin together, the one in the first row. Its domain is left away. A kernel without such a
