@@ -6,18 +6,9 @@ beside it, and its solutions in ``solutions/pytorch/``. Nothing else lists it.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
+from labcode.exercises.entries import entries
 from labcode.exercises.records import Exercise
 
 __all__ = ["EXERCISES"]
 
-
-def _entries() -> tuple[Exercise, ...]:
-    names = sorted(found.name for found in pkgutil.iter_modules(__path__) if found.name.startswith("entry_"))
-    modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
-    return tuple(module.EXERCISE for module in modules)
-
-
-EXERCISES: tuple[Exercise, ...] = _entries()
+EXERCISES: tuple[Exercise, ...] = entries(__name__, __path__)
