@@ -274,8 +274,8 @@ def _benches() -> tuple[Experiment, ...]:
             "hunt_ladder",
             "What each planted problem of the bottleneck hunt costs: alone, and among the others",
             "bottleneck_ladder",
-            (_run("baseline", "--steps", "20", "--warmup", "10"),),
-            workloads("bottleneck_ladder", "bottleneck_hunt", "bottleneck_hunt_model"),
+            (_run("baseline", "--steps", "40", "--warmup", "10"),),
+            (*workloads("bottleneck_ladder", "bottleneck_hunt", "bottleneck_hunt_model"), *_SHARED),
         ),
         bench(
             "profiler_overhead",

@@ -37,9 +37,9 @@ def measure(torch: Any, given: argparse.Namespace, device: Any) -> tuple[list[di
     rows, apart = [], []
     for kind, problem, problems in rungs(given.order.split(",")):
         outcome = hunt.train(torch, given, frozenset(problems), device, measured=False)
-        pairs = zip(outcome.losses, plain.losses, strict=True)
-        apart.append(max(abs(a - b) / abs(b) for a, b in pairs))
+        apart.append(hunt.apart(outcome.losses, plain.losses))
         rows.append({"kind": kind, "problem": problem, "step_ms": round(outcome.total_ms / given.steps, 4)})
+        print(f"  {kind} {problem}: {rows[-1]['step_ms']:.3f} ms a step", flush=True)
     return rows, apart
 
 
@@ -67,15 +67,15 @@ def main(arguments: Sequence[str]) -> int:
     device = torch.device(given.device, 0)
     torch.set_float32_matmul_precision("highest")
     rows, apart = measure(torch, given, device)
-    for row in rows:
-        print(f"  {row['kind']} {row['problem']}: {row['step_ms']:.3f} ms a step")
     same = max(apart) <= hunt.TOLERANCE
+    text = f"{len(rows)} runs, losses differ by at most {max(apart):.1e} of the first, "
+    text += f"allowed {hunt.TOLERANCE:.0e}"
     record = common.Record(
         PROGRAM,
         given.variant,
         common.parameters_of(given),
         {"rungs": rows},
-        {"losses_match": Check(same, f"{len(rows)} runs, losses differ by at most {max(apart):.1e}")},
+        {"losses_match": Check(same, text)},
         common.gpu_info(torch, device),
     )
     return common.finish(record, given.json)

@@ -21,6 +21,8 @@ SMALL = [
     *("--warmup", "8", "--steps", "8", "--rate", "0.01"),
 ]
 
+DEEP = ["--blocks", "6", "--width", "64"]  # what differs in one block grows in the next
+
 
 def test_normalization_and_activation_by_hand_are_those_of_torch() -> None:
     x = torch.randn(5, 24, dtype=torch.float64)
@@ -71,9 +73,35 @@ def test_variants_have_all_problems_or_none(tmp_path: Path) -> None:
 
 def test_other_losses_fail_the_check() -> None:
     plain = Outcome([2.0, 1.0], [1.0], 1.0)
-    assert not hunt.check(Outcome([2.0, 1.1], [1.0], 1.0), plain)["losses_match_improved"].passed
-    assert not hunt.check(Outcome([2.0, float("nan")], [1.0], 1.0), plain)["losses_match_improved"].passed
+    name = "losses_match_improved"
+    assert hunt.check(Outcome([2.0, 1.0 + hunt.TOLERANCE], [1.0], 1.0), plain)[name].passed
+    assert not hunt.check(Outcome([2.0, 1.0 + 3 * hunt.TOLERANCE], [1.0], 1.0), plain)[name].passed
+    assert not hunt.check(Outcome([2.0, float("nan")], [1.0], 1.0), plain)[name].passed
     assert not hunt.check(Outcome([2.0, 2.0], [1.0], 1.0), plain)["loss_falls"].passed
+
+
+def test_rounding_near_a_loss_of_zero_is_no_difference() -> None:
+    assert hunt.apart([4.0, 2e-5 + 2e-6], [4.0, 2e-5]) < hunt.TOLERANCE
+
+
+@pytest.mark.parametrize("change", ["epsilon", "gelu", "batch"])
+def test_another_formula_fails_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slow way that computes something else, if only in the fourth place, is found."""
+    if change == "epsilon":
+        monkeypatch.setattr(model, "normalize_by_hand", lambda x, w, b: _normalized(x, w, b, 1e-3))
+    elif change == "gelu":
+        monkeypatch.setattr(model, "gelu_by_hand", lambda x: torch.nn.functional.gelu(x))
+    else:
+        monkeypatch.setattr(torch, "ones", lambda shape: torch.full(tuple(shape), 1.001))
+    path = tmp_path / "r.json"
+    hunt.main([*SMALL, *DEEP, "--problems", "tiny_ops,cpu_tensors", "--json", str(path)])
+    assert not json.loads(path.read_text())["checks"]["losses_match_improved"]["passed"]
+
+
+def _normalized(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, epsilon: float) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, (x.shape[-1],), weight, bias, epsilon)
 
 
 def test_unknown_problems_are_named(capsys: pytest.CaptureFixture[str]) -> None:

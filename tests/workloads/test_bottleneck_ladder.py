@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,21 @@ def test_the_record_has_all_rungs_in_the_order_that_was_asked_for(tmp_path: Path
     assert len(rows) == 1 + 3 * len(PROBLEMS) and all(row["step_ms"] > 0 for row in rows)
     assert [row["problem"] for row in rows if row["kind"] == "mended"] == list(reversed(PROBLEMS))
     assert record["checks"]["losses_match"]["passed"]
+
+
+def test_a_run_with_other_losses_fails_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ladder.hunt.train
+
+    def train(torch: Any, given: Any, problems: Any, device: Any, *, measured: bool) -> Any:
+        outcome = real(torch, given, problems, device, measured=measured)
+        if set(problems) == {"item"}:
+            outcome.losses[-1] += 3 * ladder.hunt.TOLERANCE * outcome.losses[0]
+        return outcome
+
+    monkeypatch.setattr(ladder.hunt, "train", train)
+    path = tmp_path / "r.json"
+    assert ladder.main([*SMALL, "--json", str(path)]) == 1
+    assert not json.loads(path.read_text())["checks"]["losses_match"]["passed"]
 
 
 def test_an_order_that_lacks_a_problem_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

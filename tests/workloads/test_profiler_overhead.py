@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from labcode.analysis.decoder import SIZES
 from labcode.errors import ToolError
 from labcode.workloads import profiler_overhead as overhead
 from labcode.workloads import recording
@@ -63,16 +64,40 @@ def test_switches_are_tried_one_by_one(tmp_path: Path, monkeypatch: pytest.Monke
 def test_tools_that_are_here_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overhead, "find_nsys", lambda: Path("/opt/nsys"))
     monkeypatch.setattr(overhead, "find_ncu", lambda: None)
-    given = Namespace(variant="all", kernel="softmax")
+    given = Namespace(variant="all", kernel="softmax", size="small", warmup=5, steps=3)
     assert [way.name for way in overhead.ways(given, tmp_path)][-1] == "nsys"
     monkeypatch.setattr(overhead, "find_ncu", lambda: Path("/opt/ncu"))
     last = overhead.ways(given, tmp_path)[-1]
     assert last.name == "ncu, kernels like softmax" and "regex:softmax" in last.before
+    layers = SIZES["small"].layers  # one such kernel each
+    assert last.before[last.before.index("--launch-skip") + 1] == str(5 * layers)
+    assert last.before[last.before.index("--launch-count") + 1] == str(3 * layers)
 
 
-def test_a_workload_that_fails_is_one_line() -> None:
-    with pytest.raises(ToolError, match=r"the workload under none failed: .*invalid choice: 'huge'"):
-        overhead.main(["--device", "cpu", "--size", "huge"])
+def test_a_tool_that_fails_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [overhead.Way(name, "none") for name in ("none", "ncu", "nsys")]
+    monkeypatch.setattr(overhead, "ways", lambda given, folder: chosen)
+
+    def run_way(given: object, way: overhead.Way, folder: Path) -> dict[str, object]:
+        if way.name == "ncu":
+            raise ToolError("the workload under ncu failed: ERR_NVGPUCTRPERM")
+        return {"tool": way.name, "step_host_ms": [2.0], "step_ms": 2.0, "wall_s": 1.0, "last_loss": 1.0}
+
+    monkeypatch.setattr(overhead, "run_way", run_way)
+    path = tmp_path / "r.json"
+    assert overhead.main([*SMALL, "--json", str(path)]) == 0
+    results = json.loads(path.read_text())["results"]
+    assert [way["tool"] for way in results["ways"]] == ["none", "nsys"]
+    assert [row["tool"] for row in results["failed"]] == ["ncu"]
+    assert "ncu: the workload under ncu failed: ERR_NVGPUCTRPERM" in capsys.readouterr().out
+
+
+def test_a_workload_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overhead, "ways", lambda given, folder: [overhead.Way("none", "loud")])
+    with pytest.raises(ToolError, match=r"the workload under none failed: .*invalid choice: 'loud'"):
+        overhead.main(SMALL)
 
 
 def test_other_work_fails_the_check() -> None:
