@@ -118,9 +118,9 @@ def _recorded() -> tuple[Experiment, ...]:
                 _run("straggler", *ranks, *wide, "--extra", "1536"),
                 _run("small", *ranks, variant="straggler"),
                 _run(
-                    *("exam_improved", *ranks, *wide),
-                    *("--layers", "6", "--bucket-mb", "250", *_EXAM),
-                    variant="improved",
+                    *("exam_straggler", *ranks, *wide),
+                    *("--layers", "6", "--bucket-mb", "250", "--extra", "1280", *_EXAM),
+                    variant="straggler",
                 ),
             ),
             (

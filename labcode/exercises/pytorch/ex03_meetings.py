@@ -14,7 +14,7 @@ from labcode.reports.kineto import KinetoReport
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator
-EXPERIMENT, RUN = "torch_distributed", "exam_improved"
+EXPERIMENT, RUN = "torch_distributed", "exam_straggler"
 COLUMNS = ["rank", "group", "start_ns", "end_ns"]
 FORBIDDEN = ("labcode.analysis", "labcode.exercises")
 Answer = dict[str, Any]
