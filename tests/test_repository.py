@@ -1,5 +1,7 @@
 """The house rules, held over the files of the checkout."""
 
+import gzip
+import lzma
 import re
 import subprocess
 import sys
@@ -14,7 +16,10 @@ from labcode.book import prose
 ROOT = Path(__file__).resolve().parents[1]
 MAX_BYTES = 40 * 2**20
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
-CAPTURE_FILES = re.compile(r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep(\.xz)?)")
+CAPTURE_FILES = re.compile(
+    r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep(\.xz)?"
+    r"|trace\.json\.gz|(averages|memory)\.json\.xz)"
+)
 PRIVATE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|tmp/lab|mnt/data)/[\w.-]+")
 # Made-up paths: what scrubbing takes out, and the tests that it does.
 PATHS_ALLOWED_IN = re.compile(r"labcode/capture/|tests/")
@@ -80,6 +85,14 @@ def test_there_are_no_pickles():
 def test_captures_hold_data_only():
     files = [path for path in tracked() if path.is_relative_to(ROOT / "captures")]
     assert [name_of(path) for path in files if not CAPTURE_FILES.fullmatch(path.name)] == []
+
+
+def test_no_trace_or_history_names_a_private_path():
+    captures = [path for path in tracked() if path.is_relative_to(ROOT / "captures")]
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}
+    packed = [path for path in captures if ".json" in path.suffixes and path.suffix in unpack]
+    texts = {path: unpack[path.suffix](path.read_bytes()).decode() for path in packed}
+    assert [name_of(path) for path, text in texts.items() if PRIVATE_PATHS.search(text)] == []
 
 
 def test_no_file_names_a_private_path():
