@@ -174,8 +174,8 @@ def leaks(history: MemoryHistory) -> pd.DataFrame:
 def stacked(history: MemoryHistory, most: int = 8, points: int = 1000) -> tuple[Ints, dict[str, Ints]]:
     """Live bytes by site over time, for a picture: times (µs) and, for each site, bytes at each of them.
 
-    The ``most`` sites with the most bytes at once, those that hold most at the end first, so that what stays
-    lies below what comes and goes; the others together as 'other sites'.
+    The ``most`` sites with the most bytes at once: first what was in use before, then those that hold most at
+    the end, so that what stays lies below what comes and goes; the others together as 'other sites'.
     Each of ``points`` stretches of time shows the moment in it at which the most was in use, so that no peak
     is lost.
     """
@@ -199,7 +199,8 @@ def stacked(history: MemoryHistory, most: int = 8, points: int = 1000) -> tuple[
             found[str(name)] = values
         else:
             rest += values
-    ordered = {name: found[name] for name in sorted(shown, key=lambda name: -found[name][-1])}
+    lowest = sorted(shown, key=lambda name: (name != BEFORE, -found[name][-1]))
+    ordered = {name: found[name] for name in lowest}
     if len(order) > len(shown):
         ordered["other sites"] = rest
     return times, ordered
