@@ -65,6 +65,7 @@ RULES = (
         (
             r"flash_(?:fwd|bwd)", r"pytorch_flash", r"\bflash::", r"fmha", r"sdpa",
             r"mem_eff_attention", r"attention_kernel",
+            r"compute_dot_do_o", r"convert_dq_to_16bits",  # beside cuDNN's backward pass
         ),
     ),
     Rule("softmax", (r"softmax", r"SoftMax")),

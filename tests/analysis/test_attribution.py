@@ -50,6 +50,8 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<>(pytorch_flash::Flash_bwd_params)",
         "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel::Params)",
         "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1",
+        "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)",
+        "void cudnn::fusion::convert_dq_to_16bits<true>(void const*)",
     ),
     "softmax": (
         "void <unnamed>::softmax_warp_forward<float, float, float, (int)9, (bool)0, (bool)0>()",
