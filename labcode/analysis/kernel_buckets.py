@@ -55,7 +55,8 @@ RULES = (
     Rule(
         "copy",
         (
-            r"^triton_poi_fused(?:_(?:_to_copy|clone|t|transpose|view|permute|expand|unsqueeze|cat))+_?\d+$",
+            r"^triton_poi_fused(?:_(?:_to_copy|clone|t|transpose|_?(?:unsafe_)?view|permute|select|slice|expand"
+            r"|unsqueeze|squeeze|cat))+_?\d+$",
         ),
     ),
     Rule("elementwise", (r"^triton_poi_",)),

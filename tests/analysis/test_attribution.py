@@ -44,6 +44,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         NATIVE + "<unnamed>::CatArrayBatchedCopy_vectorized<at::native::<unnamed>::OpaqueType<2>>()",
         "triton_poi_fused__to_copy_7",
         "triton_poi_fused_clone_2",
+        "triton_poi_fused__unsafe_view_clone_permute_select_transpose_view_6",
     ),
     "attention": (
         "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4>>()",
@@ -76,6 +77,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         NATIVE + "triu_tril_kernel<bool, int, true, 1, false>()",
         "triton_poi_fused_gelu_3",
         "triton_poi_fused__to_copy_gelu_2",
+        "triton_poi_fused_add_clone_permute_select_backward_transpose_view_7",
     ),
     "reduction": (
         NATIVE + "reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::MeanOps<>>>()",
@@ -287,3 +289,21 @@ def test_nearly_all_time_of_the_shipped_captures_of_pytorch_is_named() -> None:
             assert attribution.named_share(found) >= 0.99, (name, run, attribution.unnamed(found))
             seen += 1
     assert seen >= 10
+
+
+def test_the_captures_of_the_language_model_are_small_and_their_time_is_named() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    names = [name for name in captures.experiments if name.startswith("lm_")]
+    files = [file for name in names for run in captures.experiment(name).runs.values() for file in run.files]
+    assert sum(file.size_bytes for file in files) <= 8 * 2**20
+    seen = set()
+    for name in names:
+        for run, record in captures.experiment(name).runs.items():
+            if not any(file.name.endswith(".sqlite.xz") for file in record.files):
+                continue
+            with open_report(captures.path_of(name, run)) as report:
+                found: Any = attribution.attribute(lm_parts.operations(report))
+            assert attribution.named_share(found) >= 0.95, (name, run, attribution.unnamed(found))
+            assert set(found["pass"]) <= set(attribution.PASSES), (name, run)
+            seen.add(name)
+    assert seen == {"lm_small", "lm_medium", "lm_large", "lm_xl", "lm_2_7b", "lm_ladder"}
