@@ -240,6 +240,7 @@ def _document(events: _Events, report: Report, window: Window) -> dict[str, Any]
     first = np.searchsorted(events.lane, np.arange(len(lanes) + 1)).tolist()
     roles = sorted({int(role) for role in np.unique(events.role)})
     names = list(ROLE_NAMES)
+    ranges = "annotation" if "rank" in report.nvtx() else "NVTX range"  # a trace, or a capture of nsys
     return {
         "item": _figure_item(events, lanes, heads, height, span),
         "span": span,
@@ -248,7 +249,9 @@ def _document(events: _Events, report: Report, window: Window) -> dict[str, Any]
         "heads": heads,
         "labels": events.labels,
         "details": events.details,
-        "legend": [{"role": role, "name": ROLE_NAMES[names[role]]} for role in roles],
+        "legend": [
+            {"role": role, "name": ROLE_NAMES[names[role]].replace("NVTX range", ranges)} for role in roles
+        ],
         "themes": {"light": _theme(LIGHT), "dark": _theme(DARK)},
     }
 

@@ -15,8 +15,10 @@ from labcode import store
 from labcode.errors import LabError, ToolError
 from labcode.figures import interactive
 from labcode.figures.interactive import bokeh_script, embedded, interactive_page
+from labcode.reports.kineto import open_trace
 from labcode.reports.nsys import open_report
 from tests.book.check_browser import browser, complaints, find_browser
+from tests.support import traces
 from tests.support.big_export import make_big_export
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
 
@@ -45,6 +47,14 @@ def test_the_page_brings_everything_along(tmp_path):
     assert "http:" not in own
     assert "https:" not in own
     assert "src=" not in own
+
+
+def test_the_legend_of_a_trace_speaks_of_annotations(tmp_path):
+    with open_trace(traces.training(tmp_path)[0]) as report:
+        legend = {entry["name"] for entry in data_of(interactive_page(report))["legend"]}
+    assert "annotation" in legend and not any("NVTX" in name for name in legend)
+    data = data_of(page_of(tmp_path, kernels=[kernel(0, 10)], nvtx=[push_pop(0, 100, "outer")]))
+    assert "NVTX range" in {entry["name"] for entry in data["legend"]}
 
 
 def test_lanes_nest_and_follow_the_order_of_tracks(tmp_path):
