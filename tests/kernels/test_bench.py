@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from labcode import store
 from labcode.errors import LabError
 from labcode.kernels import bench, bench_report, checking
 from labcode.kernels.bench import Row, held, take_turns, with_ratios
@@ -79,6 +80,23 @@ def test_table_says_what_was_measured(record: dict[str, Any]) -> None:
     assert "falls short: sum n, vectorized: 0.800 × CUB DeviceReduce" in text
     assert "WRONG: sum, shuffle: off" in text
     assert "checks: 1 of 2 passed" in text
+
+
+@pytest.mark.parametrize("topic", ["memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm"])
+def test_shipped_record_is_right_and_its_marks_are_todays(topic: str) -> None:
+    record = store.load_set(store.SHIPPED_SET).record("kernel_bench", topic)
+    assert [name for name, check in record["checks"].items() if not check["passed"]] == []
+    known = [field.name for field in fields(Row)]
+    rows = [Row(**{name: one[name] for name in known}) for one in record["results"]["rows"]]
+    again = [
+        mark
+        for kernel in kernels([topic])
+        for mark in held(kernel, [one for one in rows if one.kernel == kernel.name])
+    ]
+    assert [{**asdict(mark), "held": mark.held} for mark in again] == record["results"]["marks"]
+    out = StringIO()
+    bench_report.render(record, Console(file=out, width=200))
+    assert f"checks: {len(record['checks'])} of {len(record['checks'])} passed" in out.getvalue()
 
 
 def test_plot_is_drawn(record: dict[str, Any], tmp_path: Path) -> None:
