@@ -89,6 +89,7 @@ def _evidence(table: pd.DataFrame, by: list[str], ns: str = "duration_ns") -> pd
 @rule(
     "reads-in-loop",
     title="Operators read results back from the GPU",
+    book="pytorch/bottleneck-hunt",
     advice="Keep losses and counters on the GPU and read them every hundredth step; replace masks and "
     "nonzero() by torch.where; the evidence names the lines.",
 )
@@ -130,6 +131,7 @@ def reads_in_loop(tables: Tables) -> Finding:
 @rule(
     "unfused-optimizer",
     title="The optimizer runs many small kernels",
+    book="pytorch/bottleneck-hunt",
     advice="Give the optimizer fused=True (one kernel for all parameters), or foreach=True.",
 )
 def unfused_optimizer(tables: Tables) -> Finding:
@@ -181,6 +183,7 @@ def unfused_optimizer(tables: Tables) -> Finding:
 @rule(
     "fp32-without-tensor-cores",
     title="Matrix products in fp32 that use no tensor cores",
+    book="lm/precision",
     advice="torch.set_float32_matmul_precision('high') (TF32), or bf16 by torch.autocast; for convolutions "
     "torch.backends.cudnn.allow_tf32.",
 )
@@ -203,6 +206,7 @@ def fp32_products(tables: Tables) -> Finding:
 @rule(
     "contiguous-copies",
     title="Tensors are copied to change their layout",
+    book="pytorch/bottleneck-hunt",
     advice="Keep tensors in the layout that the next operator wants: transpose weights once, use "
     "channels_last throughout, avoid .contiguous() after .transpose() in the loop.",
 )
@@ -228,6 +232,7 @@ def contiguous_copies(tables: Tables) -> Finding:
 @rule(
     "slow-first-step",
     title="The first step is slower: warm-up or compilation",
+    book="pytorch/profiler",
     advice="Let the schedule skip it: schedule(wait=1, warmup=2, active=…), and call the compiled function "
     "before the profiler starts.",
 )
@@ -278,6 +283,7 @@ def slow_first_step(tables: Tables) -> Finding:
 @rule(
     "no-steps",
     title="The profiler was not told where steps begin",
+    book="pytorch/profiler",
     advice="Give the profiler a schedule and call prof.step() after each step: then warm-up is left out and "
     "steps can be told apart.",
 )
@@ -302,6 +308,7 @@ def no_steps(tables: Tables) -> Finding:
 @rule(
     "cut-off-trace",
     title="The trace is not whole",
+    book="pytorch/profiler",
     advice="Record it again, with fewer steps; leave room on the disk; wait until export_chrome_trace has "
     "returned.",
 )

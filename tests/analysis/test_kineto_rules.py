@@ -17,6 +17,7 @@ from labcode.reports.kineto import open_trace
 from tests.support import traces
 from tests.support.traces import ADD, GEMM, NCCL, Trace
 
+BOOK = Path(__file__).resolve().parents[2] / "book"
 SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_kernel"
 
 
@@ -30,6 +31,11 @@ def steps(trace: Trace, *lengths: int) -> None:
     for number, length in enumerate(lengths):
         trace.annotation(f"ProfilerStep#{number}", at, at + length)
         at += length
+
+
+def test_every_rule_is_explained_in_the_book() -> None:
+    for one in TRACE_RULES:
+        assert (BOOK / f"{one.book}.md").is_file(), one.id
 
 
 def test_no_rule_fails_on_a_training(tmp_path: Path) -> None:
