@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 
 # (part, what is replaced in its solution, by what, the words that must come up)
 WRONG = [
-    ("compute-ex01b", "LAB_CUDA(cudaMemsetAsync(out, 0,", "LAB_CUDA(cudaMemsetAsync(out, 1,", "instead of"),
+    ("compute-ex01b", "LAB_CUDA(cudaMemsetAsync(out, 0,", "LAB_CUDA(cudaMemsetAsync(out, 64,", "instead of"),
     ("compute-ex01b", "(columns + kLanes - 1) / kLanes", "columns / kLanes", ""),
     ("compute-ex01b", "for (; row < end; row += kGroups)", "for (; false;)", "instead of"),
     ("compute-ex01b", "dim3(kLanes, kGroups), 0, stream>>>", "dim3(kLanes, kGroups)>>>", ""),
