@@ -1,10 +1,16 @@
-"""Binaries of the CUDA programs, built once a session; their tests are skipped where there is no compiler."""
+"""What the CUDA programs compile to, once a test run, also where several processes share it.
+
+Tests are skipped where there is no compiler.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +22,20 @@ from labcode.kernels.build import find_nvcc
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
 PROGRAMS = ("kernel_overlap", "memory_timeline")
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow")
+# No test runs device code of these binaries, and what the optimizers make of it is looked at in `assembled`.
+QUICKLY = ("-Xcicc", "-O0", "-Xptxas", "-O0", "-Xcompiler", "-O1")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A program's device code at full optimization, and what the assembler said of its kernels."""
+
+    cubin: Path
+    report: str
+
+
+Built = Callable[[str], Path]
+Assemble = Callable[[str, str], Assembled]
 
 
 @pytest.fixture(scope="session")
@@ -30,20 +50,54 @@ def nvcc() -> Path:
 
 
 @pytest.fixture(scope="session")
-def built(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for this test run, the same for all processes of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(nvcc: Path, compiled: Path) -> Built:
     """The binary of a program (of cuda/, or a .cu file beside the tests), for compute capability 9.0."""
-    folder = tmp_path_factory.mktemp("cuda")
 
     @cache
     def build(name: str) -> Path:
         own = Path(__file__).with_name(f"{name}.cu")
         source = own if own.is_file() else CUDA / name / f"{name}.cu"
-        target = folder / name
-        flags = ["-O3", "-std=c++17", *WARNINGS, "-gencode=arch=compute_90a,code=sm_90a", f"-I{CUDA}"]
-        done = subprocess.run(
-            [nvcc, *flags, source, "-o", target], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return target
+        flags = ["-std=c++17", *WARNINGS, *QUICKLY, _target("90a"), f"-I{CUDA}"]
+        _once(compiled / name, [nvcc, *flags, source])
+        return compiled / name
 
     return build
+
+
+@pytest.fixture(scope="session")
+def assembled(nvcc: Path, compiled: Path) -> Assemble:
+    """The device code of a program of cuda/ for an architecture, without warnings."""
+
+    @cache
+    def assemble(name: str, architecture: str) -> Assembled:
+        cubin = compiled / f"{name}-{architecture}.cubin"
+        flags = ["-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v", _target(architecture), "-cubin"]
+        report = _once(cubin, [nvcc, *flags, CUDA / name / f"{name}.cu"])
+        return Assembled(cubin, report)
+
+    return assemble
+
+
+def _target(architecture: str) -> str:
+    return f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
+
+
+def _once(target: Path, command: list[str | Path]) -> str:
+    """Make a file by a command unless another process did; what the command said."""
+    log = target.with_name(f"{target.name}.log")
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not log.is_file():
+            done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr + done.stdout
+            log.write_text(done.stderr + done.stdout)
+        return log.read_text()

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.cuda.conftest import CUDA, WARNINGS
-
 NO_GPU = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -28,25 +26,8 @@ def run(command: Sequence[Any], **options: Any) -> subprocess.CompletedProcess[s
     return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
-def resources(nvcc: Path, folder: Path, program: str, architecture: str) -> dict[str, Resources]:
+def resources(report: str) -> dict[str, Resources]:
     """Registers and spilled bytes of a program's kernels, by demangled-enough name («chase<200,1>»)."""
-    done = run(
-        [
-            nvcc,
-            "-O3",
-            "-std=c++17",
-            *WARNINGS,
-            "-Xptxas",
-            "-v",
-            f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
-            "-cubin",
-            "-o",
-            folder / "x.cubin",
-            CUDA / program / f"{program}.cu",
-        ]
-    )
-    report = done.stderr + done.stdout
-    assert done.returncode == 0, report
     found = re.findall(
         r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
         r"Used (\d+) registers",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +12,15 @@ import pytest
 from labcode.kernels.topics import compute_metrics as topic
 from labcode.workloads import compute_metrics as wrapper
 from tests.cuda import ncu_programs
+from tests.cuda.conftest import Assemble, Built
 
 PROGRAM = "compute_metrics"
 TINY = ["--waves", "1", "--work", "0.05", "--lines", "4096", "--repetitions", "2", "--warmup", "1"]
 
 
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_registers_and_spills_are_those_the_kernels_are_about(
-    nvcc: Path, tmp_path: Path, architecture: str
-) -> None:
-    found = ncu_programs.resources(nvcc, tmp_path, PROGRAM, architecture)
+def test_registers_and_spills_are_those_the_kernels_are_about(assembled: Assemble, architecture: str) -> None:
+    found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     held = {count: found[f"chase<{count},1>"].registers for count in (0, 40, 96, 200)}
     assert all(held[count] > count for count in held)
     assert held[0] <= 32
@@ -40,11 +38,11 @@ def test_names_are_shortened() -> None:
     assert ncu_programs.short("_ZN3lab15compute_metrics7mix_fmaIdEEvPKfPfif") == "mix_fma<d>"
 
 
-def test_wrapper_knows_the_flags(built: Callable[[str], Path]) -> None:
+def test_wrapper_knows_the_flags(built: Built) -> None:
     ncu_programs.check_wrapper(built(PROGRAM), wrapper)
 
 
-def test_bad_use_is_one_line(built: Callable[[str], Path], tmp_path: Path) -> None:
+def test_bad_use_is_one_line(built: Built, tmp_path: Path) -> None:
     ncu_programs.check_bad_use(built(PROGRAM), tmp_path)
 
 

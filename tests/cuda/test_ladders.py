@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cuda.conftest import CUDA, WARNINGS
+from tests.cuda.conftest import Assemble, Built
 
 LADDERS = ("memory_bandwidth", "sum", "transpose")
 VARIANTS = {
@@ -30,40 +27,15 @@ SMALL = {
 }
 NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 
-Built = Callable[[str], Path]
-
 
 def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
-@pytest.fixture(scope="module")
-def ladder(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The binary of a program, built by its own Makefile."""
-    if shutil.which("make") is None:
-        pytest.skip("no make here")
-
-    @cache
-    def build(name: str) -> Path:
-        folder = tmp_path_factory.mktemp(name)
-        done = run(["make", "-C", CUDA / name, f"BUILD={folder}", f"NVCC={nvcc}"])
-        assert done.returncode == 0, done.stderr
-        return folder / name
-
-    return build
-
-
 @pytest.mark.parametrize("program", LADDERS)
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_compiles_without_warnings_or_spills(
-    nvcc: Path, tmp_path: Path, program: str, architecture: str
-) -> None:
-    target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    source = CUDA / program / f"{program}.cu"
-    flags = ["-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v", target, "-cubin", "-o", tmp_path / "x"]
-    done = run([nvcc, *flags, source])
-    assert done.returncode == 0, done.stderr
-    report = done.stderr + done.stdout
+def test_compiles_without_warnings_or_spills(assembled: Assemble, program: str, architecture: str) -> None:
+    report = assembled(program, architecture).report
     stacks = dict(
         re.findall(
             r"Function properties for (\S+)\n\s*(\d+ bytes stack frame, \d+ bytes spill stores)", report
@@ -75,28 +47,28 @@ def test_compiles_without_warnings_or_spills(
 
 
 @pytest.mark.parametrize("program", LADDERS)
-def test_variants_and_bad_flags(ladder: Built, program: str) -> None:
-    listed = run([ladder(program), "--list"])
+def test_variants_and_bad_flags(built: Built, program: str) -> None:
+    listed = run([built(program), "--list"])
     assert (listed.returncode, listed.stdout.split()) == (0, VARIANTS[program].split())
     for arguments, message in (
         (["--variant", "fastest"], "--variant fastest: there is no such choice; take one of all|"),
         (["--repetitions", "0"], "--repetitions 0: give a whole number from 1 to 1000"),
         (["--size", "3"], "--size: no such flag; --help shows them all"),
     ):
-        done = run([ladder(program), *arguments])
+        done = run([built(program), *arguments])
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"{program}: {message}")
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_three_bytes_are_no_element(ladder: Built) -> None:
-    done = run([ladder("transpose"), "--bytes", "3"])
+def test_three_bytes_are_no_element(built: Built) -> None:
+    done = run([built("transpose"), "--bytes", "3"])
     assert (done.returncode, done.stderr) == (2, "transpose: --bytes 3: give 2 or 4\n")
 
 
 @pytest.mark.parametrize("program", LADDERS)
-def test_without_a_gpu_one_line_and_exit_code_2(ladder: Built, tmp_path: Path, program: str) -> None:
-    done = run([ladder(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, program: str) -> None:
+    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{program}: no NVIDIA GPU: ")
     assert len(done.stderr.splitlines()) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +11,23 @@ import pytest
 from labcode.kernels.topics import optimization_loop as topic
 from labcode.workloads import optimization_loop as wrapper
 from tests.cuda import ncu_programs
+from tests.cuda.conftest import Assemble, Built
 
 PROGRAM = "optimization_loop"
 
 
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_nothing_is_spilled(nvcc: Path, tmp_path: Path, architecture: str) -> None:
-    found = ncu_programs.resources(nvcc, tmp_path, PROGRAM, architecture)
+def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
+    found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     assert set(found) == {f"round{n}" for n in range(10) if n != 8}  # round 8 is round 7 on another grid
     assert {name for name, kernel in found.items() if kernel.spilled_bytes} == set()
 
 
-def test_wrapper_knows_the_flags(built: Callable[[str], Path]) -> None:
+def test_wrapper_knows_the_flags(built: Built) -> None:
     ncu_programs.check_wrapper(built(PROGRAM), wrapper)
 
 
-def test_bad_use_is_one_line(built: Callable[[str], Path], tmp_path: Path) -> None:
+def test_bad_use_is_one_line(built: Built, tmp_path: Path) -> None:
     ncu_programs.check_bad_use(built(PROGRAM), tmp_path)
 
 

@@ -7,23 +7,22 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from labcode.workloads import kernel_overlap, memory_timeline
-from tests.cuda.conftest import CUDA, PROGRAMS, WARNINGS
+from tests.cuda.conftest import CUDA, PROGRAMS, Assemble, Built
 
+BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
+ALL_PROGRAMS = sorted(path.parent.name for path in CUDA.glob("*/Makefile"))
 WRAPPERS = {"kernel_overlap": kernel_overlap, "memory_timeline": memory_timeline}
 NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 SMALL = {
     "kernel_overlap": ["--kernels", "37", "--iterations", "50", "--repetitions", "3", "--blocks", "3"],
     "memory_timeline": ["--mebibytes", "3", "--iterations", "20", "--repetitions", "2", "--chunks", "7"],
 }
-
-Built = Callable[[str], Path]
 
 
 def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
@@ -32,28 +31,8 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_compiles_without_warnings_or_spills(
-    nvcc: Path, tmp_path: Path, program: str, architecture: str
-) -> None:
-    target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    source = CUDA / program / f"{program}.cu"
-    done = run(
-        [
-            nvcc,
-            "-O3",
-            "-std=c++17",
-            *WARNINGS,
-            "-Xptxas",
-            "-v",
-            target,
-            "-cubin",
-            "-o",
-            tmp_path / "x",
-            source,
-        ]
-    )
-    assert done.returncode == 0, done.stderr
-    report = done.stderr + done.stdout
+def test_compiles_without_warnings_or_spills(assembled: Assemble, program: str, architecture: str) -> None:
+    report = assembled(program, architecture).report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
     assert stacks, report
     assert all(numbers == ("0", "0", "0") for numbers in stacks), report
@@ -115,24 +94,40 @@ def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, pr
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_make_builds_each_alone(nvcc: Path, tmp_path: Path, program: str) -> None:
-    if shutil.which("make") is None:
-        pytest.skip("no make here")
-    done = run(["make", "-C", CUDA / program, f"BUILD={tmp_path}", f"NVCC={nvcc}"])
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make_builds_one_alone(nvcc: Path, tmp_path: Path) -> None:
+    done = run(["make", "-C", CUDA / BUILT, f"BUILD={tmp_path}", f"NVCC={nvcc}"])
     assert done.returncode == 0, done.stderr
-    assert run([tmp_path / program, "--list"]).returncode == 0
+    assert run([tmp_path / BUILT, "--list"]).returncode == 0
 
 
-def test_cmake_builds_them_all(nvcc: Path, tmp_path: Path) -> None:
-    if shutil.which("cmake") is None:
-        pytest.skip("no CMake here")
-    quickly = "-DCMAKE_CUDA_FLAGS=-Xcicc -O0 -Xptxas -O0"
-    configured = run(["cmake", "-S", CUDA, "-B", tmp_path, f"-DCMAKE_CUDA_COMPILER={nvcc}", quickly])
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+@pytest.mark.parametrize("program", ALL_PROGRAMS)
+def test_make_would_build_the_others_alike(tmp_path: Path, program: str) -> None:
+    shown = {}
+    for name in (BUILT, program):
+        done = run(["make", "-n", "-C", CUDA / name, f"BUILD={tmp_path}", "NVCC=nvcc", "ARCH=80"])
+        assert done.returncode == 0, done.stderr
+        shown[name] = [line for line in done.stdout.splitlines() if line.startswith("nvcc ")]
+    assert len(shown[program]) == 1
+    assert shown[program][0].endswith(f" {program}.cu -o {tmp_path}/{program}")
+    assert shown[program] == [line.replace(BUILT, program) for line in shown[BUILT]]
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake here")
+def test_cmake_knows_them_all_and_builds_one(nvcc: Path, tmp_path: Path) -> None:
+    options = ["-DCMAKE_CUDA_FLAGS=-Xcicc -O0 -Xptxas -O0", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    configured = run(["cmake", "-S", CUDA, "-B", tmp_path, f"-DCMAKE_CUDA_COMPILER={nvcc}", *options])
     assert configured.returncode == 0, configured.stderr
-    made = run(["cmake", "--build", tmp_path])
+    made = run(["cmake", "--build", tmp_path, "--target", BUILT])
     assert made.returncode == 0, made.stdout + made.stderr
-    assert all(run([tmp_path / program / program, "--list"]).returncode == 0 for program in PROGRAMS)
+    assert run([tmp_path / BUILT / BUILT, "--list"]).returncode == 0
+    commands = json.loads((tmp_path / "compile_commands.json").read_text())
+    words = {Path(entry["file"]).stem: entry["command"].split() for entry in commands}
+    assert sorted(words) == sorted(ALL_PROGRAMS)
+    for program, command in words.items():
+        assert [word.replace(program, BUILT) for word in command] == words[BUILT]
+        assert {"-O3", "all-warnings"} <= set(command)
 
 
 @pytest.mark.gpu

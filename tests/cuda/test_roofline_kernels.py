@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,15 @@ from labcode.errors import LabError
 from labcode.kernels.topics import roofline_kernels as topic
 from labcode.workloads import roofline_kernels as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import CUDA
+from tests.cuda.conftest import CUDA, Assemble, Built
 
 PROGRAM = "roofline_kernels"
 TINY = ["--mebibytes", "1", "--work", "0.01", "--repetitions", "2", "--warmup", "1"]
 
 
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_nothing_is_spilled(nvcc: Path, tmp_path: Path, architecture: str) -> None:
-    found = ncu_programs.resources(nvcc, tmp_path, PROGRAM, architecture)
+def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
+    found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     assert {name for name, kernel in found.items() if kernel.spilled_bytes} == set()
     if architecture == "90a":
         assert found["wgmma_bf16"].registers > 128  # the accumulators are in registers
@@ -56,22 +55,22 @@ def loops(sass: str, kernel: str) -> list[list[str]]:
     ],
 )
 def test_loops_hold_the_operations_that_are_counted(
-    built: Callable[[str], Path], kernel: str, instruction: str, count: int, others: int
+    assembled: Assemble, kernel: str, instruction: str, count: int, others: int
 ) -> None:
     tool = shutil.which("cuobjdump")
     if tool is None:
         pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", built(PROGRAM)]).stdout
+    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").cubin]).stdout
     longest = max(loops(sass, kernel=f"roofline_kernels{kernel}"), key=lambda loop: loop.count(instruction))
     assert longest.count(instruction) == count
     assert len(longest) - count <= others
 
 
-def test_half_precision_uses_both_of_its_pipes(built: Callable[[str], Path]) -> None:
+def test_half_precision_uses_both_of_its_pipes(assembled: Assemble) -> None:
     tool = shutil.which("cuobjdump")
     if tool is None:
         pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", built(PROGRAM)]).stdout
+    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").cubin]).stdout
     kernel = next(
         part for part in sass.split("Function : ")[1:] if "fma_rateINS0_4Fp16" in part.split("\n")[0]
     )
@@ -83,11 +82,11 @@ def test_half_precision_needs_no_header() -> None:
     assert "#include" not in (CUDA / PROGRAM / f"{PROGRAM}.cuh").read_text()  # NVRTC finds none of them
 
 
-def test_wrapper_knows_the_flags(built: Callable[[str], Path]) -> None:
+def test_wrapper_knows_the_flags(built: Built) -> None:
     ncu_programs.check_wrapper(built(PROGRAM), wrapper)
 
 
-def test_bad_use_is_one_line(built: Callable[[str], Path], tmp_path: Path) -> None:
+def test_bad_use_is_one_line(built: Built, tmp_path: Path) -> None:
     ncu_programs.check_bad_use(built(PROGRAM), tmp_path)
 
 

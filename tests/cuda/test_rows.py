@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from labcode.kernels.catalogue import Kernel, Problem, entry
 from labcode.kernels.topics import rmsnorm, softmax
-from tests.cuda.conftest import CUDA, WARNINGS
+from tests.cuda.conftest import Assemble, Built
 
 KERNELS: dict[str, Kernel] = {"softmax": softmax.SOFTMAX, "rmsnorm": rmsnorm.RMSNORM}
 ELEMENTS_IN_REGISTERS = {8: 40, 16: 48, 32: 128}  # elements a thread → the most registers it should take
@@ -26,35 +25,18 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
-@pytest.fixture(scope="module")
-def programs(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The binary of a program and what the compiler said of its kernels, for compute capability 9.0."""
-    folder = tmp_path_factory.mktemp("rows")
-
-    @cache
-    def build(name: str, architecture: str = "90a") -> tuple[Path, str]:
-        target = folder / f"{name}-{architecture}"
-        flags = ["-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v"]
-        code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-        done = run([nvcc, *flags, code, CUDA / name / f"{name}.cu", "-o", target])
-        assert done.returncode == 0, done.stderr
-        return target, done.stderr + done.stdout
-
-    return build
-
-
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_no_instance_spills(programs: Any, name: str, architecture: str) -> None:
-    report = programs(name, architecture)[1]
+def test_no_instance_spills(assembled: Assemble, name: str, architecture: str) -> None:
+    report = assembled(name, architecture).report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
     assert len(stacks) > 20
     assert set(stacks) == {("0", "0", "0")}
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_registers_leave_room_for_the_blocks_meant(programs: Any, name: str) -> None:
-    report = programs(name)[1]
+def test_registers_leave_room_for_the_blocks_meant(assembled: Assemble, name: str) -> None:
+    report = assembled(name, "90a").report
     found = re.findall(r"Compiling entry function '(\S+)'.*?Used (\d+) registers", report, re.DOTALL)
     instances = {}
     for mangled, registers in found:
@@ -73,9 +55,9 @@ def test_registers_leave_room_for_the_blocks_meant(programs: Any, name: str) -> 
     "columns", [1, 300, 1024, 1025, 5000, 8192, 16384, 16388, 40000, 65536, 131072, 262144, 300001]
 )
 def test_the_program_takes_the_kernels_that_python_takes(
-    programs: Any, name: str, kind: str, columns: int
+    built: Built, name: str, kind: str, columns: int
 ) -> None:
-    shown = run([programs(name)[0], "--plan", "1", "--type", kind, "--columns", columns])
+    shown = run([built(name), "--plan", "1", "--type", kind, "--columns", columns])
     assert shown.returncode == 0, shown.stderr
     said = dict(line.split(": ", 1) for line in shown.stdout.splitlines())
     kernel, problem = KERNELS[name], Problem((1000, columns), TYPES[kind])
@@ -90,8 +72,8 @@ def test_the_program_takes_the_kernels_that_python_takes(
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_flags_variants_and_bad_use(programs: Any, tmp_path: Path, name: str) -> None:
-    program = programs(name)[0]
+def test_flags_variants_and_bad_use(built: Built, tmp_path: Path, name: str) -> None:
+    program = built(name)
     listed = run([program, "--list"]).stdout.split()
     assert listed[0] == "all"
     assert len(listed) == len(KERNELS[name].steps) + 1
@@ -108,13 +90,6 @@ def test_flags_variants_and_bad_use(programs: Any, tmp_path: Path, name: str) ->
     assert done.returncode == 2
     assert done.stderr.startswith(f"{name}: no NVIDIA GPU: ")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_make_builds_it_alone(nvcc: Path, tmp_path: Path, name: str) -> None:
-    done = run(["make", "-C", CUDA / name, f"BUILD={tmp_path}", f"NVCC={nvcc}", "ARCH=80"])
-    assert done.returncode == 0, done.stderr
-    assert run([tmp_path / name, "--help"]).returncode == 0
 
 
 @pytest.mark.gpu

@@ -22,7 +22,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         for columns, rows in ((1000, 9), (16383, 3), (70000, 2))
         for kind in ("float", "bf16")
     ),
-    "roofline_kernels": ("--mebibytes 1 --l2-mebibytes 1 --work 0.01 --warmup 1",),
+    "roofline_kernels": ("--mebibytes 1 --l2-mebibytes 1 --work 0.001 --warmup 1",),
     "compute_metrics": ("--work 0.05 --waves 1 --lines 4096 --warmup 1",),
     "optimization_loop": ("--height 33 --width 57 --warmup 1",),
     "kernel_overlap": (
@@ -51,7 +51,7 @@ def test_compute_sanitizer_finds_nothing(program: str, flags: str, tool: str) ->
     done = subprocess.run(
         [*command, "--repetitions", "1"], capture_output=True, text=True, check=False, timeout=600
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
+    assert done.returncode == 0, done.stdout[:3000] + done.stderr[-500:]  # the first error says most
 
 
 def test_every_program_is_checked() -> None:
