@@ -248,18 +248,6 @@ def _benches() -> tuple[Experiment, ...]:
             grid,
         ),
         bench(
-            "lm_limit",
-            "Memory of two sizes at contexts that hardly fit, or do not",
-            "lm_grid",
-            (
-                _run(
-                    *("memory", "--sizes", "large,xl", "--contexts", "2048,3072"),
-                    *("--steps", "1", "--warmup", "0"),
-                ),
-            ),
-            grid,
-        ),
-        bench(
             "lm_attention",
             "Attention alone over head widths and lengths: written out, compiled, flash",
             "attention_sweep",
