@@ -188,20 +188,27 @@ def arrivals(report: KinetoReport) -> pd.DataFrame:
     """When each rank began each collective: collective (its number), name, rank, start_ns, late_ns (after the
     first rank), duration_ns.
 
-    The n-th kernel of one name on each rank is taken to be the same collective. Empty with one rank, and
-    where the ranks do not run the same number of one.
+    The n-th kernel of one name on each rank is taken to be the same collective. A recording may begin while
+    GPUs still work at what was launched before it; where ranks differ in the number of a name, only kernels
+    whose launch was recorded count. Empty with one rank, and for names whose numbers differ even so.
     """
     from labcode.analysis.communication import is_communication
 
     kernels = report.kernels()
     talk = kernels[is_communication(kernels)].sort_values("start_ns", kind="stable")
+    launched = launch_rows(talk, report.api()) >= 0
+    talk = talk[launched | talk["short_name"].isin(_matched(talk))]
+    ranks = talk["rank"].nunique()
+    talk = talk[talk["short_name"].isin(_matched(talk))] if ranks > 1 else talk.iloc[:0]
     number = talk.groupby(["rank", "short_name"]).cumcount()
     talk = talk.assign(number=number, duration_ns=duration_ns(talk))
-    counts = talk.groupby(["short_name", "rank"]).size().unstack()
-    whole = counts[counts.notna().all(axis=1) & (counts.nunique(axis=1) == 1)].index
-    ranks = talk["rank"].nunique()
-    talk = talk[talk["short_name"].isin(whole)] if ranks > 1 else talk.iloc[:0]
     first = talk.groupby(["short_name", "number"])["start_ns"].transform("min")
     talk = talk.assign(late_ns=talk["start_ns"] - first, name=talk["short_name"])
     columns = ["number", "name", "rank", "start_ns", "late_ns", "duration_ns"]
     return talk[columns].rename(columns={"number": "collective"}).reset_index(drop=True)
+
+
+def _matched(talk: pd.DataFrame) -> pd.Index:
+    """The names of which each rank has the same number."""
+    counts = talk.groupby(["short_name", "rank"]).size().unstack()
+    return counts[counts.notna().all(axis=1) & (counts.nunique(axis=1) == 1)].index

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis import kineto_diagnose
+from labcode.analysis import kineto_diagnose, kineto_gpu
 from labcode.analysis.kineto_rules import SIMT, TRACE_RULES
 from labcode.analysis.rules.finding import Verdict
 from labcode.errors import LabError
@@ -176,6 +176,22 @@ def test_stragglers_of_ranks(tmp_path: Path) -> None:
         trace.write(tmp_path / f"x.rank{rank}.trace.json")
     found = {one.rule: one for one in kineto_diagnose.diagnose(open_trace(tmp_path))}["stragglers"]
     assert found.status == "found" and found.numerator == 5 * 60_000
+
+
+def test_stragglers_of_a_recording_that_begins_in_the_middle_of_a_step(tmp_path: Path) -> None:
+    """GPUs are then still at what was launched before, one of them further than the other."""
+    for rank, late in ((0, 0), (1, 60_000)):
+        trace = Trace(rank=rank, world=2, pid=10 + rank, device=rank)
+        for number in range(1 + 2 * rank):
+            trace.kernel(NCCL, 1_000 + 5_000 * number, 5_000 + 5_000 * number, 0, stream=20)
+        for at in range(100_000, 1_000_000, 200_000):
+            trace.launch(NCCL, (at, at + 7_000), (at + 8_000 + late, at + 150_000), stream=20)
+        trace.write(tmp_path / f"x.rank{rank}.trace.json")
+    report = open_trace(tmp_path)
+    found = {one.rule: one for one in kineto_diagnose.diagnose(report)}["stragglers"]
+    assert found.status == "found" and found.numerator == 5 * 60_000
+    assert "GPU 1 is last in 5 of 5 collectives" in found.message
+    assert kineto_gpu.arrivals(report).groupby("rank")["late_ns"].sum().to_dict() == {0: 0, 1: 5 * 60_000}
 
 
 def test_output_and_refusals(tmp_path: Path) -> None:

@@ -146,15 +146,26 @@ def _communicating(tables: Tables) -> pd.DataFrame:
 
 
 def _collectives(tables: Tables) -> pd.DataFrame:
-    """NCCL kernels that all GPUs have, with the number of the set they belong to."""
+    """NCCL kernels that all GPUs have, with the number of the set they belong to.
+
+    A recording may begin while GPUs still work at what was launched before it; where their numbers differ,
+    kernels whose launch was not recorded are left out.
+    """
     talk = tables.kernels[is_communication(tables.kernels)].sort_values("start_ns", kind="stable")
-    talk = talk[["start_ns", "end_ns", "device", "short_name"]]
-    counts = talk.groupby(["short_name", "device"]).size().unstack(fill_value=0)
-    if not (counts.nunique(axis=1) == 1).all():
+    if not _alike(talk):
+        talk = talk[tables.launch_row[talk.index.to_numpy(np.int64)] >= 0]
+    if not _alike(talk) or len(talk) == 0:
         raise CannotJudgeError(
             "the GPUs ran different numbers of NCCL kernels, so that they cannot be matched "
             "(a trimmed capture, or several communicators)"
         )
+    talk = talk[["start_ns", "end_ns", "device", "short_name"]]
     place = talk.groupby(["short_name", "device"]).cumcount().to_numpy(np.int64)
     codes = np.asarray(pd.factorize(talk["short_name"])[0], np.int64)
     return talk.assign(collective=codes * (int(place.max(initial=0)) + 1) + place)
+
+
+def _alike(talk: pd.DataFrame) -> bool:
+    """Whether the GPUs have the same number of each of these kernels."""
+    counts = talk.groupby(["short_name", "device"]).size().unstack(fill_value=0)
+    return bool((counts.nunique(axis=1) == 1).all())
