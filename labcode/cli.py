@@ -182,7 +182,8 @@ def stats(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces (.json)."
+            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of torch.profiler "
+            "(.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
         ),
     ],
     report: Annotated[
@@ -277,7 +278,9 @@ def export(
 
 @app.command()
 def diagnose(
-    file: Annotated[Path | None, typer.Argument(help="An nsys export or report.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option("--only", "--rule", metavar="RULE", help="Judge by this rule alone; may be repeated."),
@@ -392,7 +395,7 @@ def compare(
 
 @app.command()
 def timeline(
-    file: Annotated[Path, typer.Argument(help="An nsys export or report.")],
+    file: Annotated[Path, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.json.gz.")],
     window: Annotated[
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
