@@ -182,8 +182,8 @@ def stats(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of torch.profiler "
-            "(.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
+            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
+            "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
         ),
     ],
     report: Annotated[
