@@ -28,6 +28,7 @@ from labcode.reports.ncu_extract import EXTRACT_FORMAT
 
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LIMIT_S = 300.0
+_TOO_OLD = "'IMetric' object has no attribute 'label'"  # what its versions before 2026.3 end with
 _INSTALL = "pip install ncu-report (NVIDIA's reader; it needs no GPU)"
 
 
@@ -165,6 +166,11 @@ def _read(report: Path, path: Path) -> dict[str, Any]:
         if "No module named 'ncu_report'" in said:
             raise ToolError(
                 f"{path}: reading it takes the package ncu-report, which is not installed; {_INSTALL}"
+            )
+        if _TOO_OLD in said:
+            raise ToolError(
+                f"{path}: reading it takes ncu-report 2026.3 or newer, and Python found an older one here "
+                f"(the copy that comes with Nsight Compute, by PYTHONPATH?); {_INSTALL}"
             )
         if result.returncode < 0:
             raise InputError(

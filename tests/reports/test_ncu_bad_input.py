@@ -142,6 +142,16 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         open_report(path)
 
 
+def test_an_old_package_ahead_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "old.py"
+    old.write_text("class IMetric: pass\nIMetric().label()\n")
+    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(old))
+    path = tmp_path / "few.ncu-rep"
+    path.write_bytes(whole())
+    with pytest.raises(ToolError, match="takes ncu-report 2026.3 or newer"):
+        open_report(path)
+
+
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "few.ncu-rep"
     path.write_bytes(whole())
