@@ -148,7 +148,7 @@ def test_an_old_package_ahead_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(old))
     path = tmp_path / "few.ncu-rep"
     path.write_bytes(whole())
-    with pytest.raises(ToolError, match="takes ncu-report 2026.3 or newer"):
+    with pytest.raises(ToolError, match=r"takes ncu-report 2026\.3 or newer"):
         open_report(path)
 
 
