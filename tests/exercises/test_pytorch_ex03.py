@@ -9,6 +9,8 @@ import re
 import pandas as pd
 import pytest
 
+from labcode import store
+from labcode.exercises.pytorch import ex03_cause, ex03_meetings
 from tests.exercises.support import complaints, names_of, solution
 
 SEEDS = (0, 1, 2)
@@ -41,6 +43,16 @@ def test_cause() -> None:
 def test_solutions_pass(short: str) -> None:
     for seed in SEEDS:
         assert complaints(short, solution(short), seed) == []
+
+
+def test_the_exam_has_a_straggler_and_a_cause() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    (met,) = ex03_meetings._exam(captures)
+    (cause,) = ex03_cause._exam(captures)
+    assert names_of(solution(A))["meetings"](*met.arguments) == met.expected
+    assert met.expected["straggler"] == 1 and met.expected["waits"][0] > met.expected["exchange_ns"]
+    assert names_of(solution(B))["cause"](*cause.arguments) == cause.expected
+    assert cause.expected[0] == "more to do" and cause.expected[1] > 5_000_000
 
 
 MISTAKES = [

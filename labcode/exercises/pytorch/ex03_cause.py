@@ -116,8 +116,12 @@ def _cases(rng: Rng) -> list[Case]:
 def _exam(captures: CaptureSet) -> list[Case]:
     with open_ranks_of(captures, EXPERIMENT, RUN) as report:
         ops = kineto_links.op_kernel_trace(report)
-        ops = ops.assign(end_ns=ops["start_ns"] + ops["duration_ns"], range=ops["annotation"])
+        marks = report.annotations()
         meets = collectives(report)
+    begin = marks[marks["name"] == "step 0"].groupby("rank")["start_ns"].min()
+    ops = ops[ops["start_ns"] >= ops["rank"].map(begin).fillna(0)]  # not what was launched before
+    ranges = ops["annotation"].where(ops["annotation"] != "", ops["pass"])
+    ops = ops.assign(end_ns=ops["start_ns"] + ops["duration_ns"], range=ranges)
     firsts = meets.groupby("rank")["start_ns"].min()
     late = int(np.asarray(firsts.index)[int(np.argmax(firsts.to_numpy()))])
     ops = ops[ops["kind"] == "kernel"].loc[:, ["rank", "range", "start_ns", "end_ns"]].reset_index(drop=True)
