@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -13,12 +14,16 @@ import pytest
 from labcode.analysis.ncu_stats import REPORTS, run, stats
 from labcode.analysis.ncu_text import records, write
 from labcode.errors import InputError, LabError
+from labcode.reports.ncu import open_report
 from tests.support import ncu
+
+opened = cache(open_report)  # a whole report takes half a second to read
 
 
 @pytest.fixture(autouse=True)
 def shared_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCODE_CACHE", str(ncu.folder() / "cache"))
+    monkeypatch.setattr("labcode.analysis.ncu_stats.open_report", opened)
 
 
 def text(name: str, *reports: str, fmt: str = "csv", **options: object) -> str:
