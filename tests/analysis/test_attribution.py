@@ -306,4 +306,4 @@ def test_the_captures_of_the_language_model_are_small_and_their_time_is_named() 
             assert attribution.named_share(found) >= 0.95, (name, run, attribution.unnamed(found))
             assert set(found["pass"]) <= set(attribution.PASSES), (name, run)
             seen.add(name)
-    assert seen == {"lm_small", "lm_medium", "lm_large", "lm_xl", "lm_2_7b", "lm_ladder"}
+    assert seen == {"lm_small", "lm_medium", "lm_large", "lm_xl", "lm_2_7b", "lm_ladder", "lm_bf16"}
