@@ -267,32 +267,23 @@ def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: In
 
 def _evaluated(ranges: pd.DataFrame, row: int) -> int:
     """The backward function that the engine was evaluating, for work it does beside it; -1: none."""
+    columns = ("pid", "tid", "start_ns", "end_ns", "seq", "op")
+    pid, tid, start, end, seq, op = (ranges[name].to_numpy() for name in columns)
     for around in _outwards(ranges, row):
-        one = ranges.iloc[around]
-        name = one["op"].removeprefix(_ENGINE)
-        if name != one["op"]:
-            inside = (
-                (ranges["tid"] == one["tid"])
-                & (ranges["pid"] == one["pid"])
-                & (ranges["start_ns"] >= one["start_ns"])
-                & (ranges["end_ns"] <= one["end_ns"])
-                & (ranges["seq"] >= 0)
-                & (ranges["op"] == name)
-            )
-            return int(inside.to_numpy().argmax()) if inside.any() else -1
+        name = op[around].removeprefix(_ENGINE)
+        if name != op[around]:
+            inside = (tid == tid[around]) & (pid == pid[around]) & (seq >= 0) & (op == name)
+            inside &= (start >= start[around]) & (end <= end[around])
+            return int(inside.argmax()) if inside.any() else -1
     return -1
 
 
 def _outwards(ranges: pd.DataFrame, row: int) -> list[int]:
     """A range and those around it on its thread, the innermost first."""
-    one = ranges.iloc[row]
-    around = (
-        (ranges["tid"] == one["tid"])
-        & (ranges["pid"] == one["pid"])
-        & (ranges["start_ns"] <= one["start_ns"])
-        & (ranges["end_ns"] >= one["end_ns"])
-    )
-    return [int(place) for place in np.flatnonzero(around.to_numpy())[::-1]]
+    pid, tid, start, end = (ranges[name].to_numpy() for name in ("pid", "tid", "start_ns", "end_ns"))
+    around = (tid == tid[row]) & (pid == pid[row]) & (start <= start[row]) & (end >= end[row])
+    places: list[int] = np.flatnonzero(around)[::-1].tolist()
+    return places
 
 
 def _by_thread(backtraces: pd.DataFrame) -> dict[object, pd.DataFrame]:
@@ -302,13 +293,13 @@ def _by_thread(backtraces: pd.DataFrame) -> dict[object, pd.DataFrame]:
 
 def _first_stack(stacks: dict[object, pd.DataFrame], ranges: pd.DataFrame, rows: list[int]) -> int:
     """The first stack within the first of these ranges that has one; -1: none has."""
+    pid, tid, start, end = (ranges[name].to_numpy() for name in ("pid", "tid", "start_ns", "end_ns"))
     for row in rows:
-        one = ranges.iloc[row]
-        part = stacks.get((one["pid"], one["tid"]))
+        part = stacks.get((pid[row], tid[row]))
         if part is None:
             continue
         at = part["start_ns"].to_numpy(np.int64)
-        place = int(np.searchsorted(at, one["start_ns"], "left"))
-        if place < len(at) and at[place] < one["end_ns"]:
+        place = int(np.searchsorted(at, start[row], "left"))
+        if place < len(at) and at[place] < end[row]:
             return int(part["backtrace"].iloc[place])
     return -1
