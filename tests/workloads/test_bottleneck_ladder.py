@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from labcode.workloads import bottleneck_hunt as hunt
 from labcode.workloads import bottleneck_ladder as ladder
 from labcode.workloads.bottleneck_hunt import PROBLEMS
 
@@ -39,15 +40,15 @@ def test_the_record_has_all_rungs_in_the_order_that_was_asked_for(tmp_path: Path
 
 
 def test_a_run_with_other_losses_fails_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ladder.hunt.train
+    real = hunt.train
 
     def train(torch: Any, given: Any, problems: Any, device: Any, *, measured: bool) -> Any:
         outcome = real(torch, given, problems, device, measured=measured)
         if set(problems) == {"item"}:
-            outcome.losses[-1] += 3 * ladder.hunt.TOLERANCE * outcome.losses[0]
+            outcome.losses[-1] += 3 * hunt.TOLERANCE * outcome.losses[0]
         return outcome
 
-    monkeypatch.setattr(ladder.hunt, "train", train)
+    monkeypatch.setattr(hunt, "train", train)
     path = tmp_path / "r.json"
     assert ladder.main([*SMALL, "--json", str(path)]) == 1
     assert not json.loads(path.read_text())["checks"]["losses_match"]["passed"]
