@@ -1,6 +1,7 @@
 """Exercise pytorch-ex01, part b: the profiler's table, made from a trace.
 
-Two tables come in. Times are in ns; rows are in no particular order.
+Two tables come in. Times are in ns; rows are in no particular order. An event may begin or end together with
+the one around it.
 
     events    id, tid, name, start_ns, end_ns: operators and ranges on the CPU. One lies inside another when
               it is on the same thread and lies wholly within its time.
@@ -17,6 +18,8 @@ numbers, sums over all events of that name:
     device_total   the same, with the kernels of all events inside of them
 
 An operator that calls one of its own name counts with both: that is how totals come to exceed the wall time.
+The table on the page differs in two things: it takes the calls of CUDA off `cpu_self`, and it counts copies
+on the GPU beside kernels. Here neither is among the tables that come in.
 
 `busy_ns` is the time in which the GPU did anything at all: of kernels that run side by side, once.
 

@@ -15,6 +15,7 @@ fills up and then stops, an optimizer makes its state once, the last step's bloc
 a rule: divide the time from the first event to the last into four equal quarters (an event on a border
 belongs to the later one, the last event to the last quarter). A stack **leaks** when blocks of it that stay
 were allocated in *each* of the quarters. Whether other blocks of the same stack are freed does not matter.
+In a history without any event nothing leaks.
 
     leaks      of the stacks that leak: (number, blocks that stay, their bytes), the most bytes first, and of
                equal ones the smaller number first
