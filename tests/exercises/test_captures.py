@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from labcode import store
 from labcode.analysis.communication import communication_overlap
 from labcode.analysis.utilization import explain_gaps, idle_gaps
+from labcode.exercises import sql
 from labcode.exercises.nsys import ex01_cause, expected
 from labcode.reports.nsys import NsysReport, open_report
 from tests.exercises.support import ROOT, WITHOUT_GPU, part
@@ -80,25 +80,24 @@ def test_the_model_predicts_the_pipelined_capture() -> None:
 
 
 @pytest.mark.parametrize("short", WITHOUT_GPU)
-def test_trying_a_file_by_hand_works(short: str, tmp_path: Path) -> None:
+def test_trying_a_file_by_hand_works(
+    short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The main part of each file, as its text says to run it, with the functions of the solution."""
     exercise, found = part(short)
     file = str(ROOT / "solutions" / exercise.path(found))
-    command = [sys.executable, "-B", file]
-    if file.endswith(".sql"):
-        captures = store.load_set(store.SHIPPED_SET)
-        capture = captures.stored("timeline_basics", "baseline", ".sqlite")
-        command = [sys.executable, "-m", "labcode.exercises.sql", file, str(capture)]
     if exercise.short == "nsys-ex04" and "multi_gpu" not in store.load_set(store.SHIPPED_SET).experiments:
         pytest.skip("the shipped set has no multi_gpu")
-    done = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 2
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(Path(file).parent))
+    monkeypatch.setattr(sys, "argv", [file])
+    before = set(sys.modules)
+    if file.endswith(".sql"):
+        captures = store.load_set(store.SHIPPED_SET)
+        assert sql.main([file, str(captures.stored("timeline_basics", "baseline", ".sqlite"))]) == 0
+    else:
+        runpy.run_path(file, run_name="__main__")
+    for name in set(sys.modules) - before:  # other exercises have files of the same names
+        if str(ROOT / "solutions") in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+    assert len(capsys.readouterr().out.splitlines()) >= 2
