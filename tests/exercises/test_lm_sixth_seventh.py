@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis import lm_parts
-from labcode.exercises.lm import ex06_waits
+from labcode.analysis import decoder, lm_parts
+from labcode.exercises.lm import ex06_waits, ex07_memory
 from labcode.exercises.lm.asked import PASSES, clean_passes, operations_asked
 from labcode.reports.nsys import open_report
 from tests.exercises.support import names_of, solution
@@ -62,3 +62,47 @@ def test_ex06_captures_have_different_verdicts() -> None:
     verdicts = [one["verdict"] for case in cases for one in case.expected.values()]
     assert {"GPU-bound", "launch-bound"} <= set(verdicts)
     assert all(1 < one["gain"] < 2 for case in cases for one in case.expected.values())
+
+
+def test_ex07_worked_example() -> None:
+    model = {"layers": 2, "d_model": 4, "d_ff": 6, "heads": 2, "vocabulary": 10}
+    names = names_of(solution("lm-ex07a"))
+    floats = {"parameters": 356, "gradients": 356, "means": 712, "kept": 384, "peak": 5 * 356}
+    for checkpoints, kept in ((False, 384), (True, 108)):
+        wanted = {name: 4e-9 * number for name, number in {**floats, "kept": kept}.items()}
+        assert names["training_memory"](model, 1, 3, checkpoints) == pytest.approx(wanted, rel=1e-9)
+    assert names["most_texts"](model, 3, False, 4e-9 * (5 * 356 - 1)) == 0
+    assert names["most_texts"](model, 3, False, 4e-9 * (5 * 356 + 1)) == 1
+    assert 3 * 356 + 384 == 1452 and 4 * 356 + 150 + 2 * 18 == 1610
+
+
+@pytest.mark.parametrize("size", ["small", "xl", "2.7B"])
+@pytest.mark.parametrize("context", [128, 1024])
+def test_ex07_counts_as_the_page_does(size: str, context: int) -> None:
+    """The sums that the page on memory writes out, where the inner width is four times the width."""
+    model, batch = decoder.SIZES[size], 4
+    parameters = decoder.parameter_count(model, context)
+    residual = decoder.residual_bytes(model, batch, context)
+    scores = decoder.scores_bytes(model, batch, context)
+    ends = 2 * (residual + 4 * batch * context * model.vocabulary)
+    held = model.layers * (16 * residual + scores) + ends
+    inputs, block = model.layers * residual + ends, 16 * residual + 3 * scores
+    plain = ex07_memory.count(model, batch, context, False)
+    again = ex07_memory.count(model, batch, context, True)
+    assert plain["kept"] * 1e9 == pytest.approx(held)
+    assert plain["peak"] * 1e9 == pytest.approx(max(12 * parameters + held, 20 * parameters))
+    assert again["kept"] * 1e9 == pytest.approx(inputs)
+    passes = max(12 * parameters + inputs, 16 * parameters) + block
+    assert again["peak"] * 1e9 == pytest.approx(max(passes, 20 * parameters))
+    state = plain["parameters"] + plain["gradients"] + plain["means"]
+    assert state * 1e9 == pytest.approx(decoder.training_state_bytes(model, context))
+
+
+@SHIPPED
+def test_ex07_was_measured_as_it_is_counted() -> None:
+    """With room to spare below the tolerance, so that no sensible count fails."""
+    measured = list(ex07_memory._measured(store.load_set(store.SHIPPED_SET)))
+    assert len(measured) == len(ex07_memory.EXAMS)
+    for _, found, counted in measured:
+        for key, size in found.items():
+            assert size / counted[key] == pytest.approx(1, abs=0.7 * ex07_memory.TOLERANCE)
