@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import labcode
+
 COMMANDS = [
     *(
         "doctor",
@@ -23,12 +25,6 @@ COMMANDS = [
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
     *("scrub", "exercises", "book"),
 ]
-
-
-def labcode(*args: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "labcode", *args], text=True, capture_output=True, timeout=120, **kwargs
-    )  # type: ignore[call-overload,no-any-return]
 
 
 def one_line(result: subprocess.CompletedProcess[str]) -> str:
@@ -69,7 +65,7 @@ def test_starting_is_quick() -> None:
 
 def _seconds(*args: str) -> float:
     begin = time.perf_counter()
-    assert labcode(*args).returncode == 0
+    subprocess.run([sys.executable, "-m", "labcode", *args], capture_output=True, timeout=120, check=True)
     return time.perf_counter() - begin
 
 
@@ -106,6 +102,15 @@ def _seconds(*args: str) -> float:
 )
 def test_bad_use_is_one_line(args: list[str], words: str, tmp_path: Path) -> None:
     assert words in one_line(labcode(*args, cwd=tmp_path))
+
+
+@pytest.mark.parametrize("words", [["stats", "absent.sqlite"], ["captures", "list"]])
+def test_a_process_says_what_the_command_says_in_this_one(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "labcode", *words], capture_output=True, text=True, timeout=120
+    )
+    here = labcode(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (here.returncode, here.stdout, here.stderr)
 
 
 def test_no_command_prints_help_and_fails() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ncu
+from tests.support import command, ncu
 
 
 def labcode(*words: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LABCODE_CACHE": str(ncu.folder() / "cache")}
-    command = [sys.executable, "-m", "labcode", *map(str, words)]
-    return subprocess.run(command, text=True, capture_output=True, timeout=120, env=environment, check=False)
+    return command.labcode(*words, env={"LABCODE_CACHE": str(ncu.folder() / "cache")})
 
 
 FULL, SOL = ncu.path("full.ncu-rep"), ncu.path("sol.ncu-rep")

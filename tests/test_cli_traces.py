@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support import histories, traces
-
-
-def labcode(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "labcode", *map(str, words)]
-    return subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+from tests.support.command import labcode
 
 
 @pytest.fixture(scope="module")
