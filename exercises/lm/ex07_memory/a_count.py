@@ -22,10 +22,10 @@ Count what a training step in fp32 needs, with AdamW and attention written out.
 
 ``most_texts`` gives the largest batch whose peak is not above ``gpu_gb``; 0 where not even one text fits.
 
-A worked example, counted in floats of four bytes: 2 layers, d_model 4, d_ff 6, 2 heads, vocabulary 10; one
-text of 3 tokens. There are 356 parameters, 128 of them in each block. A block keeps 8 * 12 + 2 * 18 + 18 = 150
-floats, the end 2 * (12 + 30), so that kept is 384, and 108 with checkpoints. The peak is the optimizer's in
-both cases, 5 * 356 floats: before it there are 1452 at most, and 1610 with checkpoints.
+A worked example, in floats of four bytes: 2 layers, d_model 4, d_ff 6, 2 heads, vocabulary 10; one text of 3
+tokens. There are 356 parameters, 128 of them in each block. A block keeps 8 * 12 + 2 * 18 + 18 = 150 floats,
+the end 2 * (12 + 30), so that kept is 384, and 108 with checkpoints. The peak is the optimizer's both times,
+5 * 356 floats: before it there are 1452 at most, and 1610 with checkpoints.
 
 Cases from captures are compared with what was measured, within 5 percent; all others are exact.
 
