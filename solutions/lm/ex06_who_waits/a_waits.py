@@ -3,7 +3,7 @@
     ops         kind ('kernel', 'memcpy', 'memset'), name, start_ns, end_ns, device, stream, asked_ns, path:
                 what the GPU did in the recorded steps, in no particular order. asked_ns is when the call
                 began that asked for the operation. The path are the names of the ranges around that call,
-                outermost first, joined by slashes: step 8/forward/block 3/attention. The pass is the second
+                outermost first, joined by slashes: step 8/forward/block 3. The second of them is the pass
     steps       how many steps were recorded
     clean_ms    by pass: how long it takes in one step of the same program without a profiler
     faster      a number above 1: a GPU that does everything so many times as fast
