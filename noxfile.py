@@ -50,7 +50,8 @@ def live(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those marked gpu run where there is a GPU."""
     install(session, "-e", ".[book,dev]", TORCH)
-    session.run("pytest", "-n", "2", *session.posargs)
+    # two tests at a time: threads beneath them would only wait for one another
+    session.run("pytest", "-n", "2", *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session

@@ -105,7 +105,7 @@ def test_without_torch_it_says_so(program: str, monkeypatch: pytest.MonkeyPatch)
         module.main([])
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", ("kernel_overlap", "memory_timeline", "sweeps", "timeline_basics"))
 def test_without_a_gpu_one_line_and_exit_code_2(program: str, tmp_path: Path) -> None:
     if program in TORCH_PROGRAMS:
         pytest.importorskip("torch")
@@ -115,6 +115,24 @@ def test_without_a_gpu_one_line_and_exit_code_2(program: str, tmp_path: Path) ->
     assert done.returncode == 2
     assert done.stderr.startswith(f"{program}: no NVIDIA GPU")
     assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", TORCH_PROGRAMS)
+def test_without_a_gpu_torch_programs_stop_before_they_write(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", [program, "--json", str(tmp_path / "r.json")])
+    module = importlib.import_module(f"labcode.workloads.{program}")
+    assert program == module.PROGRAM
+    with pytest.raises(SystemExit) as ended:
+        common.run(program, module.main)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert said.startswith(f"{program}: no NVIDIA GPU")
+    assert len(said.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
