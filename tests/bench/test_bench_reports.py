@@ -52,6 +52,22 @@ def test_an_output_that_differs_is_named(tmp_path: Path) -> None:
     assert "NO" in text and "lines here, 2 of nsys" in text
 
 
+def test_reports_without_time_or_luck_are_named_and_the_others_measured(tmp_path: Path) -> None:
+    file = make_big_export(tmp_path / "a.sqlite", 400)
+    two = ["osrt_sum", "cuda_gpu_kern_sum"]
+    code, text = run(tmp_path, file=file, nsys=fake_nsys(tmp_path, "Time (%)"), only=two, limit_s=1e-3)
+    assert code == 1
+    assert all(f"{name}: no time was left" in text for name in two)
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\ncase $* in *osrt*) echo bad >&2; exit 3;; esac\necho 'Time (%)'\n")
+    broken.chmod(0o755)
+    code, text = run(tmp_path, file=file, nsys=broken, only=two, streams=2)
+    record = json.loads((tmp_path / "b.json").read_text())
+    assert code == 1
+    assert [row["report"] for row in record["reports"]] == ["cuda_gpu_kern_sum"]
+    assert "ended with exit code 3 (bad)" in record["missing"]["osrt_sum"]
+
+
 def test_a_command_that_fails(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"ended with exit code 3 \(no luck\)"):
         side_by_side.measure(
@@ -76,6 +92,7 @@ def test_the_memory_of_the_measured_command_alone(tmp_path: Path) -> None:
         ({"file": Path("absent.sqlite"), "nsys": None}, "absent.sqlite: no such file"),
         ({"only": ["bogus"]}, "'bogus' is not a report"),
         ({"repetitions": 0}, "counted from 1"),
+        ({"streams": 0}, "counted from 1"),
         ({"mix": "sour"}, "'sour' is not a mix"),
     ],
 )
