@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 import tempfile
 import time
 import zlib
@@ -27,6 +28,7 @@ from labcode.workloads.recording import Request
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
 PROFILER_S = 120.0  # what recording and writing may take beyond the program's own time
+_LACKING = re.compile(r"KeyError: ('\w+')")  # what converting a snapshot of another format ends with
 Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -74,14 +76,22 @@ def make_run(
     with tempfile.TemporaryDirectory(dir=folder, prefix="work-") as work:
         request = request_of(options, Path(work), name, tool)
         began = time.monotonic()
-        bench.run_program(
-            argv,
-            record,
-            time_limit_s=time_limit_s + PROFILER_S,
-            cwd=cwd,
-            what=f"{what}, recorded",
-            env=request.environment(),
-        )
+        try:
+            bench.run_program(
+                argv,
+                record,
+                time_limit_s=time_limit_s + PROFILER_S,
+                cwd=cwd,
+                what=f"{what}, recorded",
+                env=request.environment(),
+            )
+        except ToolError as error:
+            if tool == "memory" and (key := _LACKING.search(str(error))):
+                raise ToolError(
+                    f"{what}: the allocator's snapshot of this PyTorch has no {key[1]}: its version writes "
+                    "another format; record with the version named in constraints.txt"
+                ) from None
+            raise
         wall_s = time.monotonic() - began
         show(f"{what}: scrub, compress")
         names = file_recordings(Path(work), folder, cwd, what)

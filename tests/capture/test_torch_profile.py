@@ -29,6 +29,8 @@ mode = os.environ.get("FAKE_PROGRAM", "")
 request = json.loads(os.environ.get("LABCODE_RECORD", "{}"))
 if mode == "crash" and request:
     sys.exit("program: small (train) does not fit into the GPU's memory")
+if mode == "other torch" and request:
+    {"address": 1}["requested_size"]
 if request and mode != "silent":
     folder, name = pathlib.Path(request["folder"]), request["name"]
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 1}
@@ -84,6 +86,15 @@ def test_a_trace_of_each_rank_is_filed(lab: Lab, monkeypatch: pytest.MonkeyPatch
     assert lab.capture("traced") == 0, lab.printed
     names = {file.name for file in store.load_set("mine").run("traced", "improved").files}
     assert {"improved.rank0.trace.json.gz", "improved.rank1.trace.json.gz"} <= names
+
+
+def test_a_snapshot_of_another_pytorch_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "other torch")
+    with pytest.raises(ToolError) as caught:
+        lab.capture("traced", "memory")
+    said = str(caught.value)
+    assert "memory/baseline: the allocator's snapshot of this PyTorch has no 'requested_size'" in said
+    assert "traced/baseline, recorded: failed with exit code 1 (KeyError" in said
 
 
 def test_a_memory_history_is_filed_in_neutral_words(lab: Lab) -> None:
