@@ -15,7 +15,7 @@ from labcode.analysis.kineto_ops import op_summary
 from labcode.capture import archive, catalogue, torch_profile, verify
 from labcode.capture.catalogue import Experiment, Run
 from labcode.capture.verify import Finding
-from labcode.errors import InputError, LabError
+from labcode.errors import InputError, LabError, ToolError
 from labcode.reports.kineto import open_trace
 from tests.capture.conftest import Lab
 
