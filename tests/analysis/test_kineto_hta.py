@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
+from labcode import store
 from labcode.analysis import kineto_gpu
 from labcode.reports.kineto import KinetoReport, open_trace
 from tests.support import traces
@@ -17,11 +20,45 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 US = 1000.0
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[KinetoReport, Any]:
-    """The same three ranks, read by either; without the rounding to whole microseconds that HTA does."""
+def comparable(content: dict[str, Any]) -> dict[str, Any]:
+    """A captured trace without what HTA takes otherwise.
+
+    Its statistics of launches know no calls of the driver, which are given the runtime's name here. A kernel
+    whose launch lies before the recording it joins to whichever event comes first in the file, and so counts
+    the gap before it as the host's; such kernels are left out.
+    """
+    events = content["traceEvents"]
+    for event in events:
+        if event.get("name") in ("cuLaunchKernel", "cuLaunchKernelEx"):
+            event["name"] = "cudaLaunchKernel"
+    asked = {
+        event["args"]["correlation"]
+        for event in events
+        if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event.get("args", {})
+    }
+    content["traceEvents"] = [
+        event
+        for event in events
+        if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset")
+        or event["args"]["correlation"] in asked
+    ]
+    return content
+
+
+@pytest.fixture(scope="module", params=["generated", "baseline", "improved"])
+def both(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[KinetoReport, Any]:
+    """The same ranks, generated or captured, read by either; without HTA's rounding to whole microseconds."""
     folder = tmp_path_factory.mktemp("ranks")
-    traces.training(folder, ranks=3, steps=4, layers=12)
+    if request.param == "generated":
+        traces.training(folder, ranks=3, steps=4, layers=12)
+    else:
+        captured = store.repository_root() / "captures" / "h200" / "torch_distributed"
+        for path in captured.glob(f"{request.param}.rank*.trace.json.gz"):
+            content = comparable(json.loads(gzip.decompress(path.read_bytes())))
+            # HTA finds a rank by a pattern with a space in it, which the captures leave out
+            (folder / path.name.removesuffix(".gz")).write_text(json.dumps(content))
     patch = pytest.MonkeyPatch()
     patch.setenv("HTA_DISABLE_NS_ROUNDING", "1")
     from hta.trace_analysis import TraceAnalysis
@@ -48,7 +85,7 @@ def test_idle_breakdown(both: tuple[KinetoReport, Any]) -> None:
 def test_comm_overlap(both: tuple[KinetoReport, Any]) -> None:
     ours = kineto_gpu.comm_overlap(both[0]).set_index("rank")["hidden_share"]
     theirs = both[1].get_comm_comp_overlap(visualize=False).set_index("rank")["comp_comm_overlap_pctg"]
-    assert len(ours) == 3 and (ours > 0.2).all()
+    assert len(ours) == len(both[0].ranks)
     for rank, share in ours.items():
         assert round(100 * share, 2) == pytest.approx(theirs[rank], abs=0.011)
 
