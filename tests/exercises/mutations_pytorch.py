@@ -54,6 +54,12 @@ PYTORCH = [
         'row["parent"]["device_total"] += row["device"]',
         "however deep",
     ),
+    (
+        "pytorch-ex01b",
+        "ascending=[True, True, False])",
+        "ascending=[True, True, True])",
+        "the longer one is around the other",
+    ),
     ("pytorch-ex01b", "max(start, reached)", "start", "what runs side by side counts once"),
     (
         "pytorch-ex01b",
@@ -98,6 +104,7 @@ PYTORCH = [
     ),
     ("pytorch-ex02b", "(-row[2], row[0])", "(-row[1], row[0])", "not by the number of blocks"),
     ("pytorch-ex02b", "(-row[2], row[0])", "(row[2], row[0])", "come first"),
+    ("pytorch-ex02b", "(-row[2], row[0])", "-row[2]", "in the order of their numbers"),
     ("pytorch-ex02b", "for frame in frames:", "for frame in reversed(frames):", "not the outermost"),
     ("pytorch-ex02b", '"site-packages/" not in frame and ', "", "is of a library"),
     ("pytorch-ex02b", ' and not frame.startswith(("torch/", "<"))', "", "are of a library, too"),

@@ -33,10 +33,12 @@ def summary(
     outermost: bool = False,
     merged: bool = False,
     waits: bool = False,
+    longest_first: bool = True,
 ) -> Summary:
     """The table; the flags are the typical mistakes."""
     order = ["tid", "start_ns", "end_ns"] if by_thread else ["start_ns", "end_ns"]
-    ordered = events.sort_values(order, ascending=[*[True] * (len(order) - 1), False], kind="stable")
+    last = not longest_first
+    ordered = events.sort_values(order, ascending=[*[True] * (len(order) - 1), last], kind="stable")
     rows: list[Row] = [dict(zip(EVENTS, row, strict=True)) for row in ordered[EVENTS].itertuples(index=False)]
     spent: dict[int, int] = {}
     for _, mine in kernels.groupby(kernels["event"].to_numpy(np.int64)):
@@ -126,7 +128,7 @@ def _linear(scene: _Scene, at: int, *, tid: int = 7, stream: int = 7) -> int:
 
 
 def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
-    one, several, same, threads, streams, empty, loose = (_Scene(rng) for _ in range(7))
+    one, several, same, threads, streams, empty, loose, together = (_Scene(rng) for _ in range(8))
     _linear(one, 10)
     at = 1000
     step = several.op("step", at, at + 5000)
@@ -153,6 +155,12 @@ def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
         loose.kernel(loose.op("aten::add", back, end), int(rng.integers(5, 90)), after=back)
         back = end
     loose.op("aten::empty", back, back + 10)
+    for at in (0, 600):  # inside, from its first moment and to its last
+        middle_ns = at + int(rng.integers(100, 300))
+        outside = together.op("aten::linear", at, at + 500)
+        inside = together.op("aten::addmm", at, middle_ns), together.op("aten::add_", middle_ns, at + 500)
+        for number in (outside, *inside):
+            together.kernel(number, int(rng.integers(20, 90)), after=at)
     return [
         ("one layer", one),
         ("a range around several layers", several),
@@ -160,6 +168,7 @@ def _scenes(rng: Rng) -> list[tuple[str, _Scene]]:
         ("two threads at the same time", threads),
         ("one operator, three streams", streams),
         ("operators that touch, and one without kernels", loose),
+        ("events that begin or end together with the one around them", together),
         ("nothing recorded", empty),
     ]
 
@@ -175,6 +184,7 @@ def _case(name: str, events: pd.DataFrame, kernels: pd.DataFrame, *, exam: bool 
         ("an operator inside one of its own name counts, too (as in PyTorch's table)", {"outermost": True}),
         ("device times are sums of durations, also of kernels that run side by side", {"merged": True}),
         ("the CPU does not wait for kernels: their time is no time of the CPU", {"waits": True}),
+        ("of events that begin together the longer one is around the other", {"longest_first": False}),
     )  # fmt: skip
     return Case(
         name=name,

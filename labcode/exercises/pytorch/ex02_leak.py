@@ -37,6 +37,7 @@ def leaks(
     by_blocks: bool = False,
     ascending: bool = False,
     last_apart: bool = True,
+    as_met: bool = False,
 ) -> Found:
     """The stacks that leak; the flags are the typical mistakes."""
     if len(history) == 0:
@@ -71,7 +72,7 @@ def leaks(
         if (not quarters or parts[stack] >= set(range(QUARTERS))) and not (clean_only and stack in freed)
     ]
     key = 1 if by_blocks else 2
-    return sorted(found, key=lambda row: (row[key] if ascending else -row[key], row[0]))
+    return sorted(found, key=lambda row: (row[key] if ascending else -row[key], 0 if as_met else row[0]))
 
 
 def caller(
@@ -183,6 +184,9 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
     for at in (0, 25, 50, 100):  # 100 is the last event, and in the last quarter
         border.rows.append((at, "alloc", at + 1, size, CACHE))
     end = _Scene(rng, rows=[*border.rows[:3], (80, "alloc", 81, size, CACHE), border.rows[3]])
+    alike = _Scene(rng)
+    for at in range(8):
+        alike.rows.append((10 * at, "alloc", at + 1, size, (CACHE, TRAINED)[at % 2]))
     early = _loop(rng, keep=(EVALUATED,), begin=10**6 + int(rng.integers(10**5)))
     return [
         ("eight blocks, none freed", small.table()),
@@ -197,6 +201,7 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
         ("frees that are never completed", _loop(rng, keep=(CACHE,), never_completed=True).table()),
         ("blocks on the borders of quarters", border.table()),
         ("the last event is an allocation, and not the only one of its quarter", end.table()),
+        ("two stacks of which as many bytes stay", alike.table()),
         ("no event", _Scene(rng).table()),
     ]
 
@@ -213,6 +218,7 @@ def _leak_case(
         ("the order is by bytes, not by the number of blocks", {"by_blocks": True}),
         ("the most bytes come first", {"ascending": True}),
         ("the last event belongs to the last quarter", {"last_apart": False}),
+        ("stacks of as many bytes come in the order of their numbers", {"as_met": True}),
     )
     return Case(
         name=name,
