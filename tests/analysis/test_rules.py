@@ -45,6 +45,22 @@ def test_idle_gaps_name_the_range_and_the_call(tmp_path: Path) -> None:
     assert verdict.evidence["duration_ns"].tolist()[1:9] == [600 * US] * 8
 
 
+def test_gaps_in_which_code_is_loaded_ask_for_a_warm_up(tmp_path: Path) -> None:
+    tables = launched([(i * MS, i * MS + 400 * US) for i in range(1, 11)])
+    working = [dict(name, api=list(name["api"])) for name in (tables, tables)]
+    for made, loads in zip(working, (2, 5), strict=True):
+        made["api"] += [
+            x.call(
+                i * MS + 420 * US,
+                i * MS + 980 * US,
+                "cuLibraryLoadData" if i <= loads else "cudaMalloc_v3020",
+            )
+            for i in range(1, 11)
+        ]
+    few, many = (judge(tmp_path, "idle-gaps", **made).message for made in working)
+    assert "loaded there for the first time" in many and "loaded" not in few
+
+
 def test_short_gaps_are_the_pace_of_launches_and_not_idle_gaps(tmp_path: Path) -> None:
     tables = launched([(i * 12 * US, i * 12 * US + 4 * US) for i in range(1, 200)], lead=6 * US, call=4 * US)
     assert judge(tmp_path, "idle-gaps", **tables).status == "not found"

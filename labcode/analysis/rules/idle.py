@@ -10,6 +10,7 @@ from labcode.analysis.joins import duration_ns
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import (
     GRAPH_LAUNCHES,
+    LOADING,
     Ints,
     Tables,
     matching,
@@ -23,6 +24,7 @@ from labcode.analysis.utilization import device_busy, explain_gaps
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10
+LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_SHARE = 0.10
 SYNC_CALLS = 3
 CHUNKS = 30
@@ -63,6 +65,9 @@ def idle_gaps(tables: Tables) -> Finding:
     )
     if found:
         message += "; " + _causes(gaps[gaps["device"] == device])
+        loads = gaps[(gaps["device"] == device) & matching(gaps["call"].fillna(""), LOADING)]
+        if loads["own_ns"].sum() >= LOADING_SHARE * worst:
+            message += "; code is loaded there for the first time: let it warm up before you measure"
         nodes = tables.ops["graph_node"].notna().any()
         if nodes and matching(gaps.loc[gaps["call_share"] >= 0.5, "call"], GRAPH_LAUNCHES).any():
             message += (

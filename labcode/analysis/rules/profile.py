@@ -10,6 +10,7 @@ from labcode.analysis.joins import duration_ns, in_window
 from labcode.analysis.nvtx import unattributed
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import (
+    LOADING,
     Tables,
     matching,
     one_line,
@@ -20,7 +21,6 @@ from labcode.analysis.rules.tables import (
 )
 
 START_UP_SHARE = 0.2
-LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"
 OVERHEAD_SHARE = 0.02
 LOST = (
     r"(?i)\b(?:dropp?ed|lost|missing|discard|overflow|truncat|incomplete|not (?:be )?(?:collected|recorded))"

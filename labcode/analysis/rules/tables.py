@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Spans = tuple[Ints, Ints]
 
 LAUNCHES = r"^cu(?:da)?Launch(?!HostFunc)"
+LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
 GRAPH_LAUNCHES = r"^cu(?:da)?GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
 _LOSS = 20
