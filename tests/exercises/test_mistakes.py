@@ -11,6 +11,7 @@ from labcode.exercises.cases import Case, judge, plain
 from tests.exercises.mutations_advanced import ADVANCED
 from tests.exercises.mutations_compute import COMPUTE
 from tests.exercises.mutations_lm import LANGUAGE_MODEL
+from tests.exercises.mutations_pytorch import PYTORCH
 from tests.exercises.support import WITHOUT_GPU, cases, complaints, solution
 
 SEEDS = (0, 1, 2)
@@ -173,7 +174,6 @@ MUTATIONS = [
         "match pid and tid",
     ),
     ("nsys-ex01b", '& (nvtx["event_type"] == "push_pop")', "", "only push/pop ranges nest"),
-    ("nsys-ex01b", "(start + stop) // 2) \n", "start) \n", ""),
     (
         "nsys-ex01b",
         "name = UNATTRIBUTED if thread is None else range_at(nvtx, *thread, (start + stop) // 2)",
@@ -480,7 +480,7 @@ MUTATIONS = [
         "this is the candidate with the most exposed time",
     ),
 ]
-MUTATIONS = [mutation for mutation in [*MUTATIONS, *ADVANCED, *COMPUTE, *LANGUAGE_MODEL] if mutation[3]]
+MUTATIONS += [*ADVANCED, *COMPUTE, *PYTORCH, *LANGUAGE_MODEL]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")
@@ -492,6 +492,6 @@ def test_code_with_a_typical_mistake_is_told_so(number: int) -> None:
     for seed in SEEDS:
         said += [line for lines in complaints(short, source.replace(old, new), seed) for line in lines]
         reasons = [line.removeprefix("likely:   ") for line in said if line.startswith("likely:   ")]
-        if any(re.search(reason, line) for line in reasons):
-            return
+        if (not reason and said) or (reason and any(re.search(reason, line) for line in reasons)):
+            return  # without a reason in the list it is enough that the answer is not right
     pytest.fail(f"{reasons[:5] or said[:12]}" if said else "the mistake passes all hidden cases")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from labcode.exercises.pytorch import ex01_schedule, ex01_table, ex02_leak, ex02
 from labcode.reports.kineto import open_trace
 from labcode.reports.memory_history import open_history
 from labcode.store import CaptureSet
-from tests.exercises.mutations_pytorch import PYTORCH
-from tests.exercises.support import complaints, names_of, solution
+from tests.exercises.support import names_of, solution
 from tests.support import histories, traces
 
 
@@ -201,19 +199,3 @@ def test_live_bytes_of_generated_scenes_are_the_books() -> None:
         before, events = scene.tables()
         sums = ex02_live.live(before, events)
         assert len(sums) == len(events) + 1 and min(sums) >= 0
-
-
-@pytest.mark.parametrize("number", range(len(PYTORCH)), ids=lambda n: f"{PYTORCH[n][0]}-{n}")
-def test_code_with_a_typical_mistake_is_told_so(number: int) -> None:
-    short, old, new, reason = PYTORCH[number]
-    source = solution(short)
-    assert old in source, "the solution has changed: change this test with it"
-    said = [
-        line
-        for seed in (0, 1, 2)
-        for lines in complaints(short, source.replace(old, new), seed)
-        for line in lines
-    ]
-    assert said, "the mistake passes all hidden cases"
-    reasons = [line for line in said if line.startswith("likely:")]
-    assert not reason or any(re.search(reason, line) for line in reasons), reasons[:5] or said[:12]
