@@ -28,7 +28,11 @@ from labcode.workloads.recording import Request
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
 PROFILER_S = 120.0  # what recording and writing may take beyond the program's own time
-_LACKING = re.compile(r"KeyError: ('\w+')")  # what converting a snapshot of another format ends with
+# What converting a snapshot of another format ends with: a key that `memory_history` needs is not there.
+_LACKING = re.compile(
+    "KeyError: '(segments|address|total_size|segment_type|blocks|size|requested_size|state|stream|action|"
+    "filename|line|name)'"
+)
 Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
@@ -88,7 +92,7 @@ def make_run(
         except ToolError as error:
             if tool == "memory" and (key := _LACKING.search(str(error))):
                 raise ToolError(
-                    f"{what}: the allocator's snapshot of this PyTorch has no {key[1]}: its version writes "
+                    f"{what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version writes "
                     "another format; record with the version named in constraints.txt"
                 ) from None
             raise
