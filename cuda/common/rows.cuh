@@ -178,18 +178,23 @@ struct Packed {
     // Writes value(s, v) to y[0 … length) for each element.
     template <typename Value>
     static __device__ __forceinline__ void write(T* y, int length, bool aligned, int thread, int threads, Value value) {
+        if (aligned) {
 #pragma unroll
-        for (int s = 0; s < kSlots; ++s) {
-            if (aligned) {
+            for (int s = 0; s < kSlots; ++s) {
                 const int i = (s * threads + thread) * kVector;
-                union {
-                    uint4 words;
-                    Pack<T> pack;
-                } u;
+                if (i < length) {
+                    union {
+                        uint4 words;
+                        Pack<T> pack;
+                    } u;
 #pragma unroll
-                for (int v = 0; v < kVector; ++v) u.pack.at[v] = narrow<T>(value(s, v));
-                if (i < length) *reinterpret_cast<uint4*>(y + i) = u.words;
-            } else {
+                    for (int v = 0; v < kVector; ++v) u.pack.at[v] = narrow<T>(value(s, v));
+                    *reinterpret_cast<uint4*>(y + i) = u.words;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int s = 0; s < kSlots; ++s) {
 #pragma unroll
                 for (int v = 0; v < kVector; ++v) {
                     const int i = (s * kVector + v) * threads + thread;

@@ -155,9 +155,9 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
 
 // Step 6. A cluster takes several rows, one after another, so that a block meets the same columns again and again and keeps their
 // weights in registers. The copy engine fetches rows into a ring of kStages buffers, so that reading goes on while a row is
-// computed and written. The blocks of a cluster send each other their sums, and a barrier that counts the bytes that have come
-// tells when all are there. Grid: any multiple of kParts. Dynamic shared memory: kStages slices. Rows that do not start on 16
-// bytes, which the copy engine cannot fetch, are read by the threads.
+// computed and written. Rows and weights of bf16 stay two to a register. The blocks of a cluster send each other their sums, and a
+// barrier that counts the bytes that have come tells when all are there. Grid: any multiple of kParts. Dynamic shared memory:
+// kStages slices. Rows that do not start on 16 bytes, which the copy engine cannot fetch, are read by the threads.
 template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks>
 __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     bulk(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {
