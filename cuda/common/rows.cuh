@@ -57,6 +57,8 @@ struct Held {
     static_assert(kSlots > 0 && kEach % kVector == 0, "whole vectors");
     float at[kSlots][kVector];
 
+    __device__ __forceinline__ float get(int s, int v) const { return at[s][v]; }
+
     // Reads x[0 … length); what lies beyond is `nothing`. `once`: past the L1 cache, since nobody reads it again.
     template <bool once>
     __device__ __forceinline__ void read(const T* x, int length, bool aligned, int thread, int threads, float nothing) {
@@ -129,6 +131,80 @@ struct Held {
     }
 };
 
+// The same as it came, for bf16 half as many registers: an element is widened whenever it is used.
+template <typename T, int kEach>
+struct Packed {
+    static constexpr int kVector = kFull<T>, kSlots = kEach / kVector;
+    static_assert(kSlots > 0 && kEach % kVector == 0, "whole vectors");
+    uint4 words[kSlots];
+
+    __device__ __forceinline__ float get(int s, int v) const {
+        const unsigned word[4] = {words[s].x, words[s].y, words[s].z, words[s].w};
+        if constexpr (sizeof(T) == 4) return __uint_as_float(word[v]);
+        else return __uint_as_float(v % 2 == 0 ? word[v / 2] << 16 : word[v / 2] & 0xffff0000u);  // bf16: the upper half of an fp32
+    }
+
+    // Forgets what the compiler knows of the values, so that it keeps them as they are and not widened.
+    __device__ __forceinline__ void keep_packed() {
+        if constexpr (sizeof(T) == 2) {
+#pragma unroll
+            for (int s = 0; s < kSlots; ++s) asm volatile("" : "+r"(words[s].x), "+r"(words[s].y), "+r"(words[s].z), "+r"(words[s].w));
+        }
+    }
+
+    // Reads x[0 … length); what lies beyond is 0.
+    __device__ __forceinline__ void read(const T* x, int length, bool aligned, int thread, int threads) {
+#pragma unroll
+        for (int s = 0; s < kSlots; ++s) {
+            union {
+                uint4 words;
+                Pack<T> pack;
+            } u;
+            u.words = make_uint4(0, 0, 0, 0);
+            if (aligned) {
+                const int i = (s * threads + thread) * kVector;
+                if (i < length) u.words = *reinterpret_cast<const uint4*>(x + i);
+            } else {
+#pragma unroll
+                for (int v = 0; v < kVector; ++v) {
+                    const int i = (s * kVector + v) * threads + thread;
+                    if (i < length) u.pack.at[v] = x[i];
+                }
+            }
+            words[s] = u.words;
+        }
+    }
+
+    // Writes value(s, v) to y[0 … length) for each element.
+    template <typename Value>
+    static __device__ __forceinline__ void write(T* y, int length, bool aligned, int thread, int threads, Value value) {
+        if (aligned) {
+#pragma unroll
+            for (int s = 0; s < kSlots; ++s) {
+                const int i = (s * threads + thread) * kVector;
+                if (i < length) {
+                    union {
+                        uint4 words;
+                        Pack<T> pack;
+                    } u;
+#pragma unroll
+                    for (int v = 0; v < kVector; ++v) u.pack.at[v] = narrow<T>(value(s, v));
+                    *reinterpret_cast<uint4*>(y + i) = u.words;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int s = 0; s < kSlots; ++s) {
+#pragma unroll
+                for (int v = 0; v < kVector; ++v) {
+                    const int i = (s * kVector + v) * threads + thread;
+                    if (i < length) y[i] = narrow<T>(value(s, v));
+                }
+            }
+        }
+    }
+};
+
 __device__ __forceinline__ float warp_largest(float x) {
 #pragma unroll
     for (int step = kWarp / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, step));
@@ -180,6 +256,16 @@ __device__ __forceinline__ int cluster_rank() {
 // A barrier of all threads of a cluster, in two halves: arrive, do something else, wait for the others.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// Both at once, for clusters of kParts blocks; one block needs its own barrier only.
+template <int kParts>
+__device__ __forceinline__ void cluster_sync() {
+    if constexpr (kParts == 1) {
+        __syncthreads();
+    } else {
+        cluster_arrive();
+        cluster_wait();
+    }
+}
 
 __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));

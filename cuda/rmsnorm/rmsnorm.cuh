@@ -56,27 +56,18 @@ __global__ void __launch_bounds__(1024)
     for (int i = threadIdx.x; i < columns; i += blockDim.x) y[i] = narrow<T>(kept[i] * scale * widen(weight[i]));
 }
 
-template <typename T, int kEach>
-__device__ __forceinline__ float warp_squares(const Held<T, kEach>& row) {
+template <typename T, int kEach, template <typename, int> typename Row>
+__device__ __forceinline__ float warp_squares(const Row<T, kEach>& row) {
     float squares = 0;
 #pragma unroll
     for (int s = 0; s < kEach / kFull<T>; ++s) {
 #pragma unroll
-        for (int v = 0; v < kFull<T>; ++v) squares = fmaf(row.at[s][v], row.at[s][v], squares);
+        for (int v = 0; v < kFull<T>; ++v) squares = fmaf(row.get(s, v), row.get(s, v), squares);
     }
     return warp_sum(squares);
 }
 
-template <typename T, int kEach>
-__device__ __forceinline__ void multiply(Held<T, kEach>& row, float scale, const Held<T, kEach>& weight) {
-#pragma unroll
-    for (int s = 0; s < kEach / kFull<T>; ++s) {
-#pragma unroll
-        for (int v = 0; v < kFull<T>; ++v) row.at[s][v] *= scale * weight.at[s][v];
-    }
-}
-
-// The same with the weights from memory, where the row is about to be written: a vector at a time, to spare registers.
+// With the weights from memory, where the row is about to be written: a vector at a time, to spare registers.
 template <typename T, int kEach>
 __device__ __forceinline__ void multiply(Held<T, kEach>& row, float scale, const T* weight, int length, bool aligned, int thread, int threads) {
     if (aligned) {
@@ -164,9 +155,9 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
 
 // Step 6. A cluster takes several rows, one after another, so that a block meets the same columns again and again and keeps their
 // weights in registers. The copy engine fetches rows into a ring of kStages buffers, so that reading goes on while a row is
-// computed and written. The blocks of a cluster send each other their sums, and a barrier that counts the bytes that have come
-// tells when all are there. Grid: any multiple of kParts. Dynamic shared memory: kStages slices. Rows that do not start on 16
-// bytes, which the copy engine cannot fetch, are read by the threads.
+// computed and written. Rows and weights of bf16 stay two to a register. The blocks of a cluster send each other their sums, and a
+// barrier that counts the bytes that have come tells when all are there. Grid: any multiple of kParts. Dynamic shared memory:
+// kStages slices. Rows that do not start on 16 bytes, which the copy engine cannot fetch, are read by the threads.
 template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks>
 __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     bulk(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {
@@ -176,7 +167,7 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     __shared__ float sums[2][kParts * kWarps];
     __shared__ Barrier full[kStages], gathered[2];
     const bool aligned = all_align<T>(in, weight, out, columns);
-    const int part = cluster_rank();
+    const int part = kParts == 1 ? 0 : cluster_rank();
     const Slice slice = slice_of<T>(columns, kParts, part);
     const unsigned pitch = slice_length<T>(columns, kParts) * static_cast<unsigned>(sizeof(T));
     const long long step = gridDim.x / kParts;
@@ -195,46 +186,53 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
             if (index + s * step < rows) fetch_row(index + s * step, s);
         }
     }
-    Held<T, kEach> weights;
-    weights.template read<false>(weight + slice.first, slice.length, aligned,
-                                 threadIdx.x, kThreads, 0.0f);
-    cluster_arrive();  // the barriers of all blocks are set up
-    cluster_wait();
+    Packed<T, kEach> weights;
+    weights.read(weight + slice.first, slice.length, aligned, threadIdx.x, kThreads);
+    cluster_sync<kParts>();  // the barriers of all blocks are set up
     int stage = 0;
     unsigned full_parity = 0;
     for (unsigned turn = 0; index < rows; index += step, ++turn) {
         const unsigned side = turn & 1;  // whoever is a row ahead writes to the other
                                          // side; nobody can be two ahead
-        if (threadIdx.x == 0) expect(&gathered[side], kParts * kWarps * sizeof(float));
-        Held<T, kEach> row;
+        if (kParts > 1 && threadIdx.x == 0)
+            expect(&gathered[side], kParts * kWarps * sizeof(float));
+        Packed<T, kEach> row;
         if (aligned) {
             wait(&full[stage], full_parity);
-            row.template read<false>(reinterpret_cast<const T*>(ring + stage * pitch),
-                                     slice.length, true, threadIdx.x, kThreads, 0.0f);
+            row.read(reinterpret_cast<const T*>(ring + stage * pitch), slice.length, true,
+                     threadIdx.x, kThreads);
         } else {
-            row.template read<true>(in + index * columns + slice.first, slice.length,
-                                    false, threadIdx.x, kThreads, 0.0f);
+            row.read(in + index * columns + slice.first, slice.length, false,
+                     threadIdx.x, kThreads);
         }
         const float mine = warp_squares(row);
-        if (lane() < kParts)
-            send(lane(), mine, &sums[side][part * kWarps + warp()], &gathered[side]);
-        wait(&gathered[side], (turn >> 1) & 1);
+        if constexpr (kParts == 1) {  // one block: its shared memory and its barrier do
+            if (lane() == 0) sums[side][warp()] = mine;
+            __syncthreads();
+        } else {
+            if (lane() < kParts)
+                send(lane(), mine, &sums[side][part * kWarps + warp()], &gathered[side]);
+            wait(&gathered[side], (turn >> 1) & 1);
+        }
         // Every warp of this block has sent its sum, so it has read its share of the
         // buffer: the buffer is free.
         if (threadIdx.x == 0 && aligned && index + kStages * step < rows)
             fetch_row(index + kStages * step, stage);
         float squares = 0;
         for (int i = lane(); i < kParts * kWarps; i += kWarp) squares += sums[side][i];
-        multiply(row, scale_of(warp_sum(squares), columns, epsilon), weights);
-        row.template write<false>(out + index * columns + slice.first, slice.length,
-                                  aligned, threadIdx.x, kThreads);
+        const float scale = scale_of(warp_sum(squares), columns, epsilon);
+        row.keep_packed();
+        weights.keep_packed();
+        row.write(out + index * columns + slice.first, slice.length, aligned,
+                  threadIdx.x, kThreads, [&](int s, int v) {
+                      return row.get(s, v) * (scale * weights.get(s, v));
+                  });
         if (++stage == kStages) {
             stage = 0;
             full_parity ^= 1;
         }
     }
-    cluster_arrive();  // nobody leaves while a message to it may be under way
-    cluster_wait();
+    cluster_sync<kParts>();  // nobody leaves while a message to it may be under way
 #endif
 }
 

@@ -235,7 +235,7 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
     __shared__ float2 partials[2][kParts * kWarps];
     __shared__ Barrier full[kStages], gathered[2];
     const bool aligned = starts_align<T>(in, out, columns);
-    const int part = cluster_rank();
+    const int part = kParts == 1 ? 0 : cluster_rank();
     const Slice slice = slice_of<T>(columns, kParts, part);
     const unsigned pitch = slice_length<T>(columns, kParts) * static_cast<unsigned>(sizeof(T));
     const long long step = gridDim.x / kParts;
@@ -254,14 +254,14 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
             if (index + s * step < rows) fetch_row(index + s * step, s);
         }
     }
-    cluster_arrive();  // the barriers of all blocks are set up
-    cluster_wait();
+    cluster_sync<kParts>();  // the barriers of all blocks are set up
     int stage = 0;
     unsigned full_parity = 0;
     for (unsigned turn = 0; index < rows; index += step, ++turn) {
         const unsigned side = turn & 1;  // whoever is a row ahead writes to the other
                                          // side; nobody can be two ahead
-        if (threadIdx.x == 0) expect(&gathered[side], kParts * kWarps * sizeof(float2));
+        if (kParts > 1 && threadIdx.x == 0)
+            expect(&gathered[side], kParts * kWarps * sizeof(float2));
         Held<T, kEach> row;
         if (aligned) {
             wait(&full[stage], full_parity);
@@ -273,10 +273,15 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
                                     false, threadIdx.x, kThreads, minus_infinity());
         }
         const Partial mine = soften(row);
-        if (lane() < kParts)
-            send(lane(), make_float2(mine.largest, mine.sum),
-                 &partials[side][part * kWarps + warp()], &gathered[side]);
-        wait(&gathered[side], (turn >> 1) & 1);
+        if constexpr (kParts == 1) {  // one block: its shared memory and its barrier do
+            if (lane() == 0) partials[side][warp()] = make_float2(mine.largest, mine.sum);
+            __syncthreads();
+        } else {
+            if (lane() < kParts)
+                send(lane(), make_float2(mine.largest, mine.sum),
+                     &partials[side][part * kWarps + warp()], &gathered[side]);
+            wait(&gathered[side], (turn >> 1) & 1);
+        }
         // Every warp of this block has sent its partial, so it has read its share of
         // the buffer: the buffer is free.
         if (threadIdx.x == 0 && aligned && index + kStages * step < rows)
@@ -289,8 +294,7 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
             full_parity ^= 1;
         }
     }
-    cluster_arrive();  // nobody leaves while a message to it may be under way
-    cluster_wait();
+    cluster_sync<kParts>();  // nobody leaves while a message to it may be under way
 #endif
 }
 

@@ -1,7 +1,7 @@
 """Correctness: a step of a kernel and a problem in; what is wrong with its output, if anything, out.
 
-Inputs are random and drawn anew for every case. The output lies between guards and is filled with NaN
-beforehand, so that an element that is not written, and one written outside, are found.
+Inputs are random and drawn anew for every case. The output is filled with NaN beforehand and lies between
+guards of one byte pattern, so that an element that is not written, and one written outside, are found.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from labcode.kernels.catalogue import Array, Gpu, Kernel, Problem, Step
 from labcode.kernels.launch import import_cupy, prepare, reason_unfit
 
 GUARD = 64  # elements on either side of an output
+GUARD_BYTE = 0xA5  # no NaN, and no number that comes up by chance: what is written there shows, even a NaN
 LARGE = {"float32": 1e30, "float64": 1e200, "float16": 4e3, "bfloat16": 1e30}
 _WIDE = ("float32", "float64")
 
@@ -116,6 +117,12 @@ def allowance(kernel: Kernel, step: Step, problem: Problem) -> float:
     return kernel.tolerance[kernel.output(problem).dtype or problem.dtype]
 
 
+def changed(torch: Any, guard: Any) -> int:
+    """How many elements of a guard are no longer as they were filled."""
+    touched = guard.view(torch.uint8) != GUARD_BYTE
+    return int(touched.view(-1, guard.element_size()).any(dim=1).sum())
+
+
 def run_case(torch: Any, kernel: Kernel, step: Step, case: Case, seed: int) -> Outcome:
     """Run a step on fresh inputs and judge its output; `LabError` when the launch fails."""
     problem = case.problem
@@ -128,16 +135,17 @@ def run_case(torch: Any, kernel: Kernel, step: Step, case: Case, seed: int) -> O
     for length in wanted.shape:
         count *= length
     dtype = torch_dtype(torch, wanted.dtype or problem.dtype)
-    storage = torch.full((GUARD + case.offset_out + count + GUARD,), float("nan"), dtype=dtype, device="cuda")
+    storage = torch.empty(GUARD + case.offset_out + count + GUARD, dtype=dtype, device="cuda")
+    storage.view(torch.uint8).fill_(GUARD_BYTE)
     start = GUARD + case.offset_out
-    output = storage[start : start + count].view(wanted.shape)
+    output = storage[start : start + count].fill_(float("nan")).view(wanted.shape)
     run = prepare(kernel, step, problem, inputs, output)
     run()
     try:
         torch.cuda.synchronize()
     except RuntimeError as error:
         raise LabError(f"{kernel.name}, {step.name} on {case}: {str(error).splitlines()[0]}") from None
-    outside = int((~torch.isnan(storage[:start])).sum()) + int((~torch.isnan(storage[start + count :])).sum())
+    outside = changed(torch, storage[:start]) + changed(torch, storage[start + count :])
     if outside:
         return Outcome(False, float("nan"), f"{outside} elements outside the output were written")
     reference, scale = expected(torch, kernel, inputs)

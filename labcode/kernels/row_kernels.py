@@ -27,7 +27,7 @@ class Instance:
     ``stages``, ``blocks`` (an SM) and ``rows`` (a cluster's share, where there are enough for all) are
     those of kernels that stay and take row after row. ``at_most``: blocks an SM may hold of rows of fp32,
     less than it could (twice as many of 2-byte types); the launch then asks for shared memory that the
-    kernel leaves alone.
+    kernel leaves alone. ``item_bytes``: the only size of elements it is for; 0: any.
     """
 
     step: str
@@ -38,6 +38,7 @@ class Instance:
     blocks: int = 0
     rows: int = 0
     at_most: int = 0
+    item_bytes: int = 0
 
     @property
     def columns(self) -> int:
@@ -67,14 +68,24 @@ class Instance:
         return Launch(min(rows, clusters) * self.parts, self.threads, self.stages * slice_bytes, self.parts)
 
 
+def can_be_fetched(problem: Problem) -> bool:
+    """Whether every row starts on 16 bytes when the matrix does: the copy engine fetches no others."""
+    return problem.shape[1] * problem.item_bytes % VECTOR_BYTES == 0
+
+
 def first_that_holds(instances: Sequence[Instance], problem: Problem) -> Instance | None:
     """The first of a list, shortest first, that holds a problem's rows; None when all are too small."""
-    return next((one for one in instances if problem.shape[1] <= one.columns), None)
+    return next((one for one in meant(instances, problem) if problem.shape[1] <= one.columns), None)
+
+
+def meant(instances: Sequence[Instance], problem: Problem) -> list[Instance]:
+    """Those of a list that are for elements of the problem's size."""
+    return [one for one in instances if one.item_bytes in (0, problem.item_bytes)]
 
 
 def why_not(instances: Sequence[Instance], problem: Problem) -> str | None:
     """Why none of a list serves a problem; None when one does."""
-    most = max(one.columns for one in instances)
+    most = max(one.columns for one in meant(instances, problem))
     if problem.shape[1] > most:
         return f"holds rows of up to {most:,} elements"
     return None
@@ -117,7 +128,7 @@ def step(
     """A rung of the ladder: of its instances the first that holds a row."""
 
     def held(problem: Problem) -> Instance:
-        return first_that_holds(instances, problem) or instances[-1]
+        return first_that_holds(instances, problem) or meant(instances, problem)[-1]
 
     return Step(
         name,

@@ -183,6 +183,19 @@ def test_judge_on_the_host() -> None:
     assert checking.judge(torch, 0.0, good + 1, reference, 1.0).detail == "2 of 3 elements differ"
 
 
+def test_guards_show_what_was_written_whatever_it_was() -> None:
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        guard = torch.empty(8, dtype=dtype)
+        guard.view(torch.uint8).fill_(checking.GUARD_BYTE)
+        assert not guard.isnan().any()
+        assert checking.changed(torch, guard[3:]) == 0
+        guard[1], guard[2], guard[7] = float("nan"), 0.0, 1.0
+        assert checking.changed(torch, guard) == 3
+        assert checking.changed(torch, guard[3:]) == 1
+        assert checking.changed(torch, guard[:0]) == 0
+
+
 STEPS = [(kernel, step) for kernel in kernels() for step in kernel.steps]
 
 

@@ -65,6 +65,27 @@ def test_the_first_that_holds_is_taken() -> None:
     assert row_kernels.why_not(two, Problem((1, 1025))) == "holds rows of up to 1,024 elements"
 
 
+def test_instances_and_choices_by_size_of_elements() -> None:
+    pair = (Instance("bulk", 32, 128, item_bytes=4), Instance("bulk", 16, 256, item_bytes=2))
+    found = [
+        row_kernels.first_that_holds(pair, Problem((1, 4096), dtype)) for dtype in ("float32", "bfloat16")
+    ]
+    assert found == [*pair]
+    for columns, dtype, softmax_takes, rmsnorm_takes in (
+        (1024, "bfloat16", "vectorized", "vectorized"),
+        (8192, "bfloat16", "bulk", "bulk"),
+        (8191, "bfloat16", "vectorized", "vectorized"),  # the copy engine fetches no rows that start anywhere
+        (8192, "float32", "bulk", "vectorized"),
+        (8191, "float32", "vectorized", "vectorized"),
+        (65537, "bfloat16", "bulk", "bulk"),
+    ):
+        problem = Problem((1000, columns), dtype)
+        for topic, step in ((softmax, softmax_takes), (rmsnorm, rmsnorm_takes)):
+            one = topic.chosen(problem, clusters=True)
+            assert one is not None
+            assert (one.step, one.item_bytes in (0, problem.item_bytes)) == (step, True)
+
+
 def test_names_of_instances() -> None:
     assert Instance("warp_rows", 8, 64).columns == 256
     assert Instance("cluster", 32, 256, 8).columns == 65536

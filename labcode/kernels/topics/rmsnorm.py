@@ -24,7 +24,8 @@ VECTORIZED = (
     Instance("vectorized", 8, 128),
     Instance("vectorized", 8, 256),
     Instance("vectorized", 32, 128),
-    Instance("vectorized", 8, 1024),
+    Instance("vectorized", 8, 1024, item_bytes=4),
+    Instance("vectorized", 32, 256, item_bytes=2),
     Instance("vectorized", 16, 1024),
     Instance("vectorized", 32, 1024),
 )
@@ -34,15 +35,20 @@ CLUSTERS = (
     Instance("cluster", 32, 1024, 4),
     Instance("cluster", 32, 1024, 8),
 )
-BULK = (
-    Instance("bulk", 32, 128, 1, stages=2, blocks=4, rows=25),
-    Instance("bulk", 32, 256, 1, stages=2, blocks=2, rows=1 << 20),
-    Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20),
-    Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6),
-    Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=69),
+BULK = (  # of 2-byte elements a row in more buffers or more blocks, so that as many bytes are under way
+    Instance("bulk", 32, 128, 1, stages=2, blocks=4, rows=25, item_bytes=4),
+    Instance("bulk", 32, 256, 1, stages=2, blocks=2, rows=1 << 20, item_bytes=4),
+    Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20, item_bytes=4),
+    Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6, item_bytes=4),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=69, item_bytes=4),
+    Instance("bulk", 32, 128, 1, stages=2, blocks=8, rows=25, item_bytes=2),
+    Instance("bulk", 32, 256, 1, stages=2, blocks=4, rows=1 << 20, item_bytes=2),
+    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=1 << 20, item_bytes=2),
+    Instance("bulk", 32, 256, 8, stages=2, blocks=4, rows=12, item_bytes=2),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=138, item_bytes=2),
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
-WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 16384  # where «chosen» goes on to the next step
+WARP_ROWS_UP_TO, VECTORIZED_UP_TO, BULK_FROM = 256, 16384, 2048  # where «chosen» goes on to the next step
 
 
 def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
@@ -50,7 +56,8 @@ def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
     columns = problem.shape[1]
     if columns <= WARP_ROWS_UP_TO:
         return row_kernels.first_that_holds(WARP_ROWS, problem)
-    if columns <= VECTORIZED_UP_TO or not clusters:
+    early = problem.item_bytes == 2 and row_kernels.can_be_fetched(problem)
+    if columns <= (BULK_FROM if early else VECTORIZED_UP_TO) or not clusters:
         return row_kernels.first_that_holds(VECTORIZED, problem)
     return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 

@@ -23,7 +23,8 @@ VECTORIZED = (
     Instance("vectorized", 8, 128),
     Instance("vectorized", 8, 256),
     Instance("vectorized", 16, 256, at_most=6),
-    Instance("vectorized", 8, 1024),
+    Instance("vectorized", 8, 1024, item_bytes=4),
+    Instance("vectorized", 32, 256, item_bytes=2),
     Instance("vectorized", 32, 512),
     Instance("vectorized", 32, 1024),
 )
@@ -33,16 +34,22 @@ CLUSTERS = (
     Instance("cluster", 32, 1024, 4),
     Instance("cluster", 32, 1024, 8),
 )
-BULK = (
-    Instance("bulk", 32, 128, 1, stages=1, blocks=8, rows=2),
-    Instance("bulk", 32, 256, 1, stages=1, blocks=4, rows=2),
-    Instance("bulk", 32, 512, 1, stages=1, blocks=2, rows=2),
-    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rows=4),
-    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=4),
-    Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rows=4),
+BULK = (  # of 2-byte elements a row in more buffers or more blocks, so that as many bytes are under way
+    Instance("bulk", 32, 128, 1, stages=1, blocks=8, rows=2, item_bytes=4),
+    Instance("bulk", 32, 256, 1, stages=1, blocks=4, rows=2, item_bytes=4),
+    Instance("bulk", 32, 512, 1, stages=1, blocks=2, rows=2, item_bytes=4),
+    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rows=4, item_bytes=4),
+    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=4, item_bytes=4),
+    Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rows=4, item_bytes=4),
+    Instance("bulk", 32, 128, 1, stages=2, blocks=8, rows=4, item_bytes=2),
+    Instance("bulk", 32, 256, 1, stages=2, blocks=4, rows=4, item_bytes=2),
+    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=4, item_bytes=2),
+    Instance("bulk", 32, 512, 4, stages=2, blocks=2, rows=8, item_bytes=2),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=8, item_bytes=2),
+    Instance("bulk", 32, 1024, 8, stages=2, blocks=1, rows=8, item_bytes=2),
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
-WARP_ROWS_UP_TO, VECTORIZED_UP_TO = 256, 8192  # where «chosen» goes on to the next step
+WARP_ROWS_UP_TO, VECTORIZED_UP_TO, BULK_FROM = 256, 8192, 2048  # where «chosen» goes on to the next step
 
 
 def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
@@ -50,7 +57,8 @@ def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
     columns = problem.shape[1]
     if columns <= WARP_ROWS_UP_TO:
         return row_kernels.first_that_holds(WARP_ROWS, problem)
-    if columns <= VECTORIZED_UP_TO or not clusters:
+    early = row_kernels.can_be_fetched(problem)
+    if columns <= (BULK_FROM if early else VECTORIZED_UP_TO) or not clusters:
         return row_kernels.first_that_holds(VECTORIZED, problem)
     return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 
