@@ -6,11 +6,14 @@
 
 #include <cuda_bf16.h>
 
-// The blocks of a cluster, before a kernel's name; nothing on GPUs that have no clusters.
+// The blocks of a cluster, before a kernel's name; nothing on GPUs that have no clusters. And the blocks that an SM shall hold
+// of such a kernel, in its launch bounds: GPUs that have none may hold fewer threads, and compile no more than an empty kernel.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define LAB_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#define LAB_CLUSTER_BLOCKS(blocks) blocks
 #else
 #define LAB_CLUSTER(blocks)
+#define LAB_CLUSTER_BLOCKS(blocks) 1
 #endif
 
 namespace lab {

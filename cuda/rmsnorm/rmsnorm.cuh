@@ -159,7 +159,7 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
 // barrier that counts the bytes that have come tells when all are there. Grid: any multiple of kParts. Dynamic shared memory:
 // kStages slices. Rows that do not start on 16 bytes, which the copy engine cannot fetch, are read by the threads.
 template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks>
-__global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
+__global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, LAB_CLUSTER_BLOCKS(kBlocks))
     bulk(const T* __restrict__ in, const T* __restrict__ weight, T* __restrict__ out, long long rows, int columns, float epsilon) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     constexpr int kWarps = kThreads / kWarp;

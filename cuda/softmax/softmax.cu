@@ -21,7 +21,11 @@ namespace steps = lab::softmax;
 using lab::rows::Options;
 
 constexpr long long kMostBlocks = 0x7fffffff;
-constexpr long long kWarpRowsUpTo = 256, kVectorizedUpTo = 8192, kBulkFrom = 2048;  // where `chosen` goes on to the next step
+// Where `chosen` goes on to the next step.
+constexpr std::size_t kWarpRowsUpToBytes = 1024;
+constexpr long long kVectorizedUpTo = 8192;  // rows that the copy engine cannot fetch
+template <typename T>
+constexpr long long kFetchedAbove = sizeof(T) == 4 ? 2048 : 4096;  // those that it can
 
 // Each of these fills a plan that is still open when its kernel holds rows this long.
 template <typename T, int kEach, int kThreads, int kAtMost>
@@ -105,11 +109,17 @@ void all_warp_rows(Plan<T>& plan, const Options& o) {
 template <typename T>
 void all_vectorized(Plan<T>& plan, const Options& o) {
     take_vectorized<T, 8, 64, 0>(plan, o);
-    take_vectorized<T, 8, 128, 0>(plan, o);
-    take_vectorized<T, 8, 256, 0>(plan, o);
-    take_vectorized<T, 16, 256, 6>(plan, o);
-    if constexpr (sizeof(T) == 4) take_vectorized<T, 8, 1024, 0>(plan, o);
-    else take_vectorized<T, 32, 256, 0>(plan, o);
+    if constexpr (sizeof(T) == 4) {
+        take_vectorized<T, 8, 128, 0>(plan, o);
+        take_vectorized<T, 8, 256, 0>(plan, o);
+        take_vectorized<T, 16, 256, 6>(plan, o);
+        take_vectorized<T, 8, 1024, 0>(plan, o);
+    } else {
+        take_vectorized<T, 16, 64, 0>(plan, o);
+        take_vectorized<T, 32, 64, 0>(plan, o);
+        take_vectorized<T, 32, 128, 0>(plan, o);
+        take_vectorized<T, 32, 256, 0>(plan, o);
+    }
     take_vectorized<T, 32, 512, 0>(plan, o);
     take_vectorized<T, 32, 1024, 0>(plan, o);
 }
@@ -124,16 +134,14 @@ void all_clusters(Plan<T>& plan, const Options& o) {
 
 template <typename T>
 void all_bulk(Plan<T>& plan, const Options& o) {
+    take_bulk<T, 16, 256, 1, 1, 6, 2>(plan, o);
+    take_bulk<T, 16, 512, 1, 1, 4, 2>(plan, o);
     if constexpr (sizeof(T) == 4) {
-        take_bulk<T, 32, 128, 1, 1, 8, 2>(plan, o);
-        take_bulk<T, 32, 256, 1, 1, 4, 2>(plan, o);
         take_bulk<T, 32, 512, 1, 1, 2, 2>(plan, o);
         take_bulk<T, 32, 512, 4, 1, 2, 4>(plan, o);
         take_bulk<T, 32, 512, 8, 1, 2, 4>(plan, o);
         take_bulk<T, 32, 1024, 8, 1, 1, 4>(plan, o);
     } else {
-        take_bulk<T, 32, 128, 1, 2, 8, 4>(plan, o);
-        take_bulk<T, 32, 256, 1, 2, 4, 4>(plan, o);
         take_bulk<T, 32, 512, 1, 2, 2, 4>(plan, o);
         take_bulk<T, 32, 512, 4, 2, 2, 8>(plan, o);
         take_bulk<T, 32, 512, 8, 2, 2, 8>(plan, o);
@@ -144,11 +152,11 @@ void all_bulk(Plan<T>& plan, const Options& o) {
 template <typename T>
 std::vector<Plan<T>> plans(const Options& o) {
     Plan<T> any{"chosen_any_gpu", "", "", 0, 75, nullptr}, best{"chosen", "", "", 0, 75, nullptr};
-    if (o.columns <= kWarpRowsUpTo) all_warp_rows(any, o);
+    if (static_cast<std::size_t>(o.columns) * sizeof(T) <= kWarpRowsUpToBytes) all_warp_rows(any, o);
     all_vectorized(any, o);
-    if (o.columns <= kWarpRowsUpTo) all_warp_rows(best, o);
+    if (static_cast<std::size_t>(o.columns) * sizeof(T) <= kWarpRowsUpToBytes) all_warp_rows(best, o);
     const bool fetched = o.columns % kFull<T> == 0;  // every row starts on 16 bytes: the copy engine fetches no others
-    if (o.columns <= (fetched ? kBulkFrom : kVectorizedUpTo)) all_vectorized(best, o);
+    if (o.columns <= (fetched ? kFetchedAbove<T> : kVectorizedUpTo)) all_vectorized(best, o);
     all_bulk(best, o);
     all_clusters(best, o);
     return {three_passes<T>(o), online<T>(o, "online"), on_chip<T>(o), first_of<T>("vectorized", all_vectorized<T>, o, "32,768"),

@@ -227,7 +227,7 @@ __global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads)
 // copy engine instead of being stored by the threads; loads marked as the first to
 // leave the L2; streaming stores, which help all the other steps.
 template <typename T, int kEach, int kThreads, int kParts, int kStages, int kBlocks>
-__global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, kBlocks)
+__global__ void LAB_CLUSTER(kParts) __launch_bounds__(kThreads, LAB_CLUSTER_BLOCKS(kBlocks))
     bulk(const T* __restrict__ in, T* __restrict__ out, long long rows, int columns) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     constexpr int kWarps = kThreads / kWarp;

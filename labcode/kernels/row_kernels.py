@@ -168,10 +168,12 @@ def chosen_step(
 ELEMENTS = 1 << 29  # of the timed matrices: 2 GiB of fp32 in, 2 GiB out
 LENGTHS = (1024, 4096, 8192, 16384, 65536, 131072)
 TIMED = tuple(Problem((ELEMENTS // length, length)) for length in LENGTHS)
+TIMED_HALF = tuple(Problem((2 * ELEMENTS // length, length), "bfloat16") for length in LENGTHS)
 _CHECKED = (
     *((1, columns) for columns in (1, 33, 1000, 16385, 65536, 131072, 262144, 300001)),
     *((rows, 1) for rows in (7, 1000)),
     *((5, columns) for columns in (2, 3, 31, 32, 127, 256, 257, 1023, 1024, 1025, 4095, 4096, 8191, 8193)),
-    *((300, columns) for columns in (1024, 8192, 16383, 16384, 32768, 50257, 65536, 100002, 131072, 131076)),
+    *((1700, 1024), (1100, 8192)),  # more rows than blocks that stay: their buffers are filled again
+    *((300, columns) for columns in (16383, 16384, 32768, 50257, 65536, 100002, 131072, 131076)),
 )
 CHECKED = tuple(Problem(shape, dtype) for shape in _CHECKED for dtype in ("float32", "bfloat16"))

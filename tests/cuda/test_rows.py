@@ -52,7 +52,26 @@ def test_registers_leave_room_for_the_blocks_meant(assembled: Assemble, name: st
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize(
-    "columns", [1, 300, 1024, 1025, 5000, 8192, 16384, 16388, 40000, 65536, 131072, 262144, 300001]
+    "columns",
+    [
+        1,
+        300,
+        600,
+        1024,
+        1025,
+        3000,
+        4096,
+        5000,
+        8191,
+        8192,
+        16384,
+        16388,
+        40000,
+        65536,
+        131072,
+        262144,
+        300001,
+    ],
 )
 def test_the_program_takes_the_kernels_that_python_takes(
     built: Built, name: str, kind: str, columns: int

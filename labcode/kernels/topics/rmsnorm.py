@@ -8,7 +8,7 @@ import numpy as np
 
 from labcode.kernels import row_kernels
 from labcode.kernels.catalogue import Array, Kernel, Mark, Problem, Step
-from labcode.kernels.row_kernels import CHECKED, TIMED, Instance, chosen_step, step
+from labcode.kernels.row_kernels import CHECKED, TIMED, TIMED_HALF, Instance, chosen_step, step
 
 HEADER = "rmsnorm/rmsnorm.cuh"
 NAMESPACE = "lab::rmsnorm"
@@ -21,9 +21,11 @@ WARP_ROWS = (
 )
 VECTORIZED = (
     Instance("vectorized", 8, 64),
-    Instance("vectorized", 8, 128),
-    Instance("vectorized", 8, 256),
-    Instance("vectorized", 32, 128),
+    Instance("vectorized", 8, 128, item_bytes=4),
+    Instance("vectorized", 16, 64, item_bytes=2),
+    Instance("vectorized", 8, 256, item_bytes=4),
+    Instance("vectorized", 16, 128, item_bytes=2),
+    Instance("vectorized", 16, 256),
     Instance("vectorized", 8, 1024, item_bytes=4),
     Instance("vectorized", 32, 256, item_bytes=2),
     Instance("vectorized", 16, 1024),
@@ -35,29 +37,30 @@ CLUSTERS = (
     Instance("cluster", 32, 1024, 4),
     Instance("cluster", 32, 1024, 8),
 )
-BULK = (  # of 2-byte elements a row in more buffers or more blocks, so that as many bytes are under way
-    Instance("bulk", 32, 128, 1, stages=2, blocks=4, rows=25, item_bytes=4),
-    Instance("bulk", 32, 256, 1, stages=2, blocks=2, rows=1 << 20, item_bytes=4),
+BULK = (  # one buffer and few rows a block where that was measured to be faster
+    Instance("bulk", 32, 128, 1, stages=1, blocks=5, rows=6, item_bytes=4),
+    Instance("bulk", 32, 256, 1, stages=1, blocks=3, rows=6, item_bytes=4),
     Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20, item_bytes=4),
     Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6, item_bytes=4),
     Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=69, item_bytes=4),
     Instance("bulk", 32, 128, 1, stages=2, blocks=8, rows=25, item_bytes=2),
-    Instance("bulk", 32, 256, 1, stages=2, blocks=4, rows=1 << 20, item_bytes=2),
-    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=1 << 20, item_bytes=2),
+    Instance("bulk", 32, 256, 1, stages=2, blocks=4, rows=25, item_bytes=2),
+    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=25, item_bytes=2),
     Instance("bulk", 32, 256, 8, stages=2, blocks=4, rows=12, item_bytes=2),
     Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=138, item_bytes=2),
 )
-AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
-WARP_ROWS_UP_TO, VECTORIZED_UP_TO, BULK_FROM = 256, 16384, 2048  # where «chosen» goes on to the next step
+WARP_ROWS_UP_TO_BYTES = 1024  # where «chosen» goes on to the next step
+VECTORIZED_UP_TO = 16384  # fp32, and rows that the copy engine cannot fetch
+FETCHED_ABOVE = {4: VECTORIZED_UP_TO, 2: 8192}  # elements, by the bytes of one: those that it can
 
 
 def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
     """The fastest instance for rows of this length; None: they are longer than any of them holds."""
     columns = problem.shape[1]
-    if columns <= WARP_ROWS_UP_TO:
+    if columns * problem.item_bytes <= WARP_ROWS_UP_TO_BYTES:
         return row_kernels.first_that_holds(WARP_ROWS, problem)
-    early = problem.item_bytes == 2 and row_kernels.can_be_fetched(problem)
-    if columns <= (BULK_FROM if early else VECTORIZED_UP_TO) or not clusters:
+    fetched = row_kernels.can_be_fetched(problem)
+    if columns <= (FETCHED_ABOVE[problem.item_bytes] if fetched else VECTORIZED_UP_TO) or not clusters:
         return row_kernels.first_that_holds(VECTORIZED, problem)
     return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 
@@ -157,7 +160,7 @@ RMSNORM = Kernel(
     bytes_moved=lambda problem: row_kernels.bytes_moved(problem) + problem.shape[1] * problem.item_bytes,
     flops=lambda problem: 4 * problem.elements,  # square, sum, two products
     tolerance={"float32": 1e-5, "bfloat16": 4e-3},
-    timed=(*TIMED, Problem((2 * AT_8K.shape[0], 8192), "bfloat16")),
+    timed=(*TIMED, *TIMED_HALF),
     checked=CHECKED,
     values=("normal",),  # squares of large values overflow, in PyTorch too
     libraries=("torch rms_norm",),
