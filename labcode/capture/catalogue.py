@@ -226,16 +226,16 @@ def _experiments() -> dict[str, Experiment]:
         ),
         Experiment(
             id="report_speed",
-            title="Every report of `labcode stats` beside that of nsys, on two million GPU operations",
+            title="Every report of `labcode stats` beside that of nsys, on millions of GPU operations",
             tool="bench",
             module="labcode.workloads.report_speed",
-            runs=(_run("record"),),
+            runs=(_run("generated"), _run("recorded", "--ops", "1500000")),
             sources=(
-                *workloads("report_speed"),
+                *workloads("report_speed", "many_operations"),
                 *(f"labcode/bench/{name}.py" for name in ("side_by_side", "big_export", "export_tables")),
+                *("cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
-            needs_gpus=0,
-            needs=("nsys",),
+            needs=("nsys", "nvcc"),
             time_limit_s=450.0,
         ),
         Experiment(

@@ -20,7 +20,7 @@ from labcode.errors import LabError
 from labcode.kernels.build import find_nvcc
 
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
-PROGRAMS = ("kernel_overlap", "memory_timeline")
+PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline")
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow")
 # No test runs device code of these binaries, and what the optimizers make of it is looked at in `assembled`.
 QUICKLY = ("-Xcicc", "-O0", "-Xptxas", "-O0", "-Xcompiler", "-O1")

@@ -12,15 +12,20 @@ from typing import Any
 
 import pytest
 
-from labcode.workloads import kernel_overlap, memory_timeline
+from labcode.workloads import kernel_overlap, many_operations, memory_timeline
 from tests.cuda.conftest import CUDA, PROGRAMS, Assemble, Built
 
 BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
 ALL_PROGRAMS = sorted(path.parent.name for path in CUDA.glob("*/Makefile"))
-WRAPPERS = {"kernel_overlap": kernel_overlap, "memory_timeline": memory_timeline}
+WRAPPERS = {
+    "kernel_overlap": kernel_overlap,
+    "many_operations": many_operations,
+    "memory_timeline": memory_timeline,
+}
 NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 SMALL = {
     "kernel_overlap": ["--kernels", "37", "--iterations", "50", "--repetitions", "3", "--blocks", "3"],
+    "many_operations": ["--ops", "1003", "--threads", "3", "--repetitions", "2"],
     "memory_timeline": ["--mebibytes", "3", "--iterations", "20", "--repetitions", "2", "--chunks", "7"],
 }
 
@@ -85,6 +90,12 @@ def test_bad_real_number_is_one_line(built: Built) -> None:
     )
 
 
+def test_more_operations_than_are_counted_exactly(built: Built) -> None:
+    done = run([built("many_operations"), "--ops", "20000000", "--repetitions", "2"])
+    message = "many_operations: --ops 20000000 --repetitions 2: together at most 20000000\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, program: str) -> None:
     done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
@@ -136,6 +147,8 @@ def test_cmake_knows_them_all_and_builds_one(nvcc: Path, tmp_path: Path) -> None
     [
         *(("kernel_overlap", variant, []) for variant in kernel_overlap.VARIANTS),
         ("kernel_overlap", "streams", ["--streams", "3"]),
+        ("many_operations", "mixed", []),
+        ("many_operations", "mixed", ["--threads", "1", "--streams", "1", "--warmup", "0"]),
         *(("memory_timeline", variant, []) for variant in memory_timeline.VARIANTS),
         *(("memory_timeline", "pipelined", ["--schedule", s]) for s in ("rotate", "engines")),
         ("memory_timeline", "pipelined", ["--chunks", "1"]),

@@ -29,6 +29,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         "--variant streams --kernels 8 --iterations 2",
         "--variant graph --kernels 8 --iterations 2",
     ),
+    "many_operations": ("--ops 300 --threads 2",),
     "memory_timeline": (
         "--variant pinned --mebibytes 1 --iterations 1",
         "--variant pipelined --mebibytes 1 --iterations 1",

@@ -21,7 +21,7 @@ TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),
     *("bottleneck_hunt", "convolutions", "memory_leak", "distributed_training", "profiler_overhead"),
 )
-PROGRAMS = ("kernel_overlap", "memory_timeline", "sweeps", *TORCH_PROGRAMS)
+PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline", "sweeps", *TORCH_PROGRAMS)
 
 
 def record(**changes: Any) -> Record:

@@ -49,6 +49,50 @@ def test_all_reports_are_asked_for_and_the_longest_first() -> None:
     assert set(report_speed.LONGEST_FIRST) < set(TABLES)
 
 
+RECORDER = """#!/usr/bin/env python3
+import pathlib, sys
+words = sys.argv[1:]
+if words[0] == "--version":
+    print("NVIDIA Nsight Systems version 2025.3.1.90-1v0")
+elif words[0] == "profile":
+    sys.path.insert(0, {root!r})
+    from labcode.bench.big_export import make_big_export
+    if {breaks}:
+        print("The target application terminated with an error", file=sys.stderr)
+        sys.exit(1)
+    path = pathlib.Path(words[words.index("-o") + 1])
+    assert words[-2] == "--ops" and words[words.index("-o") + 2] == {program!r}
+    make_big_export(path.with_suffix(".sqlite"), int(words[-1]), mix="dense")
+else:
+    print("Time (%),Name")
+"""
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_what_nsys_records_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
+    from labcode.kernels import build
+
+    nsys, program = tmp_path / "nsys", tmp_path / "many_operations"
+    root = str(Path(report_speed.__file__).parents[2])
+    nsys.write_text(RECORDER.format(root=root, breaks=breaks, program=str(program)))
+    nsys.chmod(0o755)
+    monkeypatch.setattr(report_speed, "require_nsys", lambda: nsys)
+    monkeypatch.setattr(report_speed, "TABLES", {"cuda_api_sum": 0})
+    monkeypatch.setattr(report_speed, "LONGEST_FIRST", ())
+    monkeypatch.setattr(build, "build", lambda name, capability: tmp_path / name)
+    monkeypatch.setattr(build, "compute_capability", lambda: "90a")
+    out = tmp_path / "r.json"
+    words = ["--variant", "recorded", "--ops", "400", "--repetitions", "1", "--json", str(out)]
+    if breaks:
+        with pytest.raises(ToolError, match=r"no export came \(exit code 1: The target app"):
+            report_speed.main(words)
+        return
+    assert report_speed.main(words) == 0
+    record = json.loads(out.read_text())
+    assert (record["variant"], record["results"]["ops"]) == ("recorded", 400)
+    assert [row["report"] for row in record["results"]["reports"]] == ["cuda_api_sum"]
+
+
 def test_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCODE_NSYS", str(tmp_path / "absent"))
     with pytest.raises(ToolError, match="absent"):
