@@ -58,7 +58,7 @@ ROW_SCORES = Kernel(
         (_THREADS, _INSTRUCTIONS),
         lambda found, record: found[_THREADS] / found[_INSTRUCTIONS],
         "threads of a warp at work in the average instruction",
-        26,
+        24,
         at_least=True,
     ),
 )
