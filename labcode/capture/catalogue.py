@@ -229,7 +229,10 @@ def _experiments() -> dict[str, Experiment]:
             title="Every report of `labcode stats` beside that of nsys, on millions of GPU operations",
             tool="bench",
             module="labcode.workloads.report_speed",
-            runs=(_run("generated"), _run("recorded", "--ops", "1500000")),
+            runs=(
+                _run("generated", "--streams", "4", "--repetitions", "3"),
+                _run("recorded", "--streams", "4", "--repetitions", "3", "--ops", "1200000"),
+            ),
             sources=(
                 *workloads("report_speed", "many_operations"),
                 *(f"labcode/bench/{name}.py" for name in ("side_by_side", "big_export", "export_tables")),
