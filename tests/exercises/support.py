@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,19 +83,46 @@ def temporary_files() -> Iterator[None]:
         yield
 
 
-def complaints(short: str, source: str, seed: int = 0) -> list[tuple[str, ...]]:
-    """What is said about the answers of a file, run in this process: one entry a case that is not right."""
+@functools.cache
+def _encoded(short: str, seed: int) -> tuple[list[Any], ...]:
+    """The arguments of each case as they go through the pipe."""
+    return tuple([codec.encode(argument) for argument in case.arguments] for case in cases(short, seed))
+
+
+def complaints(short: str, source: str, seed: int = 0) -> Iterator[tuple[str, ...]]:
+    """What is said about the answers of a file, run in this process: one entry a case that is not right.
+
+    A case is run when its turn comes: who has read enough runs no more of them.
+    """
     exercise, _ = part(short)
     names = names_of(source, short)
-    found = []
-    for case in cases(short, seed):
-        with temporary_files(), _importable(str(ROOT / "solutions" / exercise.folder)):
-            arguments = [codec.decode(codec.encode(argument)) for argument in case.arguments]
+    with temporary_files(), _importable(str(ROOT / "solutions" / exercise.folder)):
+        for case, encoded in zip(cases(short, seed), _encoded(short, seed), strict=True):
+            arguments = [codec.decode(argument) for argument in encoded]
             try:
                 answer = codec.decode(codec.encode(names[case.function](*arguments)))
             except Exception as error:
-                found.append((case.name, f"{type(error).__name__}: {error}"))
-                continue
-        if lines := judge(case, answer):
-            found.append((case.name, *lines))
-    return found
+                lines: tuple[str, ...] = (f"{type(error).__name__}: {error}",)
+            else:
+                lines = judge(case, answer)
+            if lines:
+                yield case.name, *lines
+
+
+def check_told(short: str, old: str, new: str, reason: str, seeds: Sequence[int]) -> None:
+    """A solution with ``old`` replaced by ``new`` is not right, and a reason found by ``reason`` comes up.
+
+    Without a reason it is enough that it is not right.
+    """
+    source = solution(short)
+    assert old in source, "the solution has changed: change this test with it"
+    said: list[str] = []
+    reasons: list[str] = []
+    for seed in seeds:
+        for lines in complaints(short, source.replace(old, new), seed):
+            likely = [line.removeprefix("likely:   ") for line in lines if line.startswith("likely:   ")]
+            if not reason or any(re.search(reason, line) for line in likely):
+                return
+            said += lines
+            reasons += likely
+    pytest.fail(f"{reasons[:5] or said[:12]}" if said else "the mistake passes all hidden cases")
