@@ -114,13 +114,8 @@ if __name__ == "__main__":
     captures = load_set()
     runs = {name: captures.record("lm_attention", name) for name in ("naive", "naive_bf16", "flash")}
     for name, record in runs.items():
-        found = growth(
-            record["results"]["cases"],
-            record["parameters"]["batch"],
-            64,
-            4 if name == "naive" else 2,
-            141 * 10**9,
-        )
+        item, gpu_memory = 4 if name == "naive" else 2, record["gpu"]["memory_bytes"]
+        found = growth(record["results"]["cases"], record["parameters"]["batch"], 64, item, gpu_memory)
         print(name, {key: round(value, 3) for key, value in found.items()})
     slow, fast = (runs[name]["results"]["cases"] for name in ("naive_bf16", "flash"))
     for least in (2, 5, 10):
