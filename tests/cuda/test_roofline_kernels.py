@@ -60,7 +60,7 @@ def test_loops_hold_the_operations_that_are_counted(
     tool = shutil.which("cuobjdump")
     if tool is None:
         pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").cubin]).stdout
+    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").code]).stdout
     longest = max(loops(sass, kernel=f"roofline_kernels{kernel}"), key=lambda loop: loop.count(instruction))
     assert longest.count(instruction) == count
     assert len(longest) - count <= others
@@ -70,7 +70,7 @@ def test_half_precision_uses_both_of_its_pipes(assembled: Assemble) -> None:
     tool = shutil.which("cuobjdump")
     if tool is None:
         pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").cubin]).stdout
+    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").code]).stdout
     kernel = next(
         part for part in sass.split("Function : ")[1:] if "fma_rateINS0_4Fp16" in part.split("\n")[0]
     )
