@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For measuring profilers and what reads their recordings: an hour of training as a burst of some seconds. A few host
-// threads issue kernels (half of the operations, with 32 names), copies (three in ten; both directions and within the GPU)
-// and memsets (two in ten) in random order, each thread on streams of its own. Around each operation lie a push/pop range
-// and a start/end range that lasts for eight operations, and before it the operating system is asked for a few bytes. Arrays
-// are a few KiB, so that the time goes to issuing.
+// threads issue kernels (a third of the operations, with 32 names), copies (five in twelve; both directions and within the
+// GPU) and memsets (a quarter) in random order, each thread on streams of its own. Around each operation lies a push/pop
+// range, with every second a start/end range begins that lasts for eight operations, and before each the operating system is
+// asked for a few bytes. Arrays are a few KiB, so that the time goes to issuing.
 
 #include <cuda_runtime.h>
 #include <fcntl.h>
@@ -47,9 +47,9 @@ namespace {
 using many::kElements;
 
 constexpr int kNumbers = 8, kTypes = 4, kKernels = kNumbers * kTypes;
-constexpr std::size_t kLasting = 8;    // operations that a start/end range spans
-constexpr std::size_t kStep = 500;     // operations of a range «step»
-constexpr unsigned kOfTenKernels = 5, kOfTenCopies = 3, kOfTenSets = 2;
+constexpr std::size_t kEvery = 2, kOpen = 4;  // operations from a start/end range to the next; how many are open at a time
+constexpr std::size_t kStep = 500;            // operations of a range «step»
+constexpr unsigned kManyKernels = 4, kManyCopies = 5, kManySets = 3;  // of twelve operations
 constexpr unsigned kPoison = 0xffffffffu;
 constexpr long long kMostOps = 20000000;  // so that an fp32 counts what is added to it exactly
 
@@ -186,18 +186,18 @@ Count issue(std::size_t ops, const std::vector<Lane>& lanes, std::uint64_t seed,
     for (std::size_t i = 0; i < ops; ++i) {
         if (i % kStep == 0) nvtxRangePushA(("step " + std::to_string(i / kStep % 100)).c_str());
         const Lane& lane = lanes[i / 16 % lanes.size()];
-        const unsigned of_ten = random.below(kOfTenKernels + kOfTenCopies + kOfTenSets);
+        const unsigned any = random.below(kManyKernels + kManyCopies + kManySets);
         const unsigned which = random.below(kKernels);
         const unsigned size = (1 + random.below(kElements)) * static_cast<unsigned>(sizeof(unsigned));
         const Kind copy = static_cast<Kind>(kIn + which % 3);
-        const Kind kind = of_ten < kOfTenKernels ? kKernel : of_ten < kOfTenKernels + kOfTenCopies ? copy : kSet;
+        const Kind kind = any < kManyKernels ? kKernel : any < kManyKernels + kManyCopies ? copy : kSet;
         const std::size_t name = static_cast<std::size_t>(kind) * kKernels + which;
-        if (pread(zero, bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) lab::fail("/dev/zero: cannot be read");
-        if (open.size() < kLasting) {
-            open.push_back(nvtxRangeStartA(lasting[name].c_str()));
-        } else {
-            nvtxRangeEnd(open[i % kLasting]);
-            open[i % kLasting] = nvtxRangeStartA(lasting[name].c_str());
+        if (read(zero, bytes, sizeof bytes) != static_cast<ssize_t>(sizeof bytes)) lab::fail("/dev/zero: cannot be read");
+        if (i % kEvery == 0) {
+            const std::size_t place = i / kEvery % kOpen;
+            if (open.size() == kOpen) nvtxRangeEnd(open[place]);
+            else open.push_back(0);
+            open[place] = nvtxRangeStartA(lasting[name].c_str());
         }
         nvtxRangePushA(names[name].c_str());
         if (kind == kKernel) {

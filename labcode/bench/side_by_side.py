@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,13 +63,19 @@ class Timing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One report of both programs; ``difference`` says where they part, '' where they agree."""
+    """One report of both programs.
+
+    ``difference`` says where they first part, '' where they agree; ``lines`` counts what labcode printed,
+    ``different_lines`` those that nsys prints otherwise (all, when it prints another number of lines).
+    """
 
     report: str
     labcode: Timing
     nsys: Timing | None
     ratio: float | None
     difference: str | None
+    lines: int
+    different_lines: int | None
 
 
 @dataclass(frozen=True)
@@ -90,10 +96,13 @@ def side_by_side(
     *,
     repetitions: int,
     streams: int = 1,
+    last: Collection[str] = (),
     limit_s: float | None = None,
     say: Callable[[str], None] = lambda report: None,
 ) -> Outcome:
     """Time each report of both programs, ``streams`` at a time and in the order given.
+
+    Those of ``last`` come after the others and half as many at a time.
 
     ``work`` is a folder for what they write; ``limit_s`` ends everything, and what was measured until then
     is returned, as it is when a report fails. ``say`` hears of each report when it is done.
@@ -119,7 +128,10 @@ def side_by_side(
         return None
 
     with ThreadPoolExecutor(streams) as pool:
-        rows = tuple(row for row in pool.map(one, reports) if row is not None)
+        found = list(pool.map(one, (report for report in reports if report not in last)))
+    with ThreadPoolExecutor(max(1, streams // 2)) as pool:
+        found += pool.map(one, (report for report in reports if report in last))
+    rows = tuple(row for row in found if row is not None)
     counts = _rows(file)
     record = {
         "export_bytes": file.stat().st_size,
@@ -127,6 +139,7 @@ def side_by_side(
         "rows": counts,
         "cpu_count": len(os.sched_getaffinity(0)),
         "streams": streams,
+        "last": [report for report in reports if report in last],
         "python": sys.version.split()[0],
         "nsys": version,
         "starts": {words: asdict(timing) for words, timing in starts.items()},
@@ -176,8 +189,8 @@ def measure(
     return wall, cpu, peak
 
 
-def difference(ours: str, theirs: str, *, exact: bool) -> str:
-    """Where two CSV outputs part, in words; '' when they agree.
+def difference(ours: str, theirs: str, *, exact: bool) -> tuple[str, int, int]:
+    """Where two CSV outputs first part ('' when they agree), the lines of ours, how many of them differ.
 
     nsys quotes a value with a comma, and leaves quotes inside as they are. Without ``exact``, as for an nsys
     older than 2025, a last digit may be rounded otherwise, names may lack the ':' of the default domain, and
@@ -185,9 +198,9 @@ def difference(ours: str, theirs: str, *, exact: bool) -> str:
     """
     mine, other = _lines(ours), theirs.strip("\n").split("\n")
     if mine == other or (len(mine) == 1 and other == [""]):
-        return ""
+        return "", len(mine), 0
     if len(mine) != len(other):
-        return f"{len(mine)} lines here, {len(other)} of nsys"
+        return f"{len(mine)} lines here, {len(other)} of nsys", len(mine), len(mine)
     wrong = [(a, b) for a, b in zip(mine, other, strict=True) if a != b]
     if not exact:
         header = next(csv.reader(mine[:1]))
@@ -196,7 +209,8 @@ def difference(ours: str, theirs: str, *, exact: bool) -> str:
         right = sorted(_plain([b for _, b in wrong], names))
         pairs = zip(left, right, strict=True)
         wrong = [(",".join(a), ",".join(b)) for a, b in pairs if not all(map(_close, a, b))]
-    return f"ours {wrong[0][0]!r}, nsys {wrong[0][1]!r}" if wrong else ""
+    first = f"ours {wrong[0][0]!r}, nsys {wrong[0][1]!r}" if wrong else ""
+    return first, len(mine), len(wrong)
 
 
 def _compare(
@@ -222,13 +236,14 @@ def _compare(
             break
     timing = _timing(runs)
     if nsys is None:
-        return Comparison(report, timing, None, None, None)
+        return Comparison(report, timing, None, None, None, len(_lines(ours.read_text())), None)
     of_nsys = _timing(others)
     text = "\n".join(line for line in theirs.read_text().split("\n") if not line.startswith("Processing ["))
-    found = difference(ours.read_text(), text, exact=exact)
+    first, lines, different = difference(ours.read_text(), text, exact=exact)
     for path in (ours, theirs):
         path.unlink()
-    return Comparison(report, timing, of_nsys, timing.median_s / of_nsys.median_s, found)
+    ratio = timing.median_s / of_nsys.median_s
+    return Comparison(report, timing, of_nsys, ratio, first, lines, different)
 
 
 def _own(report: str, file: Path) -> list[str | Path]:

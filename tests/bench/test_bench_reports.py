@@ -102,15 +102,31 @@ def test_bad_use(tmp_path: Path, options: dict[str, object], message: str) -> No
 
 
 def test_what_counts_as_the_same() -> None:
+    difference = side_by_side.difference
     ours = 'Avg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n'
-    assert side_by_side.difference(ours, '\nAvg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n', exact=True) == ""
+    assert difference(ours, '\nAvg (ns),Range\n1.5,:step\n2.0,"lab:a, b"\n', exact=True) == ("", 3, 0)
     older = '\nAvg (ns),Range\n2.0,"lab:a, b"\n1.6,step\n'
-    assert side_by_side.difference(ours, older, exact=False) == ""
-    assert "ours '1.5,:step'" in side_by_side.difference(ours, older, exact=True)
-    assert side_by_side.difference(ours, older.replace("1.6", "1.7"), exact=False) != ""
-    assert side_by_side.difference(ours, older.replace("step", "stop"), exact=False) != ""
-    assert side_by_side.difference('A\n"x ""q"", y"\n', 'A\n"x "q", y"\n', exact=True) == ""
-    assert side_by_side.difference("A,B\n", "", exact=True) == ""
+    assert difference(ours, older, exact=False) == ("", 3, 0)
+    first, lines, different = difference(ours, older, exact=True)
+    assert ("ours '1.5,:step'" in first, lines, different) == (True, 3, 2)
+    assert difference(ours, older.replace("1.6", "1.7"), exact=False)[1:] == (3, 1)
+    assert difference(ours, older.replace("step", "stop"), exact=False)[1:] == (3, 1)
+    assert difference(ours, ours + "3.0,c\n", exact=True) == ("3 lines here, 4 of nsys", 3, 3)
+    assert difference('A\n"x ""q"", y"\n', 'A\n"x "q", y"\n', exact=True) == ("", 2, 0)
+    assert difference("A,B\n", "", exact=True) == ("", 1, 0)
+
+
+def test_some_come_last(tmp_path: Path) -> None:
+    file = make_big_export(tmp_path / "a.sqlite", 400)
+    names = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_size_sum"]
+    said: list[str] = []
+    outcome = side_by_side.side_by_side(
+        file, names, None, tmp_path, repetitions=1, streams=2, last=names[:1], say=said.append
+    )
+    assert said[-1] == outcome.reports[-1].report == "cuda_api_sum"
+    assert sorted(row.report for row in outcome.reports) == names
+    assert outcome.record["last"] == ["cuda_api_sum"]
+    assert all(row.lines > 1 and row.different_lines is None for row in outcome.reports)
 
 
 @pytest.mark.parametrize("mix", ["training", "dense"])
