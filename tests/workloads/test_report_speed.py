@@ -30,8 +30,8 @@ def nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_missing_is_named_and_the_rest_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_speed, "LONGEST_FIRST", ("osrt_sum", "nvtx_pushpop_sum"))
-    monkeypatch.setattr(report_speed, "SHORT", ("cuda_api_sum",))
+    monkeypatch.setattr(report_speed, "LONGEST_FIRST", ("osrt_sum", "cuda_api_sum"))
+    monkeypatch.setattr(report_speed, "SHORT", ("nvtx_pushpop_sum",))
     monkeypatch.setattr(report_speed, "TABLES", {"osrt_sum": 0, "cuda_api_sum": 0, "nvtx_pushpop_sum": 0})
     words = ["--ops", "400", "--limit-s", "6", "--repetitions", "1", "--json", str(tmp_path / "r.json")]
     assert report_speed.main(words) == 0
