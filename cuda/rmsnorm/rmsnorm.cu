@@ -23,9 +23,8 @@ constexpr long long kMostBlocks = 0x7fffffff;
 constexpr float kEpsilon = 1e-6f;
 // Where `chosen` goes on to the next step.
 constexpr std::size_t kWarpRowsUpToBytes = 1024;
-constexpr long long kVectorizedUpTo = 16384;  // fp32, and rows that the copy engine cannot fetch
-template <typename T>
-constexpr long long kFetchedAbove = sizeof(T) == 4 ? kVectorizedUpTo : 8192;  // those that it can
+constexpr long long kVectorizedUpTo = 16384;  // rows that the copy engine cannot fetch
+constexpr long long kFetchedAbove = 2048;     // those that it can
 
 // Each of these fills a plan that is still open when its kernel holds rows this long.
 template <typename T, int kEach, int kThreads, int kAtMost>
@@ -126,17 +125,17 @@ void all_clusters(Plan<T>& plan, const Options& o) {
 template <typename T>
 void all_bulk(Plan<T>& plan, const Options& o) {
     if constexpr (sizeof(T) == 4) {
-        take_bulk<T, 32, 128, 1, 1, 5, 6>(plan, o);
-        take_bulk<T, 32, 256, 1, 1, 3, 6>(plan, o);
-        take_bulk<T, 32, 512, 1, 2, 1, 1 << 20>(plan, o);
+        take_bulk<T, 16, 256, 1, 1, 4, 2>(plan, o);
+        take_bulk<T, 16, 512, 1, 1, 2, 2>(plan, o);
+        take_bulk<T, 16, 1024, 1, 1, 1, 4>(plan, o);
         take_bulk<T, 32, 256, 8, 2, 3, 6>(plan, o);
         take_bulk<T, 32, 512, 8, 2, 1, 69>(plan, o);
     } else {
-        take_bulk<T, 32, 128, 1, 2, 8, 25>(plan, o);
-        take_bulk<T, 32, 256, 1, 2, 4, 25>(plan, o);
-        take_bulk<T, 32, 512, 1, 2, 2, 25>(plan, o);
+        take_bulk<T, 16, 256, 1, 1, 8, 2>(plan, o);
+        take_bulk<T, 16, 512, 1, 1, 4, 2>(plan, o);
+        take_bulk<T, 16, 1024, 1, 1, 2, 2>(plan, o);
         take_bulk<T, 32, 256, 8, 2, 4, 12>(plan, o);
-        take_bulk<T, 32, 512, 8, 2, 2, 138>(plan, o);
+        take_bulk<T, 32, 512, 8, 2, 2, 8>(plan, o);
     }
 }
 
@@ -147,7 +146,7 @@ std::vector<Plan<T>> plans(const Options& o) {
     all_vectorized(any, o);
     if (static_cast<std::size_t>(o.columns) * sizeof(T) <= kWarpRowsUpToBytes) all_warp_rows(best, o);
     const bool fetched = o.columns % kFull<T> == 0;  // every row starts on 16 bytes: the copy engine fetches no others
-    if (o.columns <= (fetched ? kFetchedAbove<T> : kVectorizedUpTo)) all_vectorized(best, o);
+    if (o.columns <= (fetched ? kFetchedAbove : kVectorizedUpTo)) all_vectorized(best, o);
     all_bulk(best, o);
     all_clusters(best, o);
     return {two_passes<T>(o, "two_passes"), on_chip<T>(o), first_of<T>("vectorized", all_vectorized<T>, o, "32,768"),

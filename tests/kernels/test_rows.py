@@ -76,13 +76,13 @@ def test_instances_and_choices_by_size_of_elements() -> None:
         (512, "float32", "vectorized", "vectorized"),
         (512, "bfloat16", "warp_rows", "warp_rows"),  # by bytes: a block a row would hold half as many
         (1024, "bfloat16", "vectorized", "vectorized"),
-        (4096, "float32", "bulk", "vectorized"),
-        (4096, "bfloat16", "vectorized", "vectorized"),
-        (8192, "bfloat16", "bulk", "vectorized"),
+        (4096, "float32", "bulk", "bulk"),
+        (4096, "bfloat16", "vectorized", "bulk"),
+        (8192, "bfloat16", "bulk", "bulk"),
         (16384, "bfloat16", "bulk", "bulk"),
-        (16384, "float32", "bulk", "vectorized"),
+        (16384, "float32", "bulk", "bulk"),
         (8191, "bfloat16", "vectorized", "vectorized"),  # the copy engine fetches no rows that start anywhere
-        (8192, "float32", "bulk", "vectorized"),
+        (8192, "float32", "bulk", "bulk"),
         (8191, "float32", "vectorized", "vectorized"),
         (65537, "bfloat16", "bulk", "bulk"),
     ):

@@ -37,21 +37,21 @@ CLUSTERS = (
     Instance("cluster", 32, 1024, 4),
     Instance("cluster", 32, 1024, 8),
 )
-BULK = (  # one buffer and few rows a block where that was measured to be faster
-    Instance("bulk", 32, 128, 1, stages=1, blocks=5, rows=6, item_bytes=4),
-    Instance("bulk", 32, 256, 1, stages=1, blocks=3, rows=6, item_bytes=4),
-    Instance("bulk", 32, 512, 1, stages=2, blocks=1, rows=1 << 20, item_bytes=4),
+BULK = (  # one block: one buffer, few rows; clusters: two buffers, which hide the messages
+    Instance("bulk", 16, 256, 1, stages=1, blocks=4, rows=2, item_bytes=4),
+    Instance("bulk", 16, 512, 1, stages=1, blocks=2, rows=2, item_bytes=4),
+    Instance("bulk", 16, 1024, 1, stages=1, blocks=1, rows=4, item_bytes=4),
     Instance("bulk", 32, 256, 8, stages=2, blocks=3, rows=6, item_bytes=4),
     Instance("bulk", 32, 512, 8, stages=2, blocks=1, rows=69, item_bytes=4),
-    Instance("bulk", 32, 128, 1, stages=2, blocks=8, rows=25, item_bytes=2),
-    Instance("bulk", 32, 256, 1, stages=2, blocks=4, rows=25, item_bytes=2),
-    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=25, item_bytes=2),
+    Instance("bulk", 16, 256, 1, stages=1, blocks=8, rows=2, item_bytes=2),
+    Instance("bulk", 16, 512, 1, stages=1, blocks=4, rows=2, item_bytes=2),
+    Instance("bulk", 16, 1024, 1, stages=1, blocks=2, rows=2, item_bytes=2),
     Instance("bulk", 32, 256, 8, stages=2, blocks=4, rows=12, item_bytes=2),
-    Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=138, item_bytes=2),
+    Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=8, item_bytes=2),
 )
 WARP_ROWS_UP_TO_BYTES = 1024  # where «chosen» goes on to the next step
-VECTORIZED_UP_TO = 16384  # fp32, and rows that the copy engine cannot fetch
-FETCHED_ABOVE = {4: VECTORIZED_UP_TO, 2: 8192}  # elements, by the bytes of one: those that it can
+VECTORIZED_UP_TO = 16384  # rows that the copy engine cannot fetch
+FETCHED_ABOVE = 2048  # those that it can
 
 
 def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
@@ -60,7 +60,7 @@ def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
     if columns * problem.item_bytes <= WARP_ROWS_UP_TO_BYTES:
         return row_kernels.first_that_holds(WARP_ROWS, problem)
     fetched = row_kernels.can_be_fetched(problem)
-    if columns <= (FETCHED_ABOVE[problem.item_bytes] if fetched else VECTORIZED_UP_TO) or not clusters:
+    if columns <= (FETCHED_ABOVE if fetched else VECTORIZED_UP_TO) or not clusters:
         return row_kernels.first_that_holds(VECTORIZED, problem)
     return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 
