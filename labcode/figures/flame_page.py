@@ -12,7 +12,7 @@ import pandas as pd
 
 from labcode.errors import LabError
 from labcode.figures.flame import ORIGINS, Tree, origin, tree
-from labcode.figures.interactive import assemble
+from labcode.figures.interactive import assemble, require_bokeh
 from labcode.figures.style import DARK, LIGHT, Palette
 
 MOST_BOXES = 200_000
@@ -23,6 +23,7 @@ def flame_page(folded: pd.DataFrame, *, title: str = "Flame graph", unit: str = 
 
     Raises `LabError` for an empty profile and one of more than `MOST_BOXES` boxes, `ToolError` without Bokeh.
     """
+    require_bokeh()
     boxes = tree(folded)
     if len(boxes.label) > MOST_BOXES:
         raise LabError(

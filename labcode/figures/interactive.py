@@ -65,6 +65,7 @@ def interactive_page(report: Report, *, window: Window | None = None, title: str
     Raises `LabError` when the window holds no events or more than `MOST_EVENTS`, and `ToolError` without
     Bokeh.
     """
+    require_bokeh()
     shown = window or report.window()
     events = _collect(report, shown)
     data = _document(events, report, shown)
@@ -97,15 +98,22 @@ def embedded(page: str, *, title: str, height: int = 480) -> str:
     )
 
 
-def bokeh_script() -> str:
-    """Bokeh's script as it lies in the installed package."""
+def require_bokeh() -> None:
+    """A `ToolError` when Bokeh is not installed."""
     try:
-        from bokeh.resources import Resources
+        import bokeh  # noqa: F401
     except ImportError:
         raise ToolError(
-            "the interactive timeline is drawn by Bokeh, which is not installed: `pip install bokeh`; "
-            "a timeline as .svg or .json needs no Bokeh"
+            "interactive pages are drawn by Bokeh, which is not installed: `python -m pip install bokeh`, "
+            "or choose .svg or .json"
         ) from None
+
+
+def bokeh_script() -> str:
+    """Bokeh's script as it lies in the installed package."""
+    require_bokeh()
+    from bokeh.resources import Resources
+
     return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
 
 

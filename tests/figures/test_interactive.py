@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import time
 from contextlib import suppress
 from itertools import pairwise
@@ -11,7 +12,7 @@ import pytest
 
 pytest.importorskip("bokeh")
 
-from labcode import store
+from labcode import cli, store
 from labcode.errors import LabError, ToolError
 from labcode.figures import interactive
 from labcode.figures.interactive import bokeh_script, embedded, interactive_page
@@ -104,7 +105,7 @@ def test_a_window_without_events(tmp_path):
 
 
 def test_without_bokeh_the_message_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "bokeh.resources", None)
+    monkeypatch.setitem(__import__("sys").modules, "bokeh", None)
     with pytest.raises(ToolError, match="pip install bokeh"):
         page_of(tmp_path, kernels=[kernel(0, 10)])
 
@@ -275,3 +276,21 @@ def test_a_hundred_thousand_events_stay_smooth(opened, tmp_path):
     )["result"]["value"]
     assert moved[0] < 250, "milliseconds for two frames; 33 is the least"
     assert complaints(tab.events, "file:") == []
+
+
+@pytest.mark.parametrize(
+    "command", [["timeline", "{}", "-o", "x.html"], ["flame", "{}", "--of", "launches", "-o", "x.html"]]
+)
+def test_without_bokeh_one_line_and_no_file(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = store.load_set(store.SHIPPED_SET).path_of("python_backtraces", "baseline")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    monkeypatch.setattr(sys, "argv", ["labcode", *(word.format(capture) for word in command)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "drawn by Bokeh, which is not installed" in said and len(said.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
