@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
+
+from tests.support.preloaded import preloaded
 
 
 @cache
@@ -32,3 +37,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     count = sum("needs an NVIDIA GPU" in str(report.longrepr) for report in skipped)
     if count:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
+
+
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[str]:
+    if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
+        yield sys.executable
+        return
+    with preloaded() as command:
+        yield command
+
+
+@pytest.fixture
+def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that are started by `sys.executable` need not import PyTorch, which takes seconds."""
+    monkeypatch.setattr(sys, "executable", _with_torch)

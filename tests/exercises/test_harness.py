@@ -123,6 +123,7 @@ def test_a_training_loop_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c_answer.py"]
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     source = solution(TRAINING).replace("    losses = []\n", "    import os\n    os._exit(0)\n", 1)
     assert "the measurement ended with exit code 0" in refused(tmp_path, "training", source)
@@ -133,6 +134,7 @@ def test_right_reduction(tmp_path: Path) -> None:
     assert gpu.measure_python("reduction", file, "cpu", limit_s=120) == {"checked_only": True, "ranks": 2}
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -146,7 +148,8 @@ def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> Non
     assert words in refused(tmp_path, "reduction", source.replace(old, new, 1))
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
-    assert "took longer than 6 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=6)
+    assert "took longer than 3 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=3)

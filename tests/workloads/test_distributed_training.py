@@ -28,7 +28,7 @@ def start(*arguments: str, environment: dict[str, str] | None = None) -> subproc
     )
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("torch_at_hand")
 def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None:
     losses = {}
     for variant in distributed_training.VARIANTS:
@@ -43,7 +43,7 @@ def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None
     assert losses["baseline"] == pytest.approx(losses["improved"], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("torch_at_hand")
 def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
     asked = Request("torch", str(tmp_path), "run").environment()
     done = start("--variant", "improved", environment=asked)
@@ -55,6 +55,7 @@ def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
         assert "gloo:all_reduce" in names and {"step 0", "step 1", "backward"} <= names
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_fails_ends_the_others() -> None:
     done = start("--json", "/nonexistent/r.json")
     assert done.returncode == 2 and "Traceback" not in done.stderr

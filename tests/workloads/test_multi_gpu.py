@@ -27,6 +27,7 @@ def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path) -> None:
     records = {}
     for name, flags in {
@@ -49,6 +50,7 @@ def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path)
     assert len({r["reduced_bytes_per_step"] for r in results.values()}) == 1
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_one_process_that_fails_ends_the_others() -> None:
     begin = time.monotonic()
     done = start("--json", "/nonexistent/r.json", "--steps", "1", "--warmup", "1")

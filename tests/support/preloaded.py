@@ -1,0 +1,151 @@
+"""Python processes that have PyTorch already: a command to use as `sys.executable`, seconds faster each time.
+
+A server imports PyTorch and nothing else. The command (`CLIENT`) hands it its arguments, environment, folder
+and standard streams, and the server forks: what runs is a process of its own that imports the lab anew; only
+PyTorch's own modules are there. The client passes signals on and ends as the process ends; when the client is
+killed, so is the process. Only ``-m MODULE`` is understood (options before it are left out).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+CLIENT = """#!{python} -SE
+import json, os, signal, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    asked = json.dumps([sys.argv[0], sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
+    socket.send_fds(server, [len(asked).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(asked)
+    answers = server.makefile()
+    process = int(answers.readline())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os.kill(process, number))
+    status = int(answers.readline())
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+
+
+@contextlib.contextmanager
+def preloaded() -> Iterator[str]:
+    """The path of the command; the server ends with the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"{folder}/socket"
+        client = Path(folder) / "python"
+        client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
+        client.chmod(0o755)
+        server = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        try:
+            assert server.stdout.readline() == b"ready\n"
+            yield str(client)
+        finally:
+            server.terminate()
+            server.wait()
+            server.stdout.close()
+
+
+def serve(address: str) -> None:
+    """Fork for each client; returns only in the new processes, which then are the program asked for."""
+    import torch
+    import torch._dynamo  # PyTorch's optimizers import it
+    import torch.distributed
+
+    assert torch.distributed.is_available()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen(64)
+    gc.freeze()
+    print("ready", flush=True)
+    while True:
+        client, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            attend(client)
+            return
+        client.close()
+
+
+def attend(client: socket.socket) -> None:
+    """Start one process, and wait until it or its client ends; returns in the process alone."""
+    head, streams, _, _ = socket.recv_fds(client, 8, 3)
+    left, asked = int.from_bytes(head, "big"), b""
+    while len(asked) < left:
+        asked += client.recv(left - len(asked))
+    process = os.fork()
+    if process == 0:
+        client.close()
+        become(streams, *json.loads(asked))
+        return
+    client.sendall(f"{process}\n".encode())
+    ended = os.pidfd_open(process)
+    if ended not in select.select([ended, client], [], [])[0]:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    with contextlib.suppress(OSError):
+        client.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def become(
+    streams: list[int], executable: str, words: list[str], environment: dict[str, str], folder: str
+) -> None:
+    """Take over what a new process would have got."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.executable = executable
+    sys.argv = words[words.index("-m") + 1 :]
+    added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [folder, *added, *(path for path in sys.path[1:] if path not in added)]
+
+
+def run(module: str) -> int:
+    """Run a module as ``python -m`` does, up to its exit code; its threads and exit functions have ended."""
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if status and not isinstance(ended.code, int):
+            print(ended.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
+    os._exit(run(sys.argv[0]))  # taking PyTorch's modules apart takes longer than all else

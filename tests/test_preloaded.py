@@ -1,0 +1,74 @@
+"""Programs started by the command that has PyTorch at hand are as those started by Python itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.usefixtures("torch_at_hand")
+PROGRAM = """
+import atexit, json, os, sys, time
+import torch
+atexit.register(lambda: print("the end", flush=True))
+given = [sys.argv, sys.path[0], sys.executable, os.environ["COLOR"], sys.stdin.read(), os.getpid()]
+print(json.dumps(given), flush=True)
+print("to stderr", file=sys.stderr)
+if sys.argv[1] == "wait":
+    time.sleep(60)
+elif sys.argv[1] == "raise":
+    raise ValueError("on purpose")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def start(folder: Path, word: str) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    environment = os.environ | {"COLOR": "red"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "program", word], cwd=folder, env=environment, text=True, **pipes
+    )
+
+
+@pytest.mark.parametrize(("word", "code", "error"), [("0", 0, ""), ("3", 3, ""), ("raise", 1, "on purpose")])
+def test_a_program_gets_what_it_was_given_and_says_how_it_ended(
+    program: Path, word: str, code: int, error: str
+) -> None:
+    with start(program, word) as process:
+        out, err = process.communicate("typed in")
+    first, last = out.splitlines()
+    argv, folder, executable, color, typed, number = json.loads(first)
+    assert (Path(argv[0]).name, argv[1:], color, typed) == ("program.py", [word], "red", "typed in")
+    assert (Path(folder), executable) == (program, sys.executable)
+    assert number != os.getpid()
+    assert last == "the end"
+    assert err.startswith("to stderr\n") and error in err
+    assert process.returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_program_ends_with_the_process_that_was_started(program: Path, number: signal.Signals) -> None:
+    with start(program, "wait") as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        running = json.loads(process.stdout.readline())[-1]
+        process.send_signal(number)
+        assert process.wait(timeout=30) == -number
+    limit = time.monotonic() + 30
+    while Path(f"/proc/{running}").exists():
+        assert time.monotonic() < limit, "it still runs"
+        time.sleep(0.01)
