@@ -34,8 +34,13 @@ with socket.socket(socket.AF_UNIX) as server:
     server.sendall(asked)
     answers = server.makefile()
     process = int(answers.readline())
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: os.kill(process, number))
+    def pass_on(number, _):
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass  # it has just ended
+    signal.signal(signal.SIGINT, pass_on)
+    signal.signal(signal.SIGTERM, pass_on)
     status = int(answers.readline())
 if status < 0:
     signal.signal(-status, signal.SIG_DFL)
