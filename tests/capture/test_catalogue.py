@@ -6,6 +6,7 @@ import ast
 import io
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def imported_workloads(module: str) -> set[str]:
     return {name for name in found if name.startswith("labcode.workloads.")} - SHARED
 
 
+@cache
+def printed(module: str, flag: str) -> str:
+    """What a program, started on its own, prints for a flag."""
+    command = [sys.executable, "-m", module, flag]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
 def test_sources_cover_the_modules_an_experiment_is_made_of(experiment: Experiment) -> None:
     assert source_digest(experiment.sources, ROOT, [])
@@ -50,26 +58,13 @@ def test_sources_cover_the_modules_an_experiment_is_made_of(experiment: Experime
 def test_programs_know_the_variants_and_flags_they_are_run_with(experiment: Experiment) -> None:
     if experiment.tool == "doctor":
         pytest.skip("the doctor has no variants")
-    shown = subprocess.run(
-        [sys.executable, "-m", experiment.module, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    listed = subprocess.run(
-        [sys.executable, "-m", experiment.module, "--list"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown, listed = printed(experiment.module, "--help"), printed(experiment.module, "--list")
     for run in experiment.runs:
         for word in run.args:
             if word.startswith("--"):
-                assert word in shown.stdout
+                assert word in shown
         if "--variant" in run.args:
-            assert run.args[run.args.index("--variant") + 1] in listed.stdout.split()
+            assert run.args[run.args.index("--variant") + 1] in listed.split()
 
 
 def test_the_number_of_gpus_is_that_of_the_machine_and_at_most_four() -> None:
