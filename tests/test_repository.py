@@ -154,6 +154,7 @@ def test_every_page_is_in_the_table_of_contents():
 
 
 def test_pages_with_cells_say_how_they_run():
+    assert len(pages()) > 40
     for path in pages():
         text = path.read_text(encoding="utf-8")
         if "{code-cell}" in text:
@@ -240,8 +241,11 @@ def test_every_exercise_is_on_the_page_of_its_chapter():
 
 
 def test_pages_say_where_their_numbers_come_from():
+    quoting = 0
     for path in pages():
         text = path.read_text(encoding="utf-8")
         used = set(re.findall(r"book\.(?:capture|launches|record)\(\s*[\"'](\w+)[\"']", text))
         stamped = set(" ".join(re.findall(r"\{captures-used\} ([\w ]+)", text)).split())
         assert used <= stamped, f"{name_of(path)}: add {sorted(used - stamped)} to its {{captures-used}}"
+        quoting += bool(used)
+    assert quoting > 20

@@ -76,6 +76,7 @@ def test_idle_breakdown(both: tuple[KinetoReport, Any]) -> None:
         theirs, _ = both[1].get_idle_time_breakdown(ranks=[rank], visualize=False)
         found = {(row["stream"], row["idle_category"]): row["idle_time"] for _, row in theirs.iterrows()}
         mine = ours[(ours["rank"] == rank)]
+        assert len(mine)
         assert {stream for stream, _ in found} == set(mine["stream"])
         for _, row in mine.iterrows():
             right = found.get((row["stream"], row["category"]), 0.0)
@@ -103,6 +104,7 @@ def test_queue_length(both: tuple[KinetoReport, Any]) -> None:
 def test_launch_stats(both: tuple[KinetoReport, Any]) -> None:
     ours = kineto_gpu.launches(both[0])
     theirs = both[1].get_cuda_kernel_launch_stats(ranks=list(both[0].ranks), visualize=False)
+    assert set(theirs) == set(both[0].ranks) and len(ours)
     for rank, table in theirs.items():
         mine = ours[ours["rank"] == rank]
         assert len(mine) == len(table)

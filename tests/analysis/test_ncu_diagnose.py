@@ -72,6 +72,7 @@ def test_bounds_are_shares(table: pd.DataFrame) -> None:
     }
     for rule in ("tail", "uneven-occupancy", "low-occupancy", "latency-bound"):
         rows = table[(table["rule"] == rule) & (table["status"] == "found")]
+        assert len(rows), rule
         assert all(
             gain <= 1 - busy[launch] / 100 + 1e-9
             for launch, gain in zip(rows["launch"], rows["gain"], strict=True)

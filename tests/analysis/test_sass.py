@@ -50,6 +50,7 @@ def test_decoding() -> None:
 
 def test_no_opcode_of_the_golden_kernels_is_unknown() -> None:
     report = ncu.opened("full")
+    assert len(report.list) == 14
     for one in report.list:
         table = view(report, one.id)
         unknown = table[table["pipe"] == "other"]
@@ -60,6 +61,7 @@ def test_executed_opcodes_equal_ncus() -> None:
     report = ncu.opened("full")
     for one in report.list:
         keys, values = one.instances["sass__inst_executed_per_opcode"]
+        assert len(keys)
         table = view(report, one.id)
         ours = table.groupby("opcode")["executed"].sum()
         for opcode, count in zip(keys, values, strict=True):

@@ -63,6 +63,7 @@ def test_busy_and_idle_add_up_to_the_window(
     work = ops(*(op(start, start + width, device=device, pid=pid) for start, width, device, pid in rows))
     busy = utilization.device_busy(work, (low, high))
     gaps = utilization.idle_gaps(work, (low, high))
+    assert busy["device"].tolist() == sorted({device for _, _, device, _ in rows})
     for row in busy.to_dict("records"):
         mine = [r for r in rows if r[2] == row["device"]]
         covered = {t for start, width, _, _ in mine for t in range(start, start + width)} & set(

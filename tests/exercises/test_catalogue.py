@@ -8,6 +8,7 @@ import pytest
 
 from labcode.errors import LabError
 from labcode.exercises import catalogue
+from labcode.exercises.cases import Task
 from labcode.exercises.catalogue import EXERCISES, find, get
 from labcode.exercises.records import Exercise, Part
 from tests.exercises.support import ROOT
@@ -177,4 +178,5 @@ def test_graders_resolve() -> None:
 
     for exercise in catalogue.EXERCISES:
         for part in exercise.parts:
-            assert grade.resolve(part.grader) is not None
+            grader = grade.resolve(part.grader)
+            assert callable(grader) if part.needs else isinstance(grader, Task), part.grader
