@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.reports.in_order import in_order
 from labcode.reports.nsys_bytes import Bytes, Ints, big_endian, eight, heads, varint
 
 Types = Bytes | int  # one number where all rows have the same type
@@ -99,38 +98,34 @@ class PageFile:
     ) -> Iterator[Decoded]:
         """The columns of these places (from 0) in the records of a table, some rows at a time.
 
+        The buffer of what is yielded is overwritten by the next.
+
         ``root`` is the page that the table begins with, as sqlite_master names it; ``only`` chooses rows by
         the values and types of another column; ``texts`` are places from 1 on of columns of texts.
         """
         leaves = self._leaves(root)
-
-        def part(low: int) -> tuple[int, int, Decoded | None]:
-            """First and last row number of some pages, and what they hold."""
-            buffer = self._load(leaves[low : low + _PAGES])
+        if len(leaves) == 1 and self._is_empty(int(leaves[0])):
+            return
+        # One buffer for all: it stays in the CPU's cache; what is yielded is used before more is read.
+        room = np.empty(min(len(leaves), _PAGES) * self.page_size + 2 * _PAD, np.uint8)
+        last = -(1 << 63) - 1
+        for low in range(0, len(leaves), _PAGES):
+            buffer = self._load(leaves[low : low + _PAGES], room)
             records = _records(buffer, self.page_size, self.usable)
             rowid = records.rowid
             if len(rowid) == 0:
                 raise DamagedPagesError("an empty page in a table")
-            if (rowid[1:] <= rowid[:-1]).any():
+            if int(rowid[0]) <= last or (rowid[1:] <= rowid[:-1]).any():
                 raise DamagedPagesError("row numbers out of order")
+            last = int(rowid[-1])
             if only is not None:
                 place, choose = only
                 found = _decode(buffer, records, [place])
                 rows = choose(found.values[0], found.types[0])
                 if not rows.all():
                     records = records.take(np.flatnonzero(rows))
-            some = len(records.rowid) > 0
-            return int(rowid[0]), int(rowid[-1]), _decode(buffer, records, columns, texts) if some else None
-
-        if len(leaves) == 1 and self._is_empty(int(leaves[0])):
-            return
-        last = -(1 << 63) - 1
-        for low, high, decoded in in_order(part, range(0, len(leaves), _PAGES)):
-            if low <= last:
-                raise DamagedPagesError("row numbers out of order")
-            last = high
-            if decoded is not None:
-                yield decoded
+            if len(records.rowid):
+                yield _decode(buffer, records, columns, texts)
 
     def _leaves(self, root: int) -> Ints:
         """The numbers of the pages that hold the rows, in order."""
@@ -166,10 +161,11 @@ class PageFile:
         # behind the children that its cells name, a page has a last one
         return big_endian(buffer, np.insert(at, np.cumsum(count), base + 8), 4)
 
-    def _load(self, pages: Ints) -> Bytes:
-        """Pages one behind the other, `_PAD` bytes before and behind."""
+    def _load(self, pages: Ints, room: Bytes | None = None) -> Bytes:
+        """Pages one behind the other, `_PAD` bytes before and behind, in ``room`` where that is given."""
         size = self.page_size
-        buffer = np.empty(len(pages) * size + 2 * _PAD, np.uint8)
+        needed = len(pages) * size + 2 * _PAD
+        buffer = np.empty(needed, np.uint8) if room is None else room[:needed]
         view = buffer.data
         bounds = np.flatnonzero(np.diff(pages) != 1) + 1
         runs = np.concatenate(([0], bounds, [len(pages)])).tolist()
