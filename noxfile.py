@@ -50,8 +50,8 @@ def live(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those marked gpu run where there is a GPU."""
     install(session, "-e", ".[book,dev]", TORCH)
-    # Two tests at a time: threads beneath them would only wait for one another. Each worker goes through its half
-    # in order, so that what tests share is made once.
+    # Two tests at a time: threads beneath them would only wait for one another. Each worker goes through its
+    # half in order, so that what tests share is made once.
     session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 
