@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and gpus() == 0:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
