@@ -35,7 +35,7 @@ def main(
 ) -> int:
     """Do what the command line asks.
 
-    0: all that ran passed; 1: something did not pass; `LabError` (exit code 2): bad use.
+    0: all that ran passed, if any; 1: something did not pass; `LabError` (exit code 2): bad use.
     """
     if sum([hint, watch, reset is not None, solutions]) > 1:
         raise LabError("exercises: --hint, --watch, --reset and --solutions exclude one another")
@@ -158,7 +158,7 @@ def _list(home: Path, console: Console) -> int:
             highlight=False,
             soft_wrap=True,
         )
-    return int(counts["failed"] + counts["to do"] > 0)
+    return int(counts["failed"] > 0)
 
 
 def _untouched(home: Path, pair: Chosen) -> bool:
