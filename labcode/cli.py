@@ -165,6 +165,15 @@ def captures_add(
         typer.echo(line)
 
 
+@captures_app.command("restamp")
+def captures_restamp(set_name: Annotated[str, typer.Argument(help="The set to restamp.")]) -> None:
+    """After sources moved: check each capture by its digests, and name its sources where they lie today."""
+    from labcode.capture import restamp
+
+    for line in restamp.restamp(set_name):
+        typer.echo(line)
+
+
 @captures_app.command("compare")
 def captures_compare(
     first: Annotated[str, typer.Argument(help="A capture set.")],

@@ -20,7 +20,7 @@ from typing import Any
 
 from labcode.errors import InputError, LabError
 
-MANIFEST_SCHEMA = 1
+MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
 _COMPRESSED = ".xz"
 
@@ -46,11 +46,20 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class TimedCode:
+    """The part of the lab that an experiment timed: its sources as paths and globs, their common digest."""
+
+    sources: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
 class ExperimentRecord:
     """One experiment of a set, captured whole on one machine.
 
-    ``source_digest`` identifies the code that was run (comments and formatting left out), ``sources`` its
-    files; ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
+    ``sources`` are the files of the code that was run, each with a digest of what it means (see
+    `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
+    lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
     `CaptureSet.machines`.
     """
 
@@ -59,10 +68,10 @@ class ExperimentRecord:
     tool: str
     machine: str
     captured: str
-    source_digest: str
-    sources: tuple[str, ...]
+    sources: Mapping[str, str]
     wall_s: float
     runs: Mapping[str, RunRecord]
+    timed: TimedCode | None = None
 
 
 @dataclass(frozen=True)
@@ -272,10 +281,12 @@ def _experiment(key: str, value: Mapping[str, Any]) -> ExperimentRecord:
         tool=value["tool"],
         machine=value["machine"],
         captured=value["captured"],
-        source_digest=value["source_digest"],
-        sources=tuple(value["sources"]),
+        sources=MappingProxyType(dict(value["sources"]) if isinstance(value["sources"], dict) else {}),
         wall_s=float(value["wall_s"]),
         runs=MappingProxyType(runs),
+        timed=TimedCode(tuple(value["timed"]["sources"]), value["timed"]["digest"])
+        if "timed" in value
+        else None,
     )
 
 

@@ -39,15 +39,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "tool": "nsys",
         "machine": "m1",
         "captured": "2026-01-01",
-        "source_digest": "0",
-        "sources": ["a.py"],
+        "sources": {"a.py": "0"},
         "wall_s": 2.5,
         "runs": {"base": run},
     }
     write(
         path,
         {
-            "schema": 1,
+            "schema": 2,
             "set": "small",
             "machines": {"m1": {"driver": "1"}},
             "experiments": {"loop": experiment},
@@ -108,8 +107,8 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
     ("change", "message"),
     [
         (
-            lambda m: m.update(schema=2),
-            r"manifest schema 2 is newer than this labcode knows \(1\); update",
+            lambda m: m.update(schema=99),
+            r"manifest schema 99 is newer than this labcode knows \(2\); update",
         ),
         (lambda m: m.pop("schema"), "not a capture set's manifest"),
         (lambda m: m.pop("experiments"), "damaged manifest"),

@@ -133,7 +133,7 @@ def datasheet_ceilings(device: str) -> list[Ceiling]:
 
 
 def measured_ceilings(path: Path) -> list[Ceiling]:
-    """The roofs that were measured, from JSON: the record of ``labcode.workloads.roofline_kernels``, or
+    """The roofs that were measured, from JSON: the record of ``cuda/roofline_kernels``, or
     an object with ``ceilings``, a list of objects with ``kind`` ('memory' or 'compute'), ``of`` (a level
     or a precision), ``value`` (bytes/s or FLOP/s) and ``note``. Of several for one roof the highest
     counts.

@@ -48,6 +48,8 @@ def _line(stamp: Stamp) -> nodes.paragraph:
         line += nodes.inline(text="fresh", classes=["lab-fresh"])
     else:
         line += nodes.inline(text="stale: the code changed since this was captured", classes=["lab-stale"])
+    if stamp.timed:
+        line += nodes.Text(f" · {stamp.timed}")
     return line
 
 

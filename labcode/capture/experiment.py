@@ -22,8 +22,9 @@ class Run:
 class Experiment:
     """What is captured together, back to back on one machine.
 
-    ``module`` is run as ``python -m module ARGS``; ``sources`` are paths and globs relative to the repository
-    whose change makes the capture stale; ``needs`` are tools and packages beyond the GPUs (``nvcc``,
+    ``module`` is run as ``python -m module ARGS``, a CUDA program as ``python -m labcode.workloads.cuda
+    PROGRAM ARGS``; ``sources`` are paths and globs relative to the repository whose change makes the capture
+    stale; ``needs`` are tools and packages beyond the GPUs (``nvcc``,
     ``torch``); ``time_limit_s`` bounds each single run.
     """
 
@@ -38,9 +39,16 @@ class Experiment:
     nsys_args: tuple[str, ...] = ("--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
     needs: tuple[str, ...] = ()
     ncu_args: tuple[str, ...] = ("--set", "full", "--import-source", "yes")  # and -k: name the kernels
+    program: str = ""
+    times: tuple[str, ...] = ()  # the lab's own code that it times: a change of it makes nothing stale
     torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
 
+    def argv(self, run: Run) -> tuple[str, ...]:
+        """The command of a run in neutral words, free of any machine's paths."""
+        return ("python", "-m", self.module, *([self.program] if self.program else []), *run.args)
 
+
+CUDA = "labcode.workloads.cuda"
 CUDA_SOURCES = (  # what the CUDA programs include, file by file: a new header makes no capture stale
     *(f"cuda/common/{name}.cuh" for name in ("check", "device", "oscillator", "timing")),
     *(f"cuda/common/{name}.hpp" for name in ("args", "json", "nvtx")),

@@ -6,7 +6,7 @@ once. The full set costs about half a second and 50 KB a launch; runs that need 
 
 from __future__ import annotations
 
-from labcode.capture.experiment import CUDA_SOURCES, Experiment, workloads
+from labcode.capture.experiment import CUDA, CUDA_SOURCES, Experiment, workloads
 from labcode.capture.experiment import variant_run as _run
 
 _MARKED = ("--profile-from-start", "off")
@@ -52,10 +52,10 @@ _BENCHED = ("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm")
 
 
 def _program(name: str, *headers: str) -> tuple[str, ...]:
-    """Sources of a CUDA program: its wrapper, its own files, the shared headers named and those all share."""
+    """Sources of a CUDA program: its own files, the shared headers named and those all share."""
     files = tuple(f"cuda/{name}/{name}.{suffix}" for suffix in ("cu", "cuh"))
     shared = tuple(path for path in CUDA_SOURCES if not path.endswith("oscillator.cuh"))
-    return (*workloads(name), *files, *headers, *shared)
+    return (*files, *headers, *shared)
 
 
 def _benches() -> tuple[Experiment, ...]:
@@ -83,7 +83,8 @@ def _benches() -> tuple[Experiment, ...]:
             id="ceilings",
             title="The roofs of memory and arithmetic, and kernels of every intensity under them, measured",
             tool="bench",
-            module="labcode.workloads.roofline_kernels",
+            module=CUDA,
+            program="roofline_kernels",
             runs=(_run("record", variant="all"),),
             sources=_program("roofline_kernels", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
             needs=("nvcc",),
@@ -92,7 +93,8 @@ def _benches() -> tuple[Experiment, ...]:
             id="compute_metrics",
             title="What keeps multiprocessors from working, one effect at a time, beside predictions",
             tool="bench",
-            module="labcode.workloads.compute_metrics",
+            module=CUDA,
+            program="compute_metrics",
             runs=(_run("record", variant="all"),),
             sources=_program("compute_metrics", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
             needs=("nvcc",),
@@ -101,7 +103,8 @@ def _benches() -> tuple[Experiment, ...]:
             id="optimization_loop",
             title="A filter optimized in ten rounds: what was predicted and what was measured",
             tool="bench",
-            module="labcode.workloads.optimization_loop",
+            module=CUDA,
+            program="optimization_loop",
             runs=(_run("record", variant="all"),),
             sources=_program("optimization_loop", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
             needs=("nvcc",),
@@ -110,7 +113,8 @@ def _benches() -> tuple[Experiment, ...]:
             id="memory_bandwidth",
             title="Copies from strided to bulk, triad, gathers, misaligned starts, what fits into the cache",
             tool="bench",
-            module="labcode.workloads.memory_bandwidth",
+            module=CUDA,
+            program="memory_bandwidth",
             runs=(
                 _run("copies", variant="all"),
                 *(_run(name) for name in ("triad", "gather", "misaligned", "sizes")),
@@ -127,7 +131,8 @@ def _counters() -> tuple[Experiment, ...]:
             id="ncu_memory",
             title="Counters of copies from strided to bulk, of gathers and of misaligned starts",
             tool="ncu",
-            module="labcode.workloads.memory_bandwidth",
+            module=CUDA,
+            program="memory_bandwidth",
             runs=(
                 _run("copies", *_ONCE, variant="all", tool_args=(*_FULL, *_named(*_COPIES))),
                 _run("gathers", *_ONCE, variant="gather", tool_args=(*_COUNTERS, *_LINES, *_named("gather"))),
@@ -153,7 +158,8 @@ def _counters() -> tuple[Experiment, ...]:
             id="ncu_compute",
             title="Counters of kernels that each show one thing that keeps multiprocessors from working",
             tool="ncu",
-            module="labcode.workloads.compute_metrics",
+            module=CUDA,
+            program="compute_metrics",
             runs=(
                 _run("all", *_WARM_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named(*_CASES))),
                 *(
@@ -182,7 +188,8 @@ def _counters() -> tuple[Experiment, ...]:
             id="ncu_roofline",
             title="Counters of the roofs' kernels and of kernels of every intensity under them",
             tool="ncu",
-            module="labcode.workloads.roofline_kernels",
+            module=CUDA,
+            program="roofline_kernels",
             runs=(
                 _run("fp32", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
                 _run("fp64", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
@@ -203,7 +210,8 @@ def _counters() -> tuple[Experiment, ...]:
             id="ncu_loop",
             title="Counters of the rounds of the optimization loop",
             tool="ncu",
-            module="labcode.workloads.optimization_loop",
+            module=CUDA,
+            program="optimization_loop",
             runs=(
                 _run("rounds", *_WARM_ONCE, variant="all", tool_args=(*_FULL, *_named(*_ROUNDS))),
                 _run(
@@ -236,7 +244,8 @@ def _ladder(
         id=f"ncu_{program}",
         title=title,
         tool="ncu",
-        module=f"labcode.workloads.{program}",
+        module=CUDA,
+        program=program,
         runs=(
             _run("steps", *_ONCE, variant="all", tool_args=(*_FULL, *named)),
             *other,

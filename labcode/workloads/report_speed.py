@@ -19,8 +19,9 @@ from labcode.bench.big_export import MIXES, make_big_export
 from labcode.bench.side_by_side import side_by_side
 from labcode.errors import ToolError
 from labcode.tools import require_nsys, run_tool
-from labcode.workloads import common, many_operations
+from labcode.workloads import common
 from labcode.workloads.common import Check, Record
+from labcode.workloads.cuda import many_operations
 
 PROGRAM = "report_speed"
 VARIANTS = ("generated", "recorded")

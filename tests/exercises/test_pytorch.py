@@ -93,8 +93,8 @@ def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
     }
     runs: dict[str, object] = {name.partition(".")[0]: {} for name in record}
     entry = {
-        "title": "t", "tool": "torch", "machine": "m1", "captured": "2026-01-01", "source_digest": "0",
-        "sources": [], "wall_s": 1.0,
+        "title": "t", "tool": "torch", "machine": "m1", "captured": "2026-01-01",
+        "sources": {}, "wall_s": 1.0,
         "runs": {
             one: {"argv": [], "tool_args": [], "warnings": [],
                   "files": {name: value for name, value in record.items() if name.partition(".")[0] == one}}

@@ -1,4 +1,4 @@
-"""The wrappers of the CUDA programs pass on their flags and bring back the exit code."""
+"""The wrapper of the CUDA programs passes on their flags and brings back the exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labcode.workloads import cuda_program, kernel_overlap
+from labcode.errors import LabError
+from labcode.workloads import cuda
+from labcode.workloads.cuda import kernel_overlap
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -14,8 +16,8 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
     program = folder / "program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(cuda_program, "compute_capability", lambda: (9, 0))
-    monkeypatch.setattr(cuda_program, "build", lambda *_: program)
+    monkeypatch.setattr(cuda, "compute_capability", lambda: (9, 0))
+    monkeypatch.setattr(cuda, "build", lambda *_: program)
 
 
 def test_flags_reach_the_program_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +44,18 @@ def test_crash_is_exit_code_2_and_named(
     install(monkeypatch, tmp_path, "kill -SEGV $$")
     assert kernel_overlap.main([]) == 2
     assert capsys.readouterr().err == "kernel_overlap: ended by signal 11\n"
+
+
+def test_the_program_is_named_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/seen')
+    assert cuda.main(["sum", "--variant", "tree"]) == 0
+    assert (tmp_path / "seen").read_text() == "--variant tree\n"
+    assert cuda.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name}: " in shown for name in cuda.PROGRAMS)
+    with pytest.raises(LabError, match="sums: name one of the CUDA programs: kernel_overlap"):
+        cuda.main(["sums"])
+    with pytest.raises(LabError, match="no program named: name one of the CUDA programs"):
+        cuda.main([])
