@@ -91,8 +91,8 @@ def file_digest(path: Path, name: str = "") -> str:
 def python_meaning(source: str, name: str = "") -> str:
     """A Python module as text that only a change of code alters: its syntax tree without positions.
 
-    Names imported from modules of the lab count, where these modules lie does not. With ``name`` only the
-    top-level function, class or assignment of that name; `LookupError` without one.
+    Names imported from the lab count as the file calls them; where they come from does not. With ``name``
+    only the top-level function, class or assignment of that name; `LookupError` without one.
     """
     tree = ast.parse(source)
     if name:
@@ -201,14 +201,12 @@ def _idle(item: object) -> bool:
 
 
 def _without_places(body: list[object]) -> list[object]:
-    """Statements with all names imported from the lab's own modules first, without the modules' paths."""
+    """Statements with all names imported from the lab's own modules first, as the file calls them."""
     own = [item for item in body if isinstance(item, ast.ImportFrom) and _is_own(item.module)]
     if not own:
         return body
-    names = {(alias.name, alias.asname) for item in own for alias in item.names}
-    aliases = [
-        ast.alias(name, asname) for name, asname in sorted(names, key=lambda pair: (pair[0], pair[1] or ""))
-    ]
+    names = sorted({alias.asname or alias.name for item in own for alias in item.names})
+    aliases = [ast.alias(name) for name in names]
     return [ast.ImportFrom("labcode", aliases, 0), *(item for item in body if item not in own)]
 
 

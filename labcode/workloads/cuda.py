@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from labcode.errors import LabError
 from labcode.kernels.build import build, compute_capability
-from labcode.workloads import common
+from labcode.workloads.shared import common
 
 
 @dataclass(frozen=True)
