@@ -145,6 +145,13 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys):
     assert not (house / "_build" / "html" / "page.html").exists()
 
 
+def test_a_link_that_leads_nowhere_fails_the_strict_build(house, capsys):
+    write_page(house, "page", PAGE + '\n<a href="nowhere.html">there</a>\n')
+    assert build(None, "html", update_claims=True) == 0
+    assert build(None, "html", strict=True) == 1
+    assert capsys.readouterr().err == "page.html: link to nowhere.html: no such file\n"
+
+
 def test_an_experiment_that_was_not_captured_is_named(house, capsys):
     write_page(house, "page", PAGE.replace("{captures-used} measuring", "{captures-used} fusion"))
     assert build(None, "html", strict=True) == 1
