@@ -130,7 +130,7 @@ class AllExercises(SphinxDirective):
 
         if not catalogue.EXERCISES:
             return [nodes.paragraph(text="There are no exercises yet.")]
-        return [exercises_table(catalogue.EXERCISES, self.env.found_docs)]
+        return [exercises_table(catalogue.EXERCISES, self.env.found_docs, self.env.docname)]
 
 
 class ApiPackage(SphinxDirective):
