@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from labcode.exercises.codec import Other, encode
+from labcode.grading.codec import Other, encode
 from labcode.store import CaptureSet
 
 SMALL_TABLE = 12
@@ -122,7 +122,7 @@ def matches(expected: Any, got: Any, relative: float) -> bool:
 
 def plain(value: Any) -> Any:
     """A value as it comes back from a learner's process: tuples as lists, numpy's numbers as Python's."""
-    from labcode.exercises.codec import decode
+    from labcode.grading.codec import decode
 
     return decode(encode(value))
 

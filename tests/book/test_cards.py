@@ -2,7 +2,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book.cards import exercise_card, exercises_table
-from labcode.exercises.records import Exercise, Part
+from labcode.grading.records import Exercise, Part
 
 HINTS = ("look", "look closer", "there")
 EXERCISE = Exercise(

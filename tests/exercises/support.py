@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labcode.exercises import catalogue, codec, grade, sql
 from labcode.exercises.cases import Case, Task, judge
-from labcode.exercises.records import Exercise, Part
+from labcode.grading import catalogue, codec, grade, sql
+from labcode.grading.records import Exercise, Part
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_GPU = [f"{e.short}{p.letter}" for e in catalogue.EXERCISES for p in e.parts if not p.needs]

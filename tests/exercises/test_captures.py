@@ -11,8 +11,8 @@ import pytest
 from labcode import store
 from labcode.analysis.communication import communication_overlap
 from labcode.analysis.utilization import explain_gaps, idle_gaps
-from labcode.exercises import sql
 from labcode.exercises.nsys import ex01_cause, expected
+from labcode.grading import sql
 from labcode.reports.nsys import NsysReport, open_report
 from tests.exercises.support import ROOT, WITHOUT_GPU, part
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from labcode.exercises.cases import Case, Mistake, brief, duration, judge, table_lines
-from labcode.exercises.codec import Other
+from labcode.grading.codec import Other
 
 CASE = Case("a case", "an input", "f", (), 0.25)
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from labcode.errors import LabError
-from labcode.exercises import catalogue
 from labcode.exercises.cases import Task
-from labcode.exercises.catalogue import EXERCISES, find, get
-from labcode.exercises.records import Exercise, Part
+from labcode.grading import catalogue
+from labcode.grading.catalogue import EXERCISES, find, get
+from labcode.grading.records import Exercise, Part
 from tests.exercises.support import ROOT
 
 BASICS = EXERCISES[0]
@@ -168,13 +168,13 @@ def test_needs_of_an_exercise_are_those_of_its_parts_in_a_fixed_order() -> None:
 
 def test_the_catalogue_is_light_to_import() -> None:
     heavy = ("pandas", "numpy", "torch", "rich")
-    code = f"import sys, labcode.exercises.catalogue; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, labcode.grading.catalogue; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_graders_resolve() -> None:
-    from labcode.exercises import grade
+    from labcode.grading import grade
 
     for exercise in catalogue.EXERCISES:
         for part in exercise.parts:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.exercises.codec import Database, Folder, Other, decode, encode
+from labcode.grading.codec import Database, Folder, Other, decode, encode
 
 
 def through(value: Any) -> Any:

@@ -11,9 +11,9 @@ import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import gpu, grade, needs
 from labcode.exercises.cases import Verdict
 from labcode.exercises.compute import ex05_patterns, kernels_gpu
+from labcode.grading import gpu, grade, needs
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {

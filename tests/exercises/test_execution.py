@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.exercises.execution import Call, Execution, run_calls
+from labcode.grading.execution import Call, Execution, run_calls
 
 
 def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Execution:

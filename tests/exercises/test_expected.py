@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.exercises import inputs
 from labcode.exercises.nsys import expected
+from labcode.grading import inputs
 
 SEEDS = range(12)
 

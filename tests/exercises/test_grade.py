@@ -9,9 +9,9 @@ import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import grade, needs
 from labcode.exercises.cases import Case, Task, Verdict
-from labcode.exercises.grade import grade_cases
+from labcode.grading import grade, needs
+from labcode.grading.grade import grade_cases
 from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
 
 
@@ -207,7 +207,7 @@ def test_solutions_pass_whole(short: str) -> None:
 
 @pytest.mark.parametrize("short", ONE_OF_EACH_KIND)
 def test_starters_fail(short: str, tmp_path: Path) -> None:
-    from labcode.exercises.generate import starter
+    from labcode.grading.generate import starter
 
     file = tmp_path / part(short)[1].file
     file.write_text(starter(solution(short), file.name), encoding="utf-8")

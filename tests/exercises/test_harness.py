@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from labcode.exercises import gpu
+from labcode.grading import gpu
 from tests.exercises.support import solution
 
 TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
@@ -36,7 +36,7 @@ def refused(tmp_path: Path, program: str, source: str, limit_s: float = 120.0) -
 @pytest.fixture
 def training_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures a training loop in this process, which has torch already."""
-    from labcode.exercises.harness import training
+    from labcode.grading.harness import training
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "exercise", sys)
@@ -52,7 +52,7 @@ def training_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_right_training_loops(training_here: Any) -> None:
-    from labcode.exercises.generate import starter
+    from labcode.grading.generate import starter
 
     assert training_here(solution(TRAINING)) == {"checked_only": True}
     assert training_here(starter(solution(TRAINING), "c_training_loop.py")) == {"checked_only": True}
@@ -98,7 +98,7 @@ def test_wrong_training_loops(training_here: Any, old: str, new: str, words: str
 
 
 def test_an_error_of_the_program_itself_is_not_the_learners(tmp_path: Path) -> None:
-    from labcode.exercises.harness import common
+    from labcode.grading.harness import common
 
     def broken() -> dict[str, Any]:
         raise RuntimeError("CUDA error")
@@ -109,7 +109,7 @@ def test_an_error_of_the_program_itself_is_not_the_learners(tmp_path: Path) -> N
 
 
 def test_alternate_takes_turns_after_a_warm_up() -> None:
-    from labcode.exercises.harness import common
+    from labcode.grading.harness import common
 
     order: list[str] = []
     first, second = common.alternate(lambda: order.append("a"), lambda: order.append("b"), 3)

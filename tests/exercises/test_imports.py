@@ -20,7 +20,7 @@ FORBIDDEN = (
 def test_the_grader_imports_nothing_of_the_making_wing() -> None:
     code = f"""
 import sys
-from labcode.exercises import catalogue, grade, gpu, run, worker, execution, generate, progress
+from labcode.grading import catalogue, grade, gpu, run, worker, execution, generate, progress
 for exercise in catalogue.EXERCISES:
     for part in exercise.parts:
         grade.resolve(part.grader)

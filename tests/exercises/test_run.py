@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from labcode.errors import LabError
-from labcode.exercises import catalogue, generate, grade, needs, progress, run
 from labcode.exercises.cases import Verdict
-from labcode.exercises.records import Exercise, Part
+from labcode.grading import catalogue, generate, grade, needs, progress, run
+from labcode.grading.records import Exercise, Part
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
 PARTS = len(WITH_GPU) + len(WITHOUT_GPU)

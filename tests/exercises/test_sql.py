@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises import execution, sql
-from labcode.exercises.sql import QueryError, run_query
+from labcode.grading import execution, sql
+from labcode.grading.sql import QueryError, run_query
 from tests.support import exports as e
 
 FOREVER = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n FROM t WHERE n < 0"
@@ -88,7 +88,7 @@ def test_the_worker_runs_queries(export: Path, tmp_path: Path) -> None:
 
 def test_a_query_can_be_tried_by_hand(export: Path, tmp_path: Path) -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "labcode.exercises.sql", *args]
+        command = [sys.executable, "-m", "labcode.grading.sql", *args]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     file = str(query_file(tmp_path, "SELECT NULL AS a, count(*) AS n FROM CUPTI_ACTIVITY_KIND_KERNEL"))

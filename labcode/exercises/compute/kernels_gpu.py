@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict, brief
+from labcode.grading import gpu
 
 Record = Mapping[str, Any]
 SECTOR_BYTES, WARP = 32, 32

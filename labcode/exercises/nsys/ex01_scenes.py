@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.exercises.inputs import Recorder, tables_of
+from labcode.grading.inputs import Recorder, tables_of
 
 Window = tuple[int, int]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]

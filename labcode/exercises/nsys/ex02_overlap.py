@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
 
 MOST_TIME = 0.5  # of the one-stream loop's time
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
 
 LEAST_HIDDEN = 0.5  # of the time with a collective
 MOST_TIME = 1.05  # of a step with the plain reduction

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import catalogue, generate, grade, needs, progress
 from labcode.exercises.cases import Verdict
-from labcode.exercises.records import MAX_STARS, Exercise, Part
+from labcode.grading import catalogue, generate, grade, needs, progress
+from labcode.grading.records import MAX_STARS, Exercise, Part
 
 _POLL_S = 0.5
 _MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]"}

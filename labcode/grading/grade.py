@@ -13,9 +13,9 @@ import numpy as np
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import execution, needs
 from labcode.exercises.cases import Case, Task, Verdict, judge, table_lines
-from labcode.exercises.records import Exercise, Part
+from labcode.grading import execution, needs
+from labcode.grading.records import Exercise, Part
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8

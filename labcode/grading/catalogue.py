@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from labcode.errors import LabError
 from labcode.exercises import advanced, compute, lm, nsys, pytorch
-from labcode.exercises.records import Exercise, Need, Part
+from labcode.grading.records import Exercise, Need, Part
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get"]
 

@@ -18,7 +18,7 @@ class Part:
 
     ``letter`` names it (``a``, ``b`` …) and begins the file's name. ``grader`` is ``module:function``. The
     function gives a list of cases when ``needs`` is empty (see `labcode.exercises.cases`), and grades the
-    file itself when the part runs on a GPU (see `labcode.exercises.gpu`). ``beforehand``, also
+    file itself when the part runs on a GPU (see `labcode.grading.gpu`). ``beforehand``, also
     ``module:function``, finds without a GPU, with nvcc alone, what is wrong with a file in any case.
     ``hints`` go from a nudge to nearly the answer.
     """

@@ -24,8 +24,8 @@ import tempfile
 from pathlib import Path
 
 from labcode.errors import LabError
-from labcode.exercises.catalogue import EXERCISES
-from labcode.exercises.records import Exercise
+from labcode.grading.catalogue import EXERCISES
+from labcode.grading.records import Exercise
 
 SIGNS = {".py": "#", ".cu": "//", ".sql": "--"}
 IGNORED = ("*.bak", "*.bak[0-9]*", ".*", "__pycache__", "README.md")
@@ -98,7 +98,7 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
                 continue
             if check:
                 found.append(
-                    f"exercises/{path}: {_difference(have, text)}; `labcode.exercises.generate` "
+                    f"exercises/{path}: {_difference(have, text)}; `labcode.grading.generate` "
                     f"writes it anew"
                 )
             else:

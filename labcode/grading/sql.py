@@ -1,6 +1,6 @@
 """Run a learner's query: an SQL file and an export in, the rows out, or an error the learner can read.
 
-    python -m labcode.exercises.sql QUERY.sql CAPTURE.sqlite.xz
+    python -m labcode.grading.sql QUERY.sql CAPTURE.sqlite.xz
 
 The export is opened read-only, only reading is permitted, and a query that takes too long, or gives more rows
 than any answer has, is stopped. Event tables that an export leaves out because they have no rows are there,
@@ -107,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     from labcode.reports.nsys_open import open_export
 
     if len(argv) != 2:
-        print("usage: python -m labcode.exercises.sql QUERY.sql CAPTURE.sqlite[.xz]", file=sys.stderr)
+        print("usage: python -m labcode.grading.sql QUERY.sql CAPTURE.sqlite[.xz]", file=sys.stderr)
         return 2
     try:
         opened = open_export(Path(argv[1]))

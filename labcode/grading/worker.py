@@ -1,8 +1,8 @@
 """The process that runs a learner's file: a file and encoded calls in, one line of JSON an event out.
 
-    python -m labcode.exercises.worker FILE CALLS.json EVENTS.jsonl
+    python -m labcode.grading.worker FILE CALLS.json EVENTS.jsonl
 
-``CALLS.json`` is a list of ``{"function": name, "arguments": [...]}`` encoded by `labcode.exercises.codec`.
+``CALLS.json`` is a list of ``{"function": name, "arguments": [...]}`` encoded by `labcode.grading.codec`.
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
 call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
 so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
@@ -26,7 +26,7 @@ _FRAMES_SHOWN = 4
 def main(argv: list[str]) -> int:
     """Load the file, make the calls, write the events."""
     file, calls, events = Path(argv[0]), Path(argv[1]), Path(argv[2])
-    from labcode.exercises import codec  # pandas is loaded here, before the clock of the first call starts
+    from labcode.grading import codec  # pandas is loaded here, before the clock of the first call starts
 
     encoded = json.loads(calls.read_text(encoding="utf-8"))
     with events.open("w", encoding="utf-8") as out:
@@ -61,7 +61,7 @@ def load(file: Path) -> dict[str, Any]:
     Of an SQL file, the one name is ``answer``, a function that runs the query.
     """
     if file.suffix == ".sql":
-        from labcode.exercises import sql
+        from labcode.grading import sql
 
         return {"answer": functools.partial(sql.answer, file)}
     source = file.read_bytes()
@@ -106,7 +106,7 @@ def touches(error: BaseException, file: Path) -> bool:
 
 
 def _call(function: Callable[..., Any], arguments: list[Any], file: Path) -> dict[str, Any]:
-    from labcode.exercises import codec
+    from labcode.grading import codec
 
     try:
         return {"value": codec.encode(function(*arguments))}

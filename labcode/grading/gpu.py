@@ -1,7 +1,7 @@
 """Grade what runs on a GPU: a learner's file in, correctness and ratios to a baseline of the same run out.
 
 The grader itself stays free of torch and of everything that drives a GPU. A measuring program
-(`labcode.exercises.harness`) runs in a process of its own under a time limit, first compiled with nvcc where
+(`labcode.grading.harness`) runs in a process of its own under a time limit, first compiled with nvcc where
 it is CUDA C++, and writes a JSON record, from which the verdict is computed here. `labcode.kernels.build`, of
 the making wing, is imported only when something has to be compiled: it finds nvcc and names the architecture,
 and needs no GPU package either.
@@ -21,8 +21,8 @@ from typing import Any
 from labcode import store
 from labcode.analysis import intervals
 from labcode.errors import LabError
-from labcode.exercises import execution
 from labcode.exercises.cases import Verdict, brief
+from labcode.grading import execution
 from labcode.reports.ncu import open_report
 from labcode.tools import find_ncu, run_tool
 
@@ -44,10 +44,10 @@ class StoppedError(Exception):
 
 
 def measure_python(program: str, file: Path, *arguments: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """The record of a program of `labcode.exercises.harness` on a learner's file; `StoppedError` for none."""
+    """The record of a program of `labcode.grading.harness` on a learner's file; `StoppedError` for none."""
     with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
         record = Path(folder) / "record.json"
-        module = f"labcode.exercises.harness.{program}"
+        module = f"labcode.grading.harness.{program}"
         words = [
             sys.executable,
             "-B",

@@ -1,6 +1,6 @@
 """Run a learner's file under a time limit: a file and calls in, an outcome for each call out.
 
-The file runs in a process of its own (`labcode.exercises.worker`), in an empty folder, without writing
+The file runs in a process of its own (`labcode.grading.worker`), in an empty folder, without writing
 bytecode, with its output caught. A call that takes too long ends the process and everything it started.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import labcode
-from labcode.exercises import codec
+from labcode.grading import codec
 
 CALL_LIMIT_S = 10.0
 LOAD_LIMIT_S = 60.0
@@ -74,7 +74,7 @@ def run_calls(file: Path, calls: Sequence[Call], *, load_limit_s: float = LOAD_L
         ]
         calls_file.write_text(json.dumps(encoded), encoding="utf-8")
         events_file.touch()
-        command = ["-m", "labcode.exercises.worker", str(file.resolve()), str(calls_file), str(events_file)]
+        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(calls_file), str(events_file)]
         with start([sys.executable, "-B", *command], work, {"TMPDIR": str(inputs)}) as running:
             ended = _wait(running, events_file, calls, load_limit_s)
         return _read(events_file, calls, ended, running, load_limit_s)
