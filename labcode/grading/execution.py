@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -16,17 +17,16 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import labcode
-from labcode.grading import codec
 
 CALL_LIMIT_S = 10.0
 LOAD_LIMIT_S = 60.0
-_POLL_S = 0.01
+_POLL_S = 0.005
 _PRINTED_KEPT = 4000
 
 
@@ -48,36 +48,94 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class Execution:
-    """What became of a file: why it could not be loaded, what became of the calls begun, what it printed."""
+    """A process that runs a learner's file; it gets ready while the calls are being made up.
 
-    load_error: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    printed: str
-
-
-def run_calls(file: Path, calls: Sequence[Call], *, load_limit_s: float = LOAD_LIMIT_S) -> Execution:
-    """Run the calls in order in one process.
-
-    The list of outcomes ends early when a call timed out or killed the process.
+    ``load_error`` says, once outcomes were asked for, why the file could not be loaded.
     """
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        work = Path(folder) / "work"
-        work.mkdir()
-        inputs = Path(folder) / "inputs"  # files that are arguments; they go with the folder
-        inputs.mkdir()
-        calls_file, events_file = Path(folder) / "calls.json", Path(folder) / "events.jsonl"
-        encoded = [
-            {"function": call.function, "arguments": [codec.encode(a) for a in call.arguments]}
-            for call in calls
-        ]
-        calls_file.write_text(json.dumps(encoded), encoding="utf-8")
-        events_file.touch()
-        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(calls_file), str(events_file)]
-        with start([sys.executable, "-B", *command], work, {"TMPDIR": str(inputs)}) as running:
-            ended = _wait(running, events_file, calls, load_limit_s)
-        return _read(events_file, calls, ended, running, load_limit_s)
+
+    def __init__(self, file: Path, *, load_limit_s: float = LOAD_LIMIT_S) -> None:
+        self.load_error: tuple[str, ...] = ()
+        self._load_limit_s = self._limit_s = load_limit_s
+        self._folder = tempfile.TemporaryDirectory(prefix="labcode-exercise-")
+        folder = Path(self._folder.name)
+        (folder / "work").mkdir()
+        (folder / "inputs").mkdir()  # files that are arguments; they go with the folder
+        self._events = folder / "events.jsonl"
+        self._events.touch()
+        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(self._events)]
+        inputs = {"TMPDIR": str(folder / "inputs")}
+        self._running = start([sys.executable, "-B", *command], folder / "work", inputs, listens=True)
+
+    def __enter__(self) -> Execution:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.end()
+        self._folder.cleanup()
+
+    def printed(self) -> str:
+        """The end of what the file has printed; ends the process."""
+        self._running.end()
+        return self._running.printed()
+
+    def outcomes(self, calls: Sequence[Call]) -> Iterator[Outcome]:
+        """Send the calls; what becomes of each, as soon as it is known.
+
+        Ends early, after the one that says so, when a call timed out or killed the process; at once when the
+        file could not be loaded.
+        """
+        from labcode.grading import codec  # which loads pandas, while the process does, too
+
+        packed = [(call.function, codec.pack(call.arguments)) for call in calls]
+        self._running.tell(pickle.dumps(packed, pickle.HIGHEST_PROTOCOL))
+        return self._outcomes(calls)
+
+    def _outcomes(self, calls: Sequence[Call]) -> Iterator[Outcome]:
+        loaded, ended = False, 0
+        for event in self._each_event():
+            match event:
+                case {"event": "load error", "lines": list(lines)}:
+                    self.load_error = tuple(map(str, lines))
+                    return
+                case {"event": "loaded"}:
+                    loaded = True
+                case {"event": "begin"} if ended < len(calls):
+                    self._limit_s = calls[ended].limit_s
+                case {"event": "end", **rest} if loaded and ended < len(calls):
+                    ended, self._limit_s = ended + 1, self._load_limit_s
+                    yield _outcome(rest)
+                    if ended == len(calls):
+                        return
+        code = self._running.process.poll()
+        if loaded and code is None:
+            yield Outcome("timeout", lines=(f"took longer than {self._limit_s:g} s",))
+        elif loaded:
+            yield Outcome("died", lines=(_how_it_died(code or 0),))
+        elif code is None:
+            self.load_error = (f"took longer than {self._limit_s:g} s before any function was called",)
+        else:
+            self.load_error = (_how_it_died(code), *self.printed().splitlines()[-3:])
+
+    def _each_event(self) -> Iterator[dict[str, Any]]:
+        """The events as they come, until the process has ended, or has written none for too long.
+
+        What a learner's code may have written there itself is no event.
+        """
+        since, rest = time.monotonic(), b""
+        with self._events.open("rb") as stream:
+            while True:
+                over = self._running.process.poll() is not None
+                *lines, rest = (rest + stream.read()).split(b"\n")
+                for line in lines:
+                    with contextlib.suppress(ValueError, RecursionError):
+                        event = json.loads(line)
+                        if isinstance(event, dict):
+                            yield event
+                    since = time.monotonic()
+                if over or time.monotonic() - since > self._limit_s:
+                    return
+                time.sleep(_POLL_S)
 
 
 class Running:
@@ -97,6 +155,17 @@ class Running:
             self._size += len(chunk)
             while self._size - len(self._kept[0]) > _PRINTED_KEPT:
                 self._size -= len(self._kept.popleft())
+
+    def tell(self, data: bytes) -> None:
+        """Write all that a program which listens gets, without waiting until it has read it."""
+
+        def write() -> None:
+            assert stream is not None
+            with contextlib.suppress(OSError), stream:
+                stream.write(data)
+
+        stream = self.process.stdin
+        threading.Thread(target=write, daemon=True).start()
 
     def printed(self) -> str:
         """The end of what the process wrote to stdout and stderr."""
@@ -119,8 +188,17 @@ class Running:
         self.end()
 
 
-def start(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> Running:
-    """Start a program in ``folder``, in a process group of its own, able to import this labcode."""
+def start(
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    listens: bool = False,
+) -> Running:
+    """Start a program in ``folder``, in a process group of its own, able to import this labcode.
+
+    One that ``listens`` gets what `Running.tell` says on its standard input.
+    """
     package_home = str(Path(labcode.__file__).resolve().parent.parent)
     paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -129,7 +207,7 @@ def start(command: Sequence[str], folder: Path, environment: Mapping[str, str] |
         command,
         cwd=folder,
         env=env,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE if listens else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=os.name == "posix",
@@ -146,57 +224,15 @@ def wait(running: Running, limit_s: float) -> bool:
     return True
 
 
-def _wait(running: Running, events: Path, calls: Sequence[Call], load_limit_s: float) -> bool:
-    """Wait until the process ends by itself (True), or has been busy with one call for too long (False)."""
-    size, since, limit = 0, time.monotonic(), load_limit_s
-    while running.process.poll() is None:
-        now = events.stat().st_size
-        if now != size:
-            size, since = now, time.monotonic()
-            last = _last(events)
-            limit = calls[last["call"]].limit_s if last.get("event") == "begin" else load_limit_s
-        elif time.monotonic() - since > limit:
-            return False
-        time.sleep(_POLL_S)
-    return True
-
-
-def _events(file: Path) -> list[dict[str, Any]]:
-    whole = file.read_text(encoding="utf-8").rpartition("\n")[0]
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def _last(file: Path) -> dict[str, Any]:
-    events = _events(file)
-    return events[-1] if events else {}
-
-
-def _read(file: Path, calls: Sequence[Call], ended: bool, running: Running, load_limit_s: float) -> Execution:
-    events = _events(file)
-    printed = running.printed()
-    outcomes = [_outcome(event) for event in events if event["event"] == "end"]
-    last = events[-1]["event"] if events else ""
-    if last == "load error":
-        return Execution(tuple(events[-1]["lines"]), (), printed)
-    loaded = any(event["event"] == "loaded" for event in events)
-    if not ended:
-        if not loaded:
-            return Execution(
-                (f"took longer than {load_limit_s:g} s before any function was called",), (), printed
-            )
-        limit = calls[min(len(outcomes), len(calls) - 1)].limit_s
-        outcomes.append(Outcome("timeout", lines=(f"took longer than {limit:g} s",)))
-    elif not loaded:
-        return Execution((_how_it_died(running.process.returncode), *printed.splitlines()[-3:]), (), printed)
-    elif len(outcomes) < len(calls):
-        outcomes.append(Outcome("died", lines=(_how_it_died(running.process.returncode),)))
-    return Execution((), tuple(outcomes), printed)
-
-
 def _outcome(event: Mapping[str, Any]) -> Outcome:
-    if "lines" in event:
-        return Outcome("error", lines=tuple(event["lines"]))
-    return Outcome("value", value=codec.decode(event["value"]))
+    from labcode.grading import codec
+
+    try:
+        if "lines" in event:
+            return Outcome("error", lines=tuple(map(str, event["lines"])))
+        return Outcome("value", value=codec.decode(event["value"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Outcome("error", lines=("the answer cannot be read",))
 
 
 def _how_it_died(code: int) -> str:

@@ -98,8 +98,7 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
                 continue
             if check:
                 found.append(
-                    f"exercises/{path}: {_difference(have, text)}; `labcode.grading.generate` "
-                    f"writes it anew"
+                    f"exercises/{path}: {_difference(have, text)}; `labcode.grading.generate` writes it anew"
                 )
             else:
                 write(target, text)

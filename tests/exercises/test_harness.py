@@ -15,6 +15,7 @@ from labcode.grading import gpu
 from tests.exercises.support import solution
 
 TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
+PROGRAMS = gpu.HARNESS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -25,7 +26,7 @@ def answer(tmp_path: Path, source: str) -> Path:
     return file
 
 
-def refused(tmp_path: Path, program: str, source: str, limit_s: float = 120.0) -> str:
+def refused(tmp_path: Path, program: Path, source: str, limit_s: float = 120.0) -> str:
     with pytest.raises(gpu.StoppedError) as stopped:
         gpu.measure_python(program, answer(tmp_path, source), "cpu", limit_s=limit_s)
     verdict = stopped.value.verdict
@@ -119,19 +120,22 @@ def test_alternate_takes_turns_after_a_warm_up() -> None:
 
 def test_a_training_loop_in_a_process_of_its_own(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(TRAINING))
-    assert gpu.measure_python("training", file, "cpu", limit_s=120) == {"checked_only": True}
+    assert gpu.measure_python(PROGRAMS / "training.py", file, "cpu", limit_s=120) == {"checked_only": True}
     assert [path.name for path in tmp_path.iterdir()] == ["c_answer.py"]
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     source = solution(TRAINING).replace("    losses = []\n", "    import os\n    os._exit(0)\n", 1)
-    assert "the measurement ended with exit code 0" in refused(tmp_path, "training", source)
+    assert "the measurement ended with exit code 0" in refused(tmp_path, PROGRAMS / "training.py", source)
 
 
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
-    assert gpu.measure_python("reduction", file, "cpu", limit_s=120) == {"checked_only": True, "ranks": 2}
+    assert gpu.measure_python(PROGRAMS / "reduction.py", file, "cpu", limit_s=120) == {
+        "checked_only": True,
+        "ranks": 2,
+    }
 
 
 @pytest.mark.usefixtures("torch_at_hand")
@@ -145,11 +149,13 @@ def test_right_reduction(tmp_path: Path) -> None:
 def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> None:
     source = solution(REDUCTION)
     assert old in source
-    assert words in refused(tmp_path, "reduction", source.replace(old, new, 1))
+    assert words in refused(tmp_path, PROGRAMS / "reduction.py", source.replace(old, new, 1))
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
-    assert "took longer than 3 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=3)
+    assert "took longer than 3 s and was stopped" in refused(
+        tmp_path, PROGRAMS / "reduction.py", source, limit_s=3
+    )

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis import attribution, lm_parts
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.reports.nsys import NsysReport
 from labcode.store import CaptureSet
 

@@ -7,7 +7,7 @@ import numpy as np
 from labcode.exercises.cases import Case, Mistake, Task, brief, duration
 from labcode.exercises.nsys import expected
 from labcode.exercises.nsys.ex01_scenes import Tables, Window, situations
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

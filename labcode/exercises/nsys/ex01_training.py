@@ -14,7 +14,7 @@ MOST_IDLE = 0.5  # of the plain loop's idle share
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's loop."""
     try:
-        record = gpu.measure_python("training", file)
+        record = gpu.measure_python(gpu.HARNESS / "training.py", file)
     except gpu.StoppedError as stopped:
         return stopped.verdict
     time = record["learner_ms"] / record["baseline_ms"]

@@ -13,7 +13,7 @@ MOST_TIME = 0.5  # of the one-stream loop's time
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's overlap."""
     try:
-        record = gpu.measure_cuda("overlap", file)
+        record = gpu.measure_cuda(gpu.HARNESS / "overlap.cu", file)
     except gpu.StoppedError as stopped:
         return stopped.verdict
     time = record["learner_us"] / record["baseline_us"]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.nsys import expected
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.grading.inputs import Recorder, Row, kernels_of, tables_of
 from labcode.store import CaptureSet
 

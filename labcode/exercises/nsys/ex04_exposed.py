@@ -9,7 +9,7 @@ import pandas as pd
 
 from labcode.exercises.cases import Case, Mistake, Task, duration
 from labcode.exercises.nsys import expected
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.grading.inputs import Row, table
 from labcode.store import CaptureSet
 
