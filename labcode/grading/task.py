@@ -178,8 +178,9 @@ def namespace(source: str, file: Path) -> dict[str, Any]:
 
 def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> Any:
     """The answer of a file's names to a case, as it comes back from a learner's process."""
+    made = contextlib.nullcontext() if not any(map(_is_file, case.arguments)) else temporary_files()
     folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
-    with temporary_files(), importable(folder), limited(limit_s):
+    with made, importable(folder), limited(limit_s):
         return cases.plain(names[case.function](*codec.unpack(codec.pack(case.arguments))))
 
 
@@ -226,6 +227,10 @@ def limited(limit_s: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, left)
         signal.signal(signal.SIGALRM, handler)
+
+
+def _is_file(argument: Any) -> bool:
+    return isinstance(argument, codec.Folder | codec.Database)
 
 
 def _texts(value: Any) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Measures nsys-ex01c: a learner's training loop in, times and operations of it and of the plain one out.
 
-python -m labcode.grading.harness.training FILE RECORD.json SEED [cuda|cpu]
+python c_harness.py FILE RECORD.json SEED [cuda|cpu]
 """
 
 from __future__ import annotations
