@@ -17,26 +17,71 @@ from typing import Any
 from labcode.grading.generate import SIGNS
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Div,
-    ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Div,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
 _FUNCTIONS = {
-    "min": "max", "max": "min", "sum": "max", "sorted": "list", "any": "all", "all": "any", "idxmax": "idxmin",
-    "idxmin": "idxmax", "cummax": "cummin", "mean": "median", "median": "mean", "first": "last", "last": "first",
-    "maximum": "minimum", "minimum": "maximum", "argmax": "argmin", "argmin": "argmax", "bisect_left": "bisect_right",
-    "bisect_right": "bisect_left", "ceil": "floor", "floor": "ceil", "cumsum": "cummax", "nunique": "size",
-}  # fmt: skip
+    "min": "max",
+    "max": "min",
+    "sum": "max",
+    "sorted": "list",
+    "any": "all",
+    "all": "any",
+    "idxmax": "idxmin",
+    "idxmin": "idxmax",
+    "cummax": "cummin",
+    "mean": "median",
+    "median": "mean",
+    "first": "last",
+    "last": "first",
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "argmax": "argmin",
+    "argmin": "argmax",
+    "bisect_left": "bisect_right",
+    "bisect_right": "bisect_left",
+    "ceil": "floor",
+    "floor": "ceil",
+    "cumsum": "cummax",
+    "nunique": "size",
+}
 _SQL = [
-    (r"(?<![<>!=])<(?![=>])", "<="), (r"<=", "<"), (r"(?<![-<>])>(?!=)", ">="), (r">=", ">"), (r"(?<![<>!])=", "<>"),
-    (r"\bAND\b", "OR"), (r"\bOR\b", "AND"), (r"\bmin\(", "max("), (r"\bmax\(", "min("), (r"\bsum\(", "max("),
-    (r"\bavg\(", "max("), (r"\bLEFT JOIN\b", "JOIN"), (r"\bUNION ALL\b", "UNION"), (r"\bDESC\b", ""),
-    (r"\bDISTINCT\b", ""), (r"\bORDER BY [^()\n]*", ""), (r"\bcount\((\w+\.\w+)\)", "count(*)"),
-    (r"\bcoalesce\((.*), [^,()]*\)", r"\1"), (r" \+ ", " - "), (r" - ", " + "),
-]  # fmt: skip
+    (r"(?<![<>!=])<(?![=>])", "<="),
+    (r"<=", "<"),
+    (r"(?<![-<>])>(?!=)", ">="),
+    (r">=", ">"),
+    (r"(?<![<>!])=", "<>"),
+    (r"\bAND\b", "OR"),
+    (r"\bOR\b", "AND"),
+    (r"\bmin\(", "max("),
+    (r"\bmax\(", "min("),
+    (r"\bsum\(", "max("),
+    (r"\bavg\(", "max("),
+    (r"\bLEFT JOIN\b", "JOIN"),
+    (r"\bUNION ALL\b", "UNION"),
+    (r"\bDESC\b", ""),
+    (r"\bDISTINCT\b", ""),
+    (r"\bORDER BY [^()\n]*", ""),
+    (r"\bcount\((\w+\.\w+)\)", "count(*)"),
+    (r"\bcoalesce\((.*), [^,()]*\)", r"\1"),
+    (r" \+ ", " - "),
+    (r" - ", " + "),
+]
 
 
 def mutants(source: str, file: str) -> Iterator[tuple[str, str]]:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from labcode.exercises.cases import Task
-from labcode.grading import catalogue, grade
+from labcode.grading import catalogue, execution, grade
 from labcode.grading.records import Exercise, Part
 from labcode.grading.task import answer, namespace
 
@@ -91,3 +91,17 @@ def check_told(short: str, old: str, new: str, reason: str, seeds: Sequence[int]
             said += lines
             reasons += likely
     pytest.fail(f"{reasons[:5] or said[:12]}" if said else "the mistake passes all hidden cases")
+
+
+class Ran(NamedTuple):
+    """What became of a file: why it could not be loaded, what became of the calls begun, what it printed."""
+
+    load_error: tuple[str, ...]
+    outcomes: tuple[execution.Outcome, ...]
+    printed: str
+
+
+def run_calls(file: Path, calls: Sequence[execution.Call], *, load_limit_s: float = 60.0) -> Ran:
+    with execution.Execution(file, load_limit_s=load_limit_s) as ran:
+        outcomes = tuple(ran.outcomes(calls))
+        return Ran(ran.load_error, outcomes, ran.printed())

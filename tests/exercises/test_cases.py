@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from labcode.exercises.cases import Case, Mistake, brief, duration, judge, table_lines
+from labcode.exercises.cases import Case, Mistake, brief, duration, judge
+from labcode.grading.cases import table_lines
 from labcode.grading.codec import Other
 
 CASE = Case("a case", "an input", "f", (), 0.25)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.grading.execution import Call, Execution, run_calls
+from labcode.grading.execution import Call
+from tests.exercises.support import Ran, run_calls
 
 
-def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Execution:
+def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Ran:
     file = tmp_path / "a_answer.py"
     file.write_text(source, encoding="utf-8")
     return run_calls(file, calls or (Call("f", (3,)),), load_limit_s=load_limit_s)

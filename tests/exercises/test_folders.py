@@ -59,7 +59,7 @@ def test_every_mistake_is_told(short: str) -> None:
                     break
         else:
             silent.append((mistake.says, sorted(told)))
-    assert silent == []
+    assert silent == [], silent
 
 
 def _alike(says: str, words: str) -> bool:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from labcode.grading import gpu
-from tests.exercises.support import solution
+from labcode.grading.task import beside
+from tests.exercises.support import ROOT, part, solution
 
 TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
-PROGRAMS = gpu.HARNESS
+TRAINS = ROOT / "solutions/nsys/ex01_timeline_basics/c_harness.py"
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -37,7 +38,7 @@ def refused(tmp_path: Path, program: Path, source: str, limit_s: float = 120.0) 
 @pytest.fixture
 def training_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures a training loop in this process, which has torch already."""
-    from labcode.grading.harness import training
+    training: Any = beside(*part(TRAINING), "harness")
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "exercise", sys)
@@ -120,19 +121,19 @@ def test_alternate_takes_turns_after_a_warm_up() -> None:
 
 def test_a_training_loop_in_a_process_of_its_own(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(TRAINING))
-    assert gpu.measure_python(PROGRAMS / "training.py", file, "cpu", limit_s=120) == {"checked_only": True}
+    assert gpu.measure_python(TRAINS, file, "cpu", limit_s=120) == {"checked_only": True}
     assert [path.name for path in tmp_path.iterdir()] == ["c_answer.py"]
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     source = solution(TRAINING).replace("    losses = []\n", "    import os\n    os._exit(0)\n", 1)
-    assert "the measurement ended with exit code 0" in refused(tmp_path, PROGRAMS / "training.py", source)
+    assert "the measurement ended with exit code 0" in refused(tmp_path, TRAINS, source)
 
 
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
-    assert gpu.measure_python(PROGRAMS / "reduction.py", file, "cpu", limit_s=120) == {
+    assert gpu.measure_python(gpu.HARNESS / "reduction.py", file, "cpu", limit_s=120) == {
         "checked_only": True,
         "ranks": 2,
     }
@@ -149,7 +150,7 @@ def test_right_reduction(tmp_path: Path) -> None:
 def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> None:
     source = solution(REDUCTION)
     assert old in source
-    assert words in refused(tmp_path, PROGRAMS / "reduction.py", source.replace(old, new, 1))
+    assert words in refused(tmp_path, gpu.HARNESS / "reduction.py", source.replace(old, new, 1))
 
 
 @pytest.mark.usefixtures("torch_at_hand")
@@ -157,5 +158,5 @@ def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
     assert "took longer than 3 s and was stopped" in refused(
-        tmp_path, PROGRAMS / "reduction.py", source, limit_s=3
+        tmp_path, gpu.HARNESS / "reduction.py", source, limit_s=3
     )

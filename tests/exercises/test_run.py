@@ -83,7 +83,7 @@ def test_bad_use(desk: Desk) -> None:
 
 def test_away_from_a_checkout(tmp_path: Path) -> None:
     with pytest.raises(
-        LabError, match="no exercises here; run this in a clone of the book, or set LABCODE_HOME"
+        LabError, match="no exercises here; clone the book's repository and run this there, or set"
     ):
         Desk(tmp_path)()
 
@@ -144,7 +144,7 @@ def test_a_part_that_cannot_run_does_not_fail(desk: Desk, graded: list[str]) -> 
 
 
 def test_grading_for_real(desk: Desk) -> None:
-    assert desk("nsys-ex04b") == 1
+    assert desk("nsys-ex04b") == 0, "what is not written yet is not failed"
     assert "buckets: not written yet: add to the open bucket" in desk.text
     desk.solve("nsys-ex04b")
     assert desk("nsys-ex04b") == 0
