@@ -199,6 +199,7 @@ def test_a_wing_that_reaches_over_is_caught(tmp_path):
         "book",
         "exercises",
         "figures",
+        "grading",
         "reports",
         "capture",
         "kernels",

@@ -42,11 +42,11 @@ def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
             return grade_cases(task_of(exercise, part), ran, seed)
     missing = needs.missing(part.needs)
     if not missing:
-        verdict = _on_gpu(exercise, part, "grade", file)
+        verdict = on_gpu(exercise, part, "grade", file)
         assert verdict is not None
         return verdict
     if "nvcc" in part.needs and "nvcc" not in missing:
-        found = _on_gpu(exercise, part, "beforehand", file)
+        found = on_gpu(exercise, part, "beforehand", file)
         if found is not None:
             return found
     doctor = "" if _under_nox() else " (`labcode doctor` says what is missing)"
@@ -64,7 +64,8 @@ def _forbidden(part: Part) -> tuple[str, ...]:
     return resolve(part.grader).forbidden if part.grader else part.forbidden
 
 
-def _on_gpu(exercise: Exercise, part: Part, name: str, file: Path) -> Verdict | None:
+def on_gpu(exercise: Exercise, part: Part, name: str, file: Path) -> Verdict | None:
+    """What ``grade`` or ``beforehand`` of a part for a GPU says of a file; None where it says nothing."""
     from labcode.grading.gpu import StoppedError
     from labcode.grading.task import beside
 
