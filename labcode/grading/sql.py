@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 8.0  # of all queries of one grading together
+LIMIT_S = 6.0  # of all queries of one grading together
 MOST_ROWS = 5_000
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock
 _PERMITTED = {
