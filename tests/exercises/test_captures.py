@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.communication import communication_overlap
-from labcode.analysis.utilization import explain_gaps, idle_gaps
+from labcode.analysis.timeline.communication import communication_overlap
+from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.exercises.nsys import expected
 from labcode.grading import sql
 from labcode.grading.task import Task
-from labcode.reports.nsys import NsysReport, open_report
+from labcode.reports.nsys.report import NsysReport, open_report
 from tests.exercises.support import ROOT, WITHOUT_GPU, names_of, part, solution
 
 pytestmark = pytest.mark.skipif(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.utilization import device_busy, idle_gaps
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.utilization import device_busy, idle_gaps
 from labcode.grading.cases import Case, duration
 from labcode.grading.exam import open_run
 from labcode.grading.inputs import Row, ops_table

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.utilization import idle_gaps
+from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
 from labcode.grading.inputs import Recorder, Row, ops_table, table, tables_of
