@@ -13,8 +13,8 @@ EXERCISE = Exercise(
     stars=2,
     minutes=45,
     parts=(
-        Part("a", "Find the gap", "a_gap.py", HINTS),
-        Part("b", "Close it", "b_close.py", HINTS, ("gpu", "torch")),
+        Part("a", "Find the gap", "a_gap.py", "module:grade", HINTS),
+        Part("b", "Close it", "b_close.py", "module:grade", HINTS, ("gpu", "torch")),
     ),
 )
 
@@ -36,10 +36,10 @@ def test_an_exercise_without_needs_says_so():
 
 
 def test_the_table_links_the_chapters_that_exist():
-    def links(pages: set[str]) -> list[str]:
-        found = exercises_table([EXERCISE], pages)
-        return [link["reftarget"] for link in found.findall(addnodes.pending_xref)]
+    def links(pages: set[str]) -> list[tuple[str, str]]:
+        found = exercises_table([EXERCISE], pages, "reference/exercises")
+        return [(link["refdoc"], link["reftarget"]) for link in found.findall(addnodes.pending_xref)]
 
-    assert links({"index", "nsys/waiting"}) == ["/nsys/waiting"]
+    assert links({"index", "nsys/waiting"}) == [("reference/exercises", "/nsys/waiting")]
     assert links({"index"}) == []
-    assert "nsys-ex09" in exercises_table([EXERCISE], set()).astext()
+    assert "nsys-ex09" in exercises_table([EXERCISE], set(), "index").astext()

@@ -43,12 +43,14 @@ def exercise_card(exercise: Exercise) -> nodes.container:
     return card
 
 
-def exercises_table(exercises: Sequence[Exercise], pages: Collection[str]) -> nodes.Node:
-    """All exercises, with links to those of their chapters that are among ``pages`` (document names)."""
+def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page: str) -> nodes.Node:
+    """All exercises, for ``page``, with links to those of their chapters that are among ``pages`` (document
+    names).
+    """
     rows: list[list[list[nodes.Node]]] = []
     for exercise in exercises:
         title: list[nodes.Node] = (
-            [_to_page(exercise)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
+            [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
         )
         needs = _listed(exercise.needs) if exercise.needs else "–"
         rows.append([[nodes.literal(text=exercise.short)], title])
@@ -56,10 +58,10 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str]) -> no
     return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
 
 
-def _to_page(exercise: Exercise) -> nodes.Node:
+def _to_chapter(exercise: Exercise, page: str) -> nodes.Node:
     target = f"/{exercise.chapter}"
     link = addnodes.pending_xref(
-        "", reftype="doc", refdomain="std", reftarget=target, refexplicit=True, refwarn=True, refdoc=""
+        "", reftype="doc", refdomain="std", reftarget=target, refexplicit=True, refwarn=True, refdoc=page
     )
     link += nodes.inline(text=exercise.title)
     return link
