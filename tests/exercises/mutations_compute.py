@@ -3,29 +3,6 @@
 from __future__ import annotations
 
 COMPUTE = [
-    # ex01a: sectors
-    (
-        "compute-ex01a",
-        "(address + size - 1) // SECTOR + 1",
-        "address // SECTOR + 1",
-        "may cross into the next",
-    ),
-    (
-        "compute-ex01a",
-        "return len(touched)",
-        "return len(addresses) - addresses.count(None)",
-        "each sector once",
-    ),
-    ("compute-ex01a", "SECTOR = 32", "SECTOR = 128", "these are lines of 128 bytes"),
-    ("compute-ex01a", "return len(wanted) /", "return size * len(addresses) /", "count once|want nothing"),
-    ("compute-ex01a", "if wanted else 1.0", "if wanted else 0.0", "nothing was moved"),
-    ("compute-ex01a", "max(0, int(", "max(-(10**12), int(", "a kernel wastes nothing when"),
-    (
-        "compute-ex01a",
-        "(-entry[2], entry[0])",
-        "(-entry[1], entry[0])",
-        "that of the wasted bytes is asked for",
-    ),
     # ex02a: occupancy
     ("compute-ex02a", 'PARTS * (sm["registers"] // PARTS // each)', 'sm["registers"] // each', "four parts"),
     ("compute-ex02a", 'rounded(registers * LANES, sm["register_unit"])', "registers * LANES", "whole units"),

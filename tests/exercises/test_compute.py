@@ -14,10 +14,11 @@ from labcode.errors import LabError
 from labcode.exercises.cases import Verdict
 from labcode.exercises.compute import ex05_patterns, kernels_gpu
 from labcode.grading import gpu, grade, needs
+from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
-    "compute-ex01b": kernels_gpu.COLUMN_SUMS,
+    "compute-ex01b": beside(*part("compute-ex01b"), "gpu").KERNEL,
     "compute-ex02b": kernels_gpu.ROW_SCORES,
     "compute-ex03b": kernels_gpu.POLYNOMIAL,
     "compute-ex04b": kernels_gpu.BLUR,

@@ -15,8 +15,7 @@ from labcode.exercises.cases import Verdict, brief
 from labcode.grading import gpu
 
 Record = Mapping[str, Any]
-SECTOR_BYTES, WARP = 32, 32
-_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+WARP = 32
 _THREADS = "smsp__thread_inst_executed_pred_on.sum"
 _INSTRUCTIONS = "smsp__inst_executed.sum"
 
@@ -41,16 +40,6 @@ class Kernel:
     counted: Counted
 
 
-COLUMN_SUMS = Kernel(
-    gpu.HARNESS / "column_sums.cu",
-    0.25,
-    Counted(
-        (_SECTORS,),
-        lambda found, record: found[_SECTORS] * SECTOR_BYTES / (4 * record["elements"]),
-        "bytes of the sectors loaded ÷ bytes of the matrix",
-        1.2,
-    ),
-)
 ROW_SCORES = Kernel(
     gpu.HARNESS / "row_scores.cu",
     0.87,
@@ -108,11 +97,9 @@ def _judged(counted: Counted, record: Record) -> tuple[bool, str]:
     return met, f"{counted.text}: {brief(round(value, 2))} ({asked})"
 
 
-grade_column_sums = partial(grade, COLUMN_SUMS)
 grade_row_scores = partial(grade, ROW_SCORES)
 grade_polynomial = partial(grade, POLYNOMIAL)
 grade_blur = partial(grade, BLUR)
-check_column_sums = partial(gpu.check_compiles, COLUMN_SUMS.program)
 check_row_scores = partial(gpu.check_compiles, ROW_SCORES.program)
 check_polynomial = partial(gpu.check_compiles, POLYNOMIAL.program)
 check_blur = partial(gpu.check_compiles, BLUR.program)
