@@ -3,17 +3,6 @@
 from __future__ import annotations
 
 COMPUTE = [
-    # ex02a: occupancy
-    ("compute-ex02a", 'PARTS * (sm["registers"] // PARTS // each)', 'sm["registers"] // each', "four parts"),
-    ("compute-ex02a", 'rounded(registers * LANES, sm["register_unit"])', "registers * LANES", "whole units"),
-    ("compute-ex02a", ' + sm["reserved_bytes"], ', " or 1, ", "the driver keeps some shared memory"),
-    ("compute-ex02a", 'LANES) / sm["warps"]', "LANES) / 1.0", "this is the number of warps"),
-    (
-        "compute-ex02a",
-        "if most == min(fit.values()))",
-        "if most == min(fit.values()))[:1]",
-        "name them all",
-    ),
     # ex03a: roofline
     ("compute-ex03a", "2 * row.ffma", "row.ffma", "two operations"),
     ("compute-ex03a", " + row.dram_write_bytes", "", "bytes are written, too"),

@@ -19,7 +19,7 @@ from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
     "compute-ex01b": beside(*part("compute-ex01b"), "gpu").KERNEL,
-    "compute-ex02b": kernels_gpu.ROW_SCORES,
+    "compute-ex02b": beside(*part("compute-ex02b"), "gpu").KERNEL,
     "compute-ex03b": kernels_gpu.POLYNOMIAL,
     "compute-ex04b": kernels_gpu.BLUR,
 }

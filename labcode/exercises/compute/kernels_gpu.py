@@ -40,17 +40,6 @@ class Kernel:
     counted: Counted
 
 
-ROW_SCORES = Kernel(
-    gpu.HARNESS / "row_scores.cu",
-    0.87,
-    Counted(
-        (_THREADS, _INSTRUCTIONS),
-        lambda found, record: found[_THREADS] / found[_INSTRUCTIONS],
-        "threads of a warp at work in the average instruction",
-        24,
-        at_least=True,
-    ),
-)
 POLYNOMIAL = Kernel(
     gpu.HARNESS / "polynomial.cu",
     0.125,
@@ -97,9 +86,7 @@ def _judged(counted: Counted, record: Record) -> tuple[bool, str]:
     return met, f"{counted.text}: {brief(round(value, 2))} ({asked})"
 
 
-grade_row_scores = partial(grade, ROW_SCORES)
 grade_polynomial = partial(grade, POLYNOMIAL)
 grade_blur = partial(grade, BLUR)
-check_row_scores = partial(gpu.check_compiles, ROW_SCORES.program)
 check_polynomial = partial(gpu.check_compiles, POLYNOMIAL.program)
 check_blur = partial(gpu.check_compiles, BLUR.program)
