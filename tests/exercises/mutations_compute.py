@@ -3,26 +3,6 @@
 from __future__ import annotations
 
 COMPUTE = [
-    # ex03a: roofline
-    ("compute-ex03a", "2 * row.ffma", "row.ffma", "two operations"),
-    ("compute-ex03a", " + row.dram_write_bytes", "", "bytes are written, too"),
-    ("compute-ex03a", "(row.duration_ns * 1e-9)", "row.duration_ns", "FLOP/ns|1,000,000,000"),
-    ("compute-ex03a", "return min(intensity * memory, compute)", "return compute", "arithmetic alone"),
-    ("compute-ex03a", "return min(intensity * memory, compute)", "return intensity * memory", "memory alone"),
-    ("compute-ex03a", "rate < 0.6 *", "rate < 0.0 *", "held back by neither"),
-    (
-        "compute-ex03a",
-        '"memory" if intensity <',
-        '"memory" if intensity >=',
-        "left of the ridge it is the memory",
-    ),
-    ("compute-ex03a", "kernel: time[kernel] * (", "kernel: (", "farthest below its roof"),
-    (
-        "compute-ex03a",
-        "return max(saved, key=lambda kernel: saved",
-        "return max(time, key=lambda kernel: time",
-        "longest",
-    ),
     # ex05a: access patterns
     (
         "compute-ex05a",

@@ -20,7 +20,7 @@ from tests.exercises.support import ROOT, names_of, part, solution
 KERNELS = {
     "compute-ex01b": beside(*part("compute-ex01b"), "gpu").KERNEL,
     "compute-ex02b": beside(*part("compute-ex02b"), "gpu").KERNEL,
-    "compute-ex03b": kernels_gpu.POLYNOMIAL,
+    "compute-ex03b": beside(*part("compute-ex03b"), "gpu").KERNEL,
     "compute-ex04b": kernels_gpu.BLUR,
 }
 ENOUGH = {"compute-ex01b": 1.1, "compute-ex02b": 30.0, "compute-ex03b": 40.0, "compute-ex04b": 90.0}

@@ -40,16 +40,6 @@ class Kernel:
     counted: Counted
 
 
-POLYNOMIAL = Kernel(
-    gpu.HARNESS / "polynomial.cu",
-    0.125,
-    Counted(
-        (_INSTRUCTIONS,),
-        lambda found, record: found[_INSTRUCTIONS] * WARP / record["outputs"],
-        "instructions a number",
-        60,
-    ),
-)
 BLUR = Kernel(
     gpu.HARNESS / "blur.cu",
     0.02,
@@ -86,7 +76,5 @@ def _judged(counted: Counted, record: Record) -> tuple[bool, str]:
     return met, f"{counted.text}: {brief(round(value, 2))} ({asked})"
 
 
-grade_polynomial = partial(grade, POLYNOMIAL)
 grade_blur = partial(grade, BLUR)
-check_polynomial = partial(gpu.check_compiles, POLYNOMIAL.program)
 check_blur = partial(gpu.check_compiles, BLUR.program)
