@@ -53,23 +53,6 @@ COMPUTE = [
         "row.instructions / row.load_sectors",
         "whatever sectors",
     ),
-    # ex04a: stalls
-    ("compute-ex04a", '~table["state"].isin(NO_STALLS) & ', "", "are no stalls"),
-    (
-        "compute-ex04a",
-        'total = table["cycles"].sum()',
-        'total = table.loc[~table["state"].isin(NO_STALLS), "cycles"].sum()',
-        "shares of the stalls",
-    ),
-    ("compute-ex04a", "float(c / total)", "float(c)", "these are cycles"),
-    (
-        "compute-ex04a",
-        '"issue" if issued >= 0.8 or not found',
-        '"issue" if not found',
-        "no stall costs anything",
-    ),
-    ("compute-ex04a", "min(1 / remaining, 1 / issued)", "1 / remaining", "at most once a cycle"),
-    ("compute-ex04a", "min(1 / remaining, 1 / issued)", "1 / issued", "only the scheduler"),
     # ex07a: which roof binds
     (
         "compute-ex07a",

@@ -12,16 +12,14 @@ import pytest
 from labcode import store
 from labcode.errors import LabError
 from labcode.exercises.cases import Verdict
-from labcode.exercises.compute import ex05_patterns, kernels_gpu
+from labcode.exercises.compute import ex05_patterns
 from labcode.grading import gpu, grade, needs
 from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
-    "compute-ex01b": beside(*part("compute-ex01b"), "gpu").KERNEL,
-    "compute-ex02b": beside(*part("compute-ex02b"), "gpu").KERNEL,
-    "compute-ex03b": beside(*part("compute-ex03b"), "gpu").KERNEL,
-    "compute-ex04b": kernels_gpu.BLUR,
+    short: beside(*part(short), "gpu").KERNEL
+    for short in ("compute-ex01b", "compute-ex02b", "compute-ex03b", "compute-ex04b")
 }
 ENOUGH = {"compute-ex01b": 1.1, "compute-ex02b": 30.0, "compute-ex03b": 40.0, "compute-ex04b": 90.0}
 TOO_FEW = {"compute-ex01b": 8.0, "compute-ex02b": 17.0, "compute-ex03b": 500.0, "compute-ex04b": 5000.0}
