@@ -1,6 +1,7 @@
-"""What the kernels of this part of the book are graded by: a CUDA file in; results, time, then counters, out.
+"""What exercises on Nsight Compute share: reports that no page shows, and how kernels are graded.
 
-The counters are looked at where ncu is at hand and permitted; elsewhere the verdict says that they were not.
+A kernel's CUDA file comes in; results, time, then counters, come out. The counters are looked at where ncu is
+at hand and permitted; elsewhere the verdict says that they were not.
 """
 
 from __future__ import annotations
@@ -10,12 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labcode.errors import LabError
 from labcode.grading import gpu
 from labcode.grading.cases import Verdict, brief
+from labcode.reports.ncu.report import NcuReport, open_report
+from labcode.store import CaptureSet
 
 Record = Mapping[str, Any]
 WARP = 32
 INSTRUCTIONS = "smsp__inst_executed.sum"
+
+
+def open_ncu(captures: CaptureSet, experiment: str, run: str) -> NcuReport:
+    """The report of a run; `LabError` in the grader's words when the set has no such capture."""
+    if experiment not in captures.experiments or run not in captures.experiments[experiment].runs:
+        raise LabError(f"the capture set {captures.name!r} has no run {run} of {experiment}")
+    return open_report(captures.path_of(experiment, run, ".ncu-rep"))
 
 
 @dataclass(frozen=True)

@@ -3,56 +3,6 @@
 from __future__ import annotations
 
 COMPUTE = [
-    # ex05a: access patterns
-    (
-        "compute-ex05a",
-        "row.load_sectors / row.load_requests",
-        "row.load_requests / row.load_sectors",
-        "÷ requests",
-    ),
-    ("compute-ex05a", "SECTOR = 32", "SECTOR = 128", "128 is a line"),
-    (
-        "compute-ex05a",
-        "wanted / (SECTOR * row.load_sectors)",
-        "(SECTOR * row.load_sectors) / wanted",
-        "its inverse",
-    ),
-    (
-        "compute-ex05a",
-        "row.dram_read_bytes / wanted if wanted",
-        "row.dram_read_bytes / (SECTOR * row.load_sectors or wanted) if wanted",
-        "the wanted ones are asked for",
-    ),
-    (
-        "compute-ex05a",
-        "if row.load_requests else None\n        share",
-        "if row.load_requests else 0.0\n        share",
-        "None, not 0",
-    ),
-    ("compute-ex05a", 'name = "bulk copy"', 'name = "coalesced"', "the copy engine"),
-    (
-        "compute-ex05a",
-        "elif share < 0.7:",
-        'elif each > 8:\n            name = "strided"\n        elif share < 0.7:',
-        "no proof of a stride",
-    ),
-    ("compute-ex05a", '"strided" if stores < 0.7 else "gather"', '"strided"', "scatters its loads only"),
-    ("compute-ex05a", "elif more > 1.2:", "elif False:", "in any order look coalesced"),
-    ("compute-ex05a", 'name = "misaligned"', 'name = "strided"', "that is no stride"),
-    ("compute-ex05a", 'name = "no reads"', 'name = "bulk copy"', "there is nothing to read"),
-    (
-        "compute-ex05a",
-        "row.stall_cycles * row.instructions / row.load_requests",
-        "row.stall_cycles",
-        "a load's are asked for",
-    ),
-    ("compute-ex05a", "row.instructions / row.load_requests", "row.instructions", "all loads together"),
-    (
-        "compute-ex05a",
-        "row.instructions / row.load_requests",
-        "row.instructions / row.load_sectors",
-        "whatever sectors",
-    ),
     # ex07a: which roof binds
     (
         "compute-ex07a",
