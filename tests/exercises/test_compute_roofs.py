@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from labcode import store
@@ -65,27 +67,34 @@ def test_the_solution_agrees_with_the_analysis(experiment: str, run: str) -> Non
                 assert roofs[one.id][roof.of] == pytest.approx(roof.value)
 
 
+def shares(s: dict[str, Any], metrics: pd.DataFrame) -> dict[int, dict[str, float]]:
+    """What each launch uses of its roofs."""
+    values, peaks = s["_by_launch"](metrics), s["roofs"](metrics)
+    return {
+        launch: s["_shares"](values[launch], peaks[launch], precision, rate)
+        for launch, (precision, rate, _) in s["points"](metrics).items()
+    }
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_lowest_roof_is_the_one_used_most(seed: int) -> None:
     s = names_of(solution("compute-ex07a"))
     for case in cases("compute-ex07a", seed):
         if case.function == "bounds":
             (metrics,) = case.arguments
-            points = s["points"](metrics)
+            points, used = s["points"](metrics), shares(s, metrics)
             for launch, (most, roof) in s["bounds"](metrics).items():
-                precision, rate, _ = points[launch]
-                if rate:
-                    used = s["_shares"](metrics, launch, precision, rate)
-                    assert rate / most == pytest.approx(used[roof])
+                if rate := points[launch][1]:
+                    assert rate / most == pytest.approx(used[launch][roof])
 
 
 def test_the_exam_is_clear() -> None:
     """No launch of the unseen report is near the limit of «none», nor near two roofs at once."""
     s, metrics = names_of(solution("compute-ex07a")), _report(CASES.EXPERIMENT, CASES.RUN).metrics()
-    points = s["points"](metrics)
-    assert len(points) > 5
-    for launch, (precision, rate, _) in points.items():
-        first, second = sorted(s["_shares"](metrics, launch, precision, rate).values(), reverse=True)[:2]
+    found = shares(s, metrics)
+    assert len(found) > 5
+    for used in found.values():
+        first, second = sorted(used.values(), reverse=True)[:2]
         assert abs(first - 0.6) > 0.03
         assert first - second > 0.01
 
