@@ -21,14 +21,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from labcode.errors import LabError
+from labcode.errors import InputError, LabError
 
 _KNOWN = (
     *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
     *(".memory.json.xz", ".memory.json", ".trace.json.gz", ".trace.json", ".json.gz", ".json"),
 )
-_WORK = ".labcode-"
-_NAME = re.compile(rf"{re.escape(_WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")
+WORK = ".labcode-"
+_NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")
 
 
 @contextlib.contextmanager
@@ -83,13 +83,13 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     machine = _machine()
-    for left in parent.glob(f"{_WORK}*"):
+    for left in parent.glob(f"{WORK}*"):
         made = _NAME.fullmatch(left.name)
         if made and made["machine"] == machine and _began(made["pid"]) != made["began"]:
             with contextlib.suppress(OSError):
                 if left.lstat().st_uid == os.geteuid():
                     shutil.rmtree(left, ignore_errors=True)
-    prefix = f"{_WORK}{machine}-{os.getpid()}-{_began('self')}-"
+    prefix = f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
     try:
         yield folder
@@ -98,13 +98,13 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
-    """`LabError` when one of the outputs is a file that is read, by whatever name or link."""
+    """`InputError` when one of the outputs is a file that is read, by whatever name or link."""
     inputs = list(reads)
     for output in outputs:
         for file in inputs:
             with contextlib.suppress(OSError):  # one of them is not there
                 if output.samefile(file):
-                    raise LabError(f"{output}: is the input itself; choose another name for the output")
+                    raise InputError(f"{output}: is the input itself; choose another name for the output")
 
 
 def refuse_existing(folder: Path, names: Iterable[str], *, force: bool) -> None:
@@ -164,7 +164,7 @@ def _named(output: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None or _WORK in f"{error.filename}{error.filename2}":  # a full disk, a copy
+        if error.filename is None or WORK in f"{error.filename}{error.filename2}":  # a full disk, a copy
             error.filename, error.filename2 = str(output), None
         raise
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labcode.errors import LabError, describe_os_error
-from labcode.outputs import whole
+from labcode.outputs import WORK, whole
 from labcode.store import MANIFEST_SCHEMA, file_sha256, load_json, parse_manifest
 
 MANIFEST = "manifest.json"
@@ -192,8 +192,8 @@ def _lock(handle: int, folder: Path) -> None:
 
 def _clear(folder: Path) -> None:
     """Remove what never became part of the set."""
-    for staging in folder.glob(f"{STAGING}*"):
-        shutil.rmtree(staging, ignore_errors=True)
+    for left in (*folder.glob(f"{STAGING}*"), *folder.glob(f"{WORK}*")):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _same_entry(marker: Path, entry: object) -> bool:
