@@ -359,7 +359,7 @@ def _name(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    if name != Path(name).name or name in ("", ".", ".."):
+    if name != Path(name).name or name in ("", ".", "..") or "\0" in name:
         raise ValueError(f"file name {name!r}")
     name.encode()
     return name

@@ -82,7 +82,7 @@ def test_an_endless_device_behind_a_link_is_not_read(words: tuple[str, ...], tmp
     assert len(list(tmp_path.iterdir())) == 1
 
 
-HEADS = {".ncu-rep": b"NVR\0", ".json": b'{"traceEvents":[{', ".sqlite": b"SQLite format 3\0"}
+HEADS = {".ncu-rep": b"NVR\0", ".sqlite": b"SQLite format 3\0"}
 
 
 def test_a_sparse_file_of_60_gb_is_not_read_into_memory(words: tuple[str, ...], tmp_path: Path) -> None:

@@ -149,6 +149,10 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
         (lambda m: m["machines"]["m1"].update(gpus=["H200"]), "no object where"),
         (lambda m: m["machines"]["m1"].update(gpus=[{"name": 7}]), "'name' is of type int"),
         (lambda m: m["machines"]["m1"].update(driver=[1]), "'driver' is of type list"),
+        (
+            lambda m: m["experiments"]["loop"]["runs"]["base"]["files"].update({"a\0b": {}}),
+            r"damaged manifest \(ValueError: file name",
+        ),
         (lambda m: m.update(schema=True), "not a capture set's manifest"),
     ],
 )
