@@ -5,6 +5,7 @@ LABCODE_STRICT and LABCODE_UPDATE_CLAIMS, which the pages' kernels inherit.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,11 @@ copyright = "the Profiling Lab authors. Text: CC BY 4.0. Code: Apache 2.0"
 version = release = __version__
 language = "en"
 
+# Where the book is published: `repository-code` of CITATION.cff, once there is one.
+citation = ROOT / "CITATION.cff"
+published = re.search(r"(?m)^repository-code: *(\S+)", citation.read_text()) if citation.is_file() else None
+repository = published[1].strip("\"'") if published else ""
+
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
@@ -28,7 +34,7 @@ extensions = [
     "sphinx_exercise",
     "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
-    "labcode.book.sphinx_ext",
+    "labcode.book.sphinx.extension",
 ]
 root_doc = "index"
 exclude_patterns = ["_static", "_templates", "**/.ipynb_checkpoints"]
@@ -60,7 +66,18 @@ os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")
 os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
 
 # Text.
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_enable_extensions = [
+    "attrs_block",
+    "attrs_inline",
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+    "fieldlist",
+    "substitution",
+]
+myst_substitutions = {
+    "clone": f"`git clone {repository} profiling-lab`" if repository else "clone the repository of this book"
+}
 myst_heading_anchors = 3
 bibtex_bibfiles = ["book/references.bib"]
 bibtex_default_style = "plain"

@@ -1,17 +1,19 @@
-"""Which code made a capture: sources and commands in, a digest out that comments and layout do not change."""
+"""Which code made a capture: sources in, digests out that comments, layout and moves do not change."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from labcode.errors import InputError, describe_os_error
-from labcode.store import CaptureSet, ExperimentRecord, repository_root
+from labcode.store import ExperimentRecord, repository_root
 
 _C_SUFFIXES = {".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp"}
+_CODE = ("labcode", "cuda")  # where the sources of captures lie
 _SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 _C_TOKEN = re.compile(
     r"""
@@ -30,25 +32,26 @@ _C_TOKEN = re.compile(
 )
 
 
-def source_digest(sources: Iterable[str], root: Path, argv: Iterable[Sequence[str]]) -> str:
-    """The digest of the code that ran.
+def source_digests(sources: Iterable[str], root: Path) -> dict[str, str]:
+    """A digest for each source, by its path below ``root``.
 
     ``sources`` are paths or globs below ``root``; ``module.py:NAME`` stands for one top-level definition of a
-    Python file. ``argv`` are the commands. The digest stays the same across Python 3.11 to 3.13 and across
-    changes of comments, docstrings and layout. Raises `InputError` for a source that is missing or damaged.
+    Python file. A digest stays the same across Python 3.11 to 3.13, across changes of comments, docstrings
+    and layout, and when modules of the lab that the file imports move elsewhere. Raises `InputError` for a
+    source that is missing or damaged.
     """
-    parts = {}
+    found = {}
     for source in sources:
         pattern, _, name = source.partition(":")
         for path in expand([pattern], root):
             label = path.relative_to(root).as_posix() + (f":{name}" if name else "")
-            parts[label] = file_digest(path, name)
-    whole = hashlib.sha256()
-    for label, digest in sorted(parts.items()):
-        whole.update(f"{label}\0{digest}\n".encode())
-    for words in argv:
-        whole.update(("\0".join(words) + "\n").encode())
-    return whole.hexdigest()
+            found[label] = file_digest(path, name)
+    return dict(sorted(found.items()))
+
+
+def version_digest(sources: Iterable[str], root: Path) -> str:
+    """One digest for many sources, wherever they lie: the version of a part of the lab."""
+    return hashlib.sha256("\n".join(sorted(source_digests(sources, root).values())).encode()).hexdigest()
 
 
 def expand(patterns: Iterable[str], root: Path) -> list[Path]:
@@ -93,7 +96,8 @@ def file_digest(path: Path, name: str = "") -> str:
 def python_meaning(source: str, name: str = "") -> str:
     """A Python module as text that only a change of code alters: its syntax tree without positions.
 
-    With ``name`` only the top-level function, class or assignment of that name; `LookupError` without one.
+    Names imported from the lab count as the file calls them; where they come from does not. With ``name``
+    only the top-level function, class or assignment of that name; `LookupError` without one.
     """
     tree = ast.parse(source)
     if name:
@@ -109,19 +113,44 @@ def c_meaning(source: str) -> str:
 
 
 def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
-    """Whether the code that made an experiment is the code that lies in ``root`` (the repository) today."""
+    """Whether the code that made an experiment is code that lies in ``root`` (the repository) today.
+
+    A source that is not where it was counts as moved when a file of the same meaning lies elsewhere.
+    """
+    root = root or repository_root()
+    return bool(record.sources) and all(
+        _still_there(label, digest, root) for label, digest in record.sources.items()
+    )
+
+
+def timed_code_changed(record: ExperimentRecord, root: Path | None = None) -> bool:
+    """Whether the part of the lab that an experiment timed has changed since; False where it timed none."""
+    if not record.timed:
+        return False
+    return version_digest(record.timed.sources, root or repository_root()) != record.timed.digest
+
+
+def _still_there(label: str, digest: str, root: Path) -> bool:
+    place, _, name = label.partition(":")
+    path = root / place
     try:
-        today = source_digest(
-            record.sources, root or repository_root(), [run.argv for run in record.runs.values()]
+        if path.is_file():
+            return file_digest(path, name) == digest
+        return any(
+            _digest_or_none(other, name) == digest
+            for folder in _CODE
+            for other in sorted((root / folder).rglob(f"*{path.suffix}"))
         )
     except InputError:
         return False
-    return today == record.source_digest
 
 
-def freshness(captures: CaptureSet, experiment: str, root: Path | None = None) -> bool:
-    """`is_fresh` for one experiment of an open set."""
-    return is_fresh(captures.experiment(experiment), root)
+@functools.lru_cache(maxsize=4096)
+def _digest_or_none(path: Path, name: str) -> str | None:
+    try:
+        return file_digest(path, name)
+    except InputError:
+        return None
 
 
 def _defined(statement: ast.stmt) -> set[str]:
@@ -145,7 +174,7 @@ def _node(node: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.FormattedValue) and name == "format_spec" and not _merged(value.values):
             continue
         elif isinstance(value, list):
-            value = [item for item in value if not _idle(item)]
+            value = _without_places([item for item in value if not _idle(item)])
         if value == []:
             continue
         yield name + "="
@@ -174,6 +203,20 @@ def _idle(item: object) -> bool:
         and isinstance(item.value, ast.Constant)
         and isinstance(item.value.value, str)
     )
+
+
+def _without_places(body: list[object]) -> list[object]:
+    """Statements with all names imported from the lab's own modules first, as the file calls them."""
+    own = [item for item in body if isinstance(item, ast.ImportFrom) and _is_own(item.module)]
+    if not own:
+        return body
+    names = sorted({alias.asname or alias.name for item in own for alias in item.names})
+    aliases = [ast.alias(name) for name in names]
+    return [ast.ImportFrom("labcode", aliases, 0), *(item for item in body if item not in own)]
+
+
+def _is_own(module: str | None) -> bool:
+    return module is not None and module.split(".")[0] == "labcode"
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:

@@ -22,7 +22,7 @@ from labcode.errors import InputError, LabError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder
 
-MANIFEST_SCHEMA = 1
+MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
 _COMPRESSED = ".xz"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -51,11 +51,20 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class TimedCode:
+    """The part of the lab that an experiment timed: its sources as paths and globs, their common digest."""
+
+    sources: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
 class ExperimentRecord:
     """One experiment of a set, captured whole on one machine.
 
-    ``source_digest`` identifies the code that was run (comments and formatting left out), ``sources`` its
-    files; ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
+    ``sources`` are the files of the code that was run, each with a digest of what it means (see
+    `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
+    lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
     `CaptureSet.machines`.
     """
 
@@ -64,10 +73,10 @@ class ExperimentRecord:
     tool: str
     machine: str
     captured: str
-    source_digest: str
-    sources: tuple[str, ...]
+    sources: Mapping[str, str]
     wall_s: float
     runs: Mapping[str, RunRecord]
+    timed: TimedCode | None = None
 
 
 @dataclass(frozen=True)
@@ -287,21 +296,34 @@ def load_json(path: Path) -> object:
 def _experiment(key: str, value: object) -> ExperimentRecord:
     _name(key)
     runs = {_name(run): _run(run, entry) for run, entry in _is(value, "runs", dict).items()}
-    sources = _texts(value, "sources")
-    for source in sources:
-        if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
-            raise ValueError(f"source {source!r} lies outside of the repository")
+    sources = _is(value, "sources", dict, list)
+    if isinstance(sources, list):  # of the first schema, which had no digests
+        _sources(value)
+        sources = {}
+    timed = _is(value, "timed", dict) if isinstance(value, dict) and "timed" in value else None
     return ExperimentRecord(
         id=key,
         title=_text(value, "title"),
         tool=_text(value, "tool"),
         machine=_text(value, "machine"),
         captured=_text(value, "captured"),
-        source_digest=_text(value, "source_digest"),
-        sources=sources,
+        sources=MappingProxyType({_inside(source): _text(sources, source) for source in sources}),
         wall_s=float(_is(value, "wall_s", int, float)),
         runs=MappingProxyType(runs),
+        timed=TimedCode(_sources(timed), _text(timed, "digest")) if timed is not None else None,
     )
+
+
+def _sources(value: object) -> tuple[str, ...]:
+    return tuple(map(_inside, _texts(value, "sources")))
+
+
+def _inside(source: str) -> str:
+    """A source, checked to be a path below the repository."""
+    if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
+        raise ValueError(f"source {source!r} lies outside of the repository")
+    source.encode()
+    return source
 
 
 def _run(name: str, value: object) -> RunRecord:

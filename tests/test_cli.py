@@ -21,6 +21,7 @@ COMMANDS = [
         "captures verify",
         "captures add",
         "captures compare",
+        "captures restamp",
     ),
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
     *("scrub", "exercises", "book"),

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import InputError
-from labcode.freshness import c_meaning, expand, is_fresh, python_meaning, source_digest
-from labcode.store import ExperimentRecord, RunRecord
+from labcode.freshness import (
+    c_meaning,
+    expand,
+    is_fresh,
+    python_meaning,
+    source_digests,
+    timed_code_changed,
+    version_digest,
+)
+from labcode.store import ExperimentRecord, RunRecord, TimedCode
 
 PYTHON = '''
 """A module."""
@@ -130,47 +138,81 @@ def test_the_meaning_of_python_is_the_same_in_every_version() -> None:
     assert digest[:16] == "79b6f61c186dadbe"
 
 
-def test_digests_cover_files_names_and_commands(tmp_path: Path) -> None:
+def test_digests_cover_files_and_names(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/one.py").write_text("x = 1\n")
     (tmp_path / "a/two.cu").write_text("int x;\n")
     (tmp_path / "a/data.txt").write_text("text\n")
-
-    def digest(*sources: str, argv: tuple[str, ...] = ("python", "x")) -> str:
-        return source_digest(sources, tmp_path, [argv])
-
-    whole = digest("a/*")
-    assert whole == digest("a/*", "a/one.py") == digest("a/two.cu", "a/one.py", "a/data.txt")
-    assert whole != digest("a/*", argv=("python", "y"))
-    assert whole != digest("a/*.py", "a/*.cu")
+    whole = source_digests(["a/*"], tmp_path)
+    assert list(whole) == ["a/data.txt", "a/one.py", "a/two.cu"]
+    assert whole == source_digests(["a/*", "a/one.py"], tmp_path)
     (tmp_path / "a/one.py").write_text("x = 1  # one\n")
-    assert whole == digest("a/*")
+    assert whole == source_digests(["a/*"], tmp_path)
     (tmp_path / "a/data.txt").write_text("Text\n")
-    assert whole != digest("a/*")
+    changed = source_digests(["a/*"], tmp_path)
+    assert [label for label in whole if whole[label] != changed[label]] == ["a/data.txt"]
     assert [p.name for p in expand(["a/*.py"], tmp_path)] == ["one.py"]
+
+
+def test_where_the_modules_of_the_lab_lie_does_not_count() -> None:
+    before = "import os\nfrom labcode.a import x, y\nfrom labcode.b import z as w\nw(x, y)\n"
+    for after in (
+        "import os\nfrom labcode.a.c import x\nfrom labcode.b import y, z as w\nw(x, y)\n",
+        "import os\nfrom labcode.b.d import v as w\nfrom labcode.e import y, x\nw(x, y)\n",
+    ):
+        assert python_meaning(after) == python_meaning(before)
+    for after in (before.replace("z as w", "z"), before.replace("labcode.a", "other.a")):
+        assert python_meaning(after) != python_meaning(before)
 
 
 def test_bad_sources_are_named(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"missing\.py: no such source file; correct the experiment's sources"
     ):
-        source_digest(["missing.py"], tmp_path, [])
+        source_digests(["missing.py"], tmp_path)
     (tmp_path / "bad.py").write_text("def (:\n")
     with pytest.raises(InputError, match=r"bad\.py: does not parse as Python"):
-        source_digest(["bad.py"], tmp_path, [])
+        source_digests(["bad.py"], tmp_path)
+
+
+def record_of(sources: dict[str, str], timed: TimedCode | None = None) -> ExperimentRecord:
+    runs = {"run": RunRecord("run", ("python", "-m", "one"), (), (), ())}
+    return ExperimentRecord("id", "", "bench", "m1", "2026-01-01", sources, 1.0, runs, timed)
 
 
 def test_a_record_is_fresh_until_its_sources_change_or_go(tmp_path: Path) -> None:
     source = tmp_path / "one.py"
     source.write_text("x = 1\n")
-    digest = source_digest(["one.py"], tmp_path, [("python", "-m", "one")])
-    runs = {"run": RunRecord("run", ("python", "-m", "one"), (), (), ())}
-    record = ExperimentRecord("id", "", "bench", "m1", "2026-01-01", digest, ("one.py",), 1.0, runs)
+    record = record_of(source_digests(["one.py"], tmp_path))
     assert is_fresh(record, tmp_path)
     source.write_text("x = 2\n")
     assert not is_fresh(record, tmp_path)
     source.unlink()
     assert not is_fresh(record, tmp_path)
+    assert not is_fresh(record_of({}), tmp_path)  # a set of the first schema
+
+
+def test_a_source_that_moved_is_still_there(tmp_path: Path) -> None:
+    (tmp_path / "labcode/deep").mkdir(parents=True)
+    source = tmp_path / "labcode/one.py"
+    source.write_text("from labcode.two import f\nSIZE = 3\nx = f(SIZE)\n")
+    record = record_of(source_digests(["labcode/one.py", "labcode/one.py:SIZE"], tmp_path))
+    moved = source.rename(tmp_path / "labcode/deep/renamed.py")
+    moved.write_text(moved.read_text().replace("labcode.two", "labcode.deep.two"))
+    assert is_fresh(record, tmp_path)
+    (tmp_path / "labcode/one.py").write_text("x = 2\n")  # another file in its place
+    assert not is_fresh(record, tmp_path)
+
+
+def test_code_that_is_timed_makes_nothing_stale(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("x = 1\n")
+    (tmp_path / "reader.py").write_text("y = 1\n")
+    timed = TimedCode(("reader.py",), version_digest(["reader.py"], tmp_path))
+    record = record_of(source_digests(["program.py"], tmp_path), timed)
+    assert not timed_code_changed(record, tmp_path)
+    (tmp_path / "reader.py").write_text("y = 2\n")
+    assert timed_code_changed(record, tmp_path) and is_fresh(record, tmp_path)
+    assert not timed_code_changed(record_of({}), tmp_path)
 
 
 def test_one_definition_of_a_module_can_be_a_source(tmp_path: Path) -> None:
@@ -178,7 +220,7 @@ def test_one_definition_of_a_module_can_be_a_source(tmp_path: Path) -> None:
 
     def digest(name: str, text: str) -> str:
         module.write_text(text)
-        return source_digest([f"m.py:{name}"], tmp_path, [])
+        return source_digests([f"m.py:{name}"], tmp_path)[f"m.py:{name}"]
 
     text = "FLAGS = ('-O3',)\nsize: int = 3\n\ndef f():\n    return 1\n\nclass C:\n    x = 1\n"
     for name, before, after in (
@@ -196,4 +238,4 @@ def test_one_definition_of_a_module_can_be_a_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["", ":NAME", "a**", "/etc/*"])
 def test_what_is_no_pattern_of_sources_is_named(tmp_path: Path, source: str) -> None:
     with pytest.raises(InputError, match=r"correct the experiment's sources"):
-        source_digest([source], tmp_path, [])
+        source_digests([source], tmp_path)

@@ -43,15 +43,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "tool": "nsys",
         "machine": "m1",
         "captured": "2026-01-01",
-        "source_digest": "0",
-        "sources": ["a.py"],
+        "sources": {"a.py": "0"},
         "wall_s": 2.5,
         "runs": {"base": run},
     }
     write(
         path,
         {
-            "schema": 1,
+            "schema": 2,
             "set": "small",
             "machines": {"m1": {"driver": "1"}},
             "experiments": {"loop": experiment},
@@ -112,8 +111,8 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
     ("change", "message"),
     [
         (
-            lambda m: m.update(schema=2),
-            r"manifest schema 2 is newer than this labcode knows \(1\); update",
+            lambda m: m.update(schema=99),
+            r"manifest schema 99 is newer than this labcode knows \(2\); update",
         ),
         (lambda m: m.pop("schema"), "not a capture set's manifest"),
         (lambda m: m.pop("experiments"), "damaged manifest"),
@@ -128,7 +127,11 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
             "is not a name an experiment",
         ),
         (lambda m: m["experiments"]["loop"].update(sources=[7]), "'sources' is of type int, not str"),
-        (lambda m: m["experiments"]["loop"].update(sources=7), "'sources' is of type int, not list"),
+        (lambda m: m["experiments"]["loop"].update(sources=7), "'sources' is of type int, not dict or list"),
+        (lambda m: m["experiments"]["loop"].update(sources={"/a.py": "0"}), "lies outside of the repository"),
+        (lambda m: m["experiments"]["loop"].update(sources={"a.py": 7}), "'a.py' is of type int, not str"),
+        (lambda m: m["experiments"]["loop"].update(timed=7), "'timed' is of type int, not dict"),
+        (lambda m: m["experiments"]["loop"].update(timed={"sources": 1}), "'sources' is of type int"),
         (
             lambda m: m["experiments"]["loop"].update(sources=["/etc/passwd"]),
             "lies outside of the repository",

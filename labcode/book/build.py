@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from labcode import store
+from labcode.book import links
 from labcode.errors import LabError, ToolError
 
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
@@ -25,7 +26,8 @@ def build(
     """Build the book around a set (the current one by default) and return an exit code.
 
     ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on
-    stale captures and, for the shipped set, on a false claim or one that its ``claims.json`` does not record.
+    stale captures, on a local link of a page that leads nowhere and, for the shipped set, on a false claim or
+    one that its ``claims.json`` does not record.
     """
     if what not in KINDS:
         raise LabError(f"book: {what!r} is nothing to build; there are {', '.join(KINDS)}")
@@ -53,6 +55,9 @@ def build(
     if code == 0 and what == "notebooks":
         print(f"{len(_notebooks(root, set_name))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
     elif code == 0 and what == "html":
+        if strict and (broken := links.broken_links(root / BUILD_FOLDER / "html")):
+            print("\n".join(broken), file=sys.stderr)
+            return 1
         print(f"the book is in {root / BUILD_FOLDER / 'html' / 'index.html'}")
     return code
 

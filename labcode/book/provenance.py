@@ -30,7 +30,8 @@ class CapturedFile:
 class Stamp:
     """The provenance of one experiment as printed.
 
-    ``machine`` and ``how`` (tool, date, duration) are short phrases, ``warnings`` what the profiler said.
+    ``machine`` and ``how`` (tool, date, duration) are short phrases, ``warnings`` what the profiler said;
+    ``timed`` is said of experiments that time the lab's own code.
     """
 
     experiment: str
@@ -38,6 +39,7 @@ class Stamp:
     machine: tuple[str, ...]
     how: tuple[str, ...]
     fresh: bool
+    timed: str
     warnings: tuple[str, ...]
     files: tuple[CapturedFile, ...]
 
@@ -55,6 +57,7 @@ def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> S
         machine=machine_facts(machine),
         how=(*_borrowed(captures, wanted), *_tool(record, machine), _when(record)),
         fresh=freshness.is_fresh(record),
+        timed=_timed(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
         files=tuple(
             CapturedFile(run.name, captures.path / record.id / file.name, file.size_bytes, file.sha256)
@@ -86,6 +89,14 @@ def size_text(size_bytes: int) -> str:
 def short_hash(sha256: str) -> str:
     """The first digits of a hash, enough to compare by eye."""
     return sha256[:_SHORT_HASH]
+
+
+def _timed(record: ExperimentRecord) -> str:
+    if record.timed is None:
+        return ""
+    changed = freshness.timed_code_changed(record)
+    version = f"times version {short_hash(record.timed.digest)} of the lab's own readers"
+    return f"{version}, which have changed since" if changed else f"{version}, today's"
 
 
 def _tool(record: ExperimentRecord, machine: Mapping[str, Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ def format_value(value: Any, fmt: str = ".2f", unit: str = "") -> str:
     if not is_number(value):
         return "undefined"
     number = int(value) if fmt.endswith("d") else float(value)
-    text = format(number, fmt).replace(",", NARROW_SPACE)
+    text = format(number, fmt)
     if text.startswith("-"):
         text = "\N{MINUS SIGN}" + text[1:]
     return text + unit if not unit or unit.startswith(_UNITS_WITHOUT_SPACE) else text + NARROW_SPACE + unit

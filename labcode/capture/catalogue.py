@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
-from labcode.capture.experiment import CUDA_SOURCES, GPUS, Experiment, Run, workloads
-from labcode.capture.experiment import variant_run as _run
-from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
-from labcode.capture.torch_experiments import TORCH_EXPERIMENTS
+from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
+from labcode.capture.experiments.record import variant_run as _run
+from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
@@ -33,7 +33,10 @@ _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 _NODES = ("--cuda-graph-trace=node",)
 _WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
-_TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/common.py:synchronize")
+_TORCH_SOURCES = (
+    "labcode/workloads/shared/common.py:nvtx_range",
+    "labcode/workloads/shared/common.py:synchronize",
+)
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")
@@ -64,6 +67,7 @@ _BACKTRACES = (
     *("--sample=process-tree", "--cpuctxsw=none", "--sampling-period=16000000"),
 )
 _FEED = ("input_pipeline", "input_pipeline_feed", "input_pipeline_files", "input_pipeline_pictures")
+_READERS = ("labcode/reports/**/*.py", "labcode/analysis/**/*.py")
 _EXAM_FEED = ("--batch", "48", "--seed", "7")
 
 
@@ -88,7 +92,8 @@ def _experiments() -> dict[str, Experiment]:
             id="kernel_overlap",
             title="Many small independent kernels: one stream, several streams, a CUDA graph",
             tool="nsys",
-            module="labcode.workloads.kernel_overlap",
+            module=CUDA,
+            program="kernel_overlap",
             runs=(
                 _run("stream", tool_args=_NODES),
                 _run("streams", tool_args=_NODES),
@@ -103,14 +108,15 @@ def _experiments() -> dict[str, Experiment]:
                     tool_args=_NODES,
                 ),
             ),
-            sources=(*workloads("kernel_overlap"), "cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
+            sources=("cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
             id="memory_timeline",
             title="Copies from pageable memory, from pinned memory, and overlapped with kernels",
             tool="nsys",
-            module="labcode.workloads.memory_timeline",
+            module=CUDA,
+            program="memory_timeline",
             runs=(
                 _run("pageable"),
                 _run("pinned"),
@@ -118,7 +124,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
-            sources=(*workloads("memory_timeline"), "cuda/memory_timeline/*.cu", *CUDA_SOURCES),
+            sources=("cuda/memory_timeline/*.cu", *CUDA_SOURCES),
             needs=("nvcc",),
         ),
         Experiment(
@@ -207,7 +213,7 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.sweeps",
             runs=(_run("streams"), _run("kernel_length"), _run("chunks")),
             sources=(
-                *workloads("sweeps", "kernel_overlap", "memory_timeline"),
+                *workloads("sweeps"),
                 *("cuda/kernel_overlap/*.cu", "cuda/memory_timeline/*.cu"),
                 *CUDA_SOURCES,
             ),
@@ -235,6 +241,7 @@ def _experiments() -> dict[str, Experiment]:
                 *workloads("report_speed"),
                 *(f"labcode/bench/{name}.py" for name in ("side_by_side", "big_export", "export_tables")),
             ),
+            times=_READERS,
             needs_gpus=0,
             needs=("nsys",),
             time_limit_s=450.0,
@@ -246,9 +253,10 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.report_speed",
             runs=(_run("recorded", "--streams", "4", "--repetitions", "3", "--ops", "1500000"),),
             sources=(
-                *workloads("report_speed", "many_operations"),
+                *workloads("report_speed"),
                 *("labcode/bench/side_by_side.py", "cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
+            times=_READERS,
             needs=("nsys", "nvcc"),
             time_limit_s=450.0,
         ),
@@ -280,7 +288,7 @@ def choose(names: list[str]) -> list[Experiment]:
 def neutral_argv(experiment: Experiment, run: Run, gpu_count: int) -> tuple[str, ...]:
     """The command of a run as manifests have it: ``python -m module …``, free of any machine's paths."""
     gpus = str(max(1, min(MOST_GPUS, gpu_count)))
-    return ("python", "-m", experiment.module, *(gpus if word == GPUS else word for word in run.args))
+    return tuple(gpus if word == GPUS else word for word in experiment.argv(run))
 
 
 def needs_of(experiment: Experiment) -> tuple[str, ...]:

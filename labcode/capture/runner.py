@@ -33,7 +33,7 @@ from labcode.capture.filing import (
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError, describe_os_error
-from labcode.freshness import is_fresh, source_digest
+from labcode.freshness import is_fresh, source_digests, version_digest
 from labcode.hardware import needs, probe
 from labcode.tools import find_ncu, require_nsys
 
@@ -152,7 +152,7 @@ def _capture_one(
 ) -> None:
     """Make all runs of an experiment in a staging folder, file it, and remove the folder."""
     began = time.monotonic()
-    digest = _digest(experiment, site.root, site.gpu_count)
+    sources = source_digests(experiment.sources, site.root)
     staging = staging_folder(site.folder, experiment.id)
     try:
         runs = {}
@@ -162,17 +162,19 @@ def _capture_one(
             size = sum(file["bytes"] for file in runs[run.name]["files"].values())
             say(f"{experiment.id}/{run.name}: {time.monotonic() - started:.1f} s, {size / 1e6:.3f} MB")
         shutil.rmtree(staging / "work", ignore_errors=True)
-        if digest != _digest(experiment, site.root, site.gpu_count):
+        if sources != source_digests(experiment.sources, site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         entry = {
             "title": experiment.title,
             "tool": experiment.tool,
             "captured": datetime.now(UTC).date().isoformat(),
-            "source_digest": digest,
-            "sources": list(experiment.sources),
+            "sources": sources,
             "wall_s": round(time.monotonic() - began, 1),
             "runs": runs,
         }
+        if experiment.times:
+            timed = version_digest(experiment.times, site.root)
+            entry["timed"] = {"sources": list(experiment.times), "digest": timed}
         file_experiments(site.folder, manifest, [Staged(experiment.id, staging, entry, site.machine)])
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -299,12 +301,6 @@ def _refuse_private(path: Path, what: str) -> None:
         )
 
 
-def _digest(experiment: Experiment, root: Path, gpu_count: int) -> str:
-    return source_digest(
-        experiment.sources, root, [neutral_argv(experiment, run, gpu_count) for run in experiment.runs]
-    )
-
-
 def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
     """The experiments that the set holds whole and whose sources and runs are today's."""
     held = store.parse_manifest(manifest, folder).experiments
@@ -333,7 +329,7 @@ def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[st
     for experiment in experiments:
         try:
             missing = list(needs.unmet(needs_of(experiment)).values())
-            _digest(experiment, store.repository_root(), needs.gpu_count())
+            source_digests(experiment.sources, store.repository_root())
         except LabError as error:
             missing = [str(error)]
         if missing:

@@ -14,8 +14,8 @@ from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST
 from labcode.capture.ncu_scrub import check_report
 from labcode.capture.scrub import check_export
-from labcode.errors import LabError
-from labcode.freshness import is_fresh
+from labcode.errors import InputError, LabError
+from labcode.freshness import is_fresh, source_digests
 from labcode.outputs import private_folder
 from labcode.store import CaptureSet, ExperimentRecord
 
@@ -162,13 +162,17 @@ def _freshness(set_name: str, name: str, record: ExperimentRecord) -> Iterator[F
 
 
 def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
-    if set(experiment.sources) != set(record.sources) or {run.name for run in experiment.runs} != set(
-        record.runs
-    ):
+    try:
+        today = source_digests(experiment.sources, store.repository_root())
+    except InputError:
+        return False
+    if set(today.values()) != set(record.sources.values()):
+        return False
+    if {run.name for run in experiment.runs} != set(record.runs):
         return False
     for run in experiment.runs:
         captured = record.runs[run.name]
-        wanted = ("python", "-m", experiment.module, *run.args)
+        wanted = experiment.argv(run)
         if len(wanted) != len(captured.argv):
             return False
         if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, captured.argv, strict=True)):

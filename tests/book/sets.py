@@ -30,14 +30,13 @@ def write_set(
     }
     content = json.dumps(record).encode()
     (folder / "measuring" / "record.json").write_bytes(content)
-    digest = freshness.source_digest([SOURCE], root.parent, [argv]) if fresh else "another"
+    sources = freshness.source_digests([SOURCE], root.parent) if fresh else {SOURCE: "another"}
     entry: dict[str, Any] = {
         "title": "One kernel, timed",
         "tool": "bench",
         "machine": "m1",
         "captured": "2026-11-21",
-        "source_digest": digest,
-        "sources": [SOURCE],
+        "sources": sources,
         "wall_s": 41.7,
         "runs": {
             "record": {

@@ -1,6 +1,7 @@
 """Builds of a very small book: its own pages and sets, the repository's configuration."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -143,6 +144,22 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys):
     assert "ZeroDivisionError: division by zero" in error
     assert "1 / 0" in error
     assert not (house / "_build" / "html" / "page.html").exists()
+
+
+def test_a_link_that_leads_nowhere_fails_the_strict_build(house, capsys):
+    write_page(house, "page", PAGE + '\n<a href="nowhere.html">there</a>\n')
+    assert build(None, "html", update_claims=True) == 0
+    assert build(None, "html", strict=True) == 1
+    assert capsys.readouterr().err == "page.html: link to nowhere.html: no such file\n"
+
+
+def test_pages_say_what_to_clone_once_the_book_is_published(house):
+    write_page(house, "page", PAGE + "\nFirst: {{ clone }}.\n")
+    assert build(None, "html") == 0
+    assert "First: clone the repository of this book." in html(house, "page")
+    (house / "CITATION.cff").write_text('repository-code: "https://example.org/lab"\n', encoding="utf-8")
+    assert build(None, "html") == 0
+    assert "git clone https://example.org/lab profiling-lab" in re.sub(r"<[^>]+>", "", html(house, "page"))
 
 
 def test_an_experiment_that_was_not_captured_is_named(house, capsys):

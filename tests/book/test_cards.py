@@ -1,7 +1,7 @@
 from docutils import nodes
 from sphinx import addnodes
 
-from labcode.book.cards import exercise_card, exercises_table
+from labcode.book.sphinx.cards import exercise_card, exercises_table
 from labcode.exercises.records import Exercise, Part
 
 HINTS = ("look", "look closer", "there")
@@ -36,10 +36,10 @@ def test_an_exercise_without_needs_says_so():
 
 
 def test_the_table_links_the_chapters_that_exist():
-    def links(pages: set[str]) -> list[str]:
-        found = exercises_table([EXERCISE], pages)
-        return [link["reftarget"] for link in found.findall(addnodes.pending_xref)]
+    def links(pages: set[str]) -> list[tuple[str, str]]:
+        found = exercises_table([EXERCISE], pages, "reference/exercises")
+        return [(link["refdoc"], link["reftarget"]) for link in found.findall(addnodes.pending_xref)]
 
-    assert links({"index", "nsys/waiting"}) == ["/nsys/waiting"]
+    assert links({"index", "nsys/waiting"}) == [("reference/exercises", "/nsys/waiting")]
     assert links({"index"}) == []
-    assert "nsys-ex09" in exercises_table([EXERCISE], set()).astext()
+    assert "nsys-ex09" in exercises_table([EXERCISE], set(), "index").astext()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.occupancy import LIMITS, occupancy, tables
-from labcode.book.calculator import calculator_html
+from labcode.analysis.kernel.occupancy import LIMITS, occupancy, tables
+from labcode.book.sphinx.calculator import calculator_html
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "book" / "_static" / "occupancy.js"
@@ -57,7 +57,7 @@ def test_the_directive_in_a_book(tmp_path: Path) -> None:
         "extensions = ['myst_parser']\n"
         f"html_static_path = [{str(SCRIPT.parent)!r}]\n"
         "def setup(app):\n"
-        "    from labcode.book import calculator\n"
+        "    from labcode.book.sphinx import calculator\n"
         "    calculator.register(app)\n"
     )
     directive = "```{occupancy-calculator}\n:threads: 128\n:cc: '8.6'\n```\n"

@@ -36,8 +36,8 @@ def write_set(
             entry = entries.setdefault(run_name, {"argv": [], "tool_args": [], "files": {}, "warnings": []})
             entry["files"][file] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         listed[experiment] = {
-            "title": experiment, "tool": "bench", "machine": "m1", "captured": "2026-11-21",
-            "source_digest": "0", "sources": [], "wall_s": 1.0, "runs": entries,
+            "title": experiment, "tool": "bench", "machine": "m1", "captured": "2026-11-21", "sources": {},
+            "wall_s": 1.0, "runs": entries,
         }  # fmt: skip
     machine = {
         "gpus": [{"name": f"NVIDIA {name.upper()}"}],

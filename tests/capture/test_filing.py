@@ -26,8 +26,7 @@ def stage(folder: Path, name: str, text: str) -> Staged:
         "title": name,
         "tool": "bench",
         "captured": "2026-01-01",
-        "source_digest": "0",
-        "sources": [],
+        "sources": {},
         "wall_s": 1.0,
         "runs": {"run": run},
     }

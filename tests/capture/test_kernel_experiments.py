@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import pytest
 
 from labcode.capture.catalogue import neutral_argv
-from labcode.capture.experiment import Experiment
-from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.record import Experiment
 from labcode.capture.ncu import ALWAYS, _filter
 from labcode.capture.verify import _same_runs
+from labcode.freshness import source_digests
 from labcode.store import ExperimentRecord, RunRecord
+from labcode.workloads import cuda
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"
 COUNTED = [experiment for experiment in KERNEL_EXPERIMENTS if experiment.tool == "ncu"]
-PROGRAMS = sorted({e.module.rpartition(".")[2] for e in KERNEL_EXPERIMENTS} - {"kernel_bench"})
-
-
-def program_of(experiment: Experiment) -> str:
-    return experiment.module.rpartition(".")[2]
+PROGRAMS = sorted({e.program for e in KERNEL_EXPERIMENTS if e.program})
 
 
 def included(source: Path) -> set[Path]:
@@ -45,8 +42,8 @@ def kernels_of(program: str) -> set[str]:
 
 @pytest.mark.parametrize("experiment", KERNEL_EXPERIMENTS, ids=lambda e: e.id)
 def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
-    program = program_of(experiment)
-    if program == "kernel_bench":
+    program = experiment.program
+    if not program:
         files = {
             path for topic in experiment.runs for path in included(CUDA / topic.name / f"{topic.name}.cuh")
         }
@@ -61,13 +58,13 @@ def test_named_kernels_are_the_programs(experiment: Experiment) -> None:
     for run in experiment.runs:
         assert _filter(run.tool_args).startswith("-k regex:^(")
         names = re.findall(r"\w+", run.tool_args[run.tool_args.index("-k") + 1].removeprefix("regex:"))
-        assert set(names) <= kernels_of(program_of(experiment)), run.name
+        assert set(names) <= kernels_of(experiment.program), run.name
 
 
 @pytest.mark.parametrize("experiment", COUNTED, ids=lambda e: e.id)
 def test_programs_mark_what_is_profiled(experiment: Experiment) -> None:
     assert experiment.ncu_args == ("--profile-from-start", "off")
-    program = program_of(experiment)
+    program = experiment.program
     texts = [path.read_text(encoding="utf-8") for path in included(CUDA / program / f"{program}.cu")]
     assert sum(len(re.findall(r"const (?:lab::)?Profiled once;", text)) for text in texts) == 1
 
@@ -94,19 +91,20 @@ def test_other_options_of_ncu_make_a_capture_stale(experiment: Experiment) -> No
             )
             for run in experiment.runs
         }
-        about = (experiment.id, experiment.title, "ncu", "m1", "2026-01-01", "0")
-        return ExperimentRecord(*about, experiment.sources, 1.0, runs)
+        about = (experiment.id, experiment.title, "ncu", "m1", "2026-01-01")
+        return ExperimentRecord(*about, source_digests(experiment.sources, ROOT), 1.0, runs)
 
     assert _same_runs(experiment, record())
     assert not _same_runs(experiment, record("--cache-control", "none"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_wrappers_know_the_flags_of_their_programs(program: str) -> None:
-    module = importlib.import_module(f"labcode.workloads.{program}")
+def test_the_wrapper_knows_the_flags_of_the_programs(program: str) -> None:
+    wrapped = cuda.PROGRAMS[program]
     files = {CUDA / program / f"{program}.cu", CUDA / "common/rows_program.cuh"}
     texts = [path.read_text(encoding="utf-8") for path in files & included(CUDA / program / f"{program}.cu")]
     flags = {flag for text in texts for flag in re.findall(r'args\.\w+\("--([\w-]+)"', text)}
-    assert flags == set(module.FLAGS) | {"variant", "json"}
+    assert flags == set(wrapped.flags) | {"variant", "json"}
     text = "".join(texts)
-    assert all(f'"{variant}"' in text for variant in module.VARIANTS if not re.fullmatch(r"round\d", variant))
+    spelled = [variant for variant in wrapped.variants if not re.fullmatch(r"round\d", variant)]
+    assert all(f'"{variant}"' in text for variant in spelled)

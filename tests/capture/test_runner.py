@@ -203,8 +203,8 @@ def test_resume_skips_what_is_there_and_fresh(captured: Lab) -> None:
     lab.capture("alpha", resume=True)
     assert "alpha/baseline" in lab.printed
     assert (
-        load_set("mine").experiment("alpha").source_digest
-        != json.loads(before["mine/manifest.json"])["experiments"]["alpha"]["source_digest"]
+        dict(load_set("mine").experiment("alpha").sources)
+        != json.loads(before["mine/manifest.json"])["experiments"]["alpha"]["sources"]
     )
 
 

@@ -58,10 +58,10 @@ def check_wrapper(binary: Path, wrapper: ModuleType) -> None:
     """The Python wrapper knows the program's flags, their defaults and its variants."""
     shown = run([binary, "--help"]).stdout
     flags = dict(re.findall(r"^  --([a-z0-9-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    assert set(flags) - {"variant"} == set(wrapper.FLAGS)
-    for flag, text in wrapper.FLAGS.items():
+    assert set(flags) - {"variant"} == set(wrapper.flags)
+    for flag, text in wrapper.flags.items():
         assert text.endswith(f"({flags[flag]})"), flag
-    assert run([binary, "--list"]).stdout.split() == list(wrapper.VARIANTS)
+    assert run([binary, "--list"]).stdout.split() == list(wrapper.variants)
 
 
 def check_bad_use(binary: Path, folder: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labcode.kernels.topics import optimization_loop as topic
-from labcode.workloads import optimization_loop as wrapper
+from labcode.workloads.cuda import optimization_loop as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import Assemble, Built
 

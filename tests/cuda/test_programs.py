@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from labcode.workloads import kernel_overlap, many_operations, memory_timeline
+from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
 from tests.cuda.conftest import CUDA, PROGRAMS, Assemble, Built
 
 BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
@@ -48,16 +48,16 @@ def test_wrapper_knows_the_flags_and_variants(built: Built, program: str) -> Non
     shown = run([built(program), "--help"])
     assert shown.returncode == 0
     flags = set(re.findall(r"^  --([a-z-]+)", shown.stdout, re.MULTILINE))
-    assert flags == set(WRAPPERS[program].FLAGS) | {"variant", "json", "list", "help"}
+    assert flags == set(WRAPPERS[program].flags) | {"variant", "json", "list", "help"}
     listed = run([built(program), "--list"])
-    assert (listed.returncode, listed.stdout.split()) == (0, list(WRAPPERS[program].VARIANTS))
+    assert (listed.returncode, listed.stdout.split()) == (0, list(WRAPPERS[program].variants))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_defaults_in_the_wrapper_are_the_programs_own(built: Built, program: str) -> None:
     shown = run([built(program), "--help"]).stdout
     said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    for flag, text in WRAPPERS[program].FLAGS.items():
+    for flag, text in WRAPPERS[program].flags.items():
         if said[flag] not in ("0", "-1"):  # those stand for «depends»
             assert text.endswith(f"({said[flag]})"), flag
 
@@ -145,11 +145,11 @@ def test_cmake_knows_them_all_and_builds_one(nvcc: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("program", "variant", "extra"),
     [
-        *(("kernel_overlap", variant, []) for variant in kernel_overlap.VARIANTS),
+        *(("kernel_overlap", variant, []) for variant in kernel_overlap.variants),
         ("kernel_overlap", "streams", ["--streams", "3"]),
         ("many_operations", "mixed", []),
         ("many_operations", "mixed", ["--threads", "1", "--streams", "1", "--warmup", "0"]),
-        *(("memory_timeline", variant, []) for variant in memory_timeline.VARIANTS),
+        *(("memory_timeline", variant, []) for variant in memory_timeline.variants),
         *(("memory_timeline", "pipelined", ["--schedule", s]) for s in ("rotate", "engines")),
         ("memory_timeline", "pipelined", ["--chunks", "1"]),
         ("memory_timeline", "pinned", ["--iterations", "0", "--balance", "2"]),

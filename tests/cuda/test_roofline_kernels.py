@@ -11,7 +11,7 @@ import pytest
 
 from labcode.errors import LabError
 from labcode.kernels.topics import roofline_kernels as topic
-from labcode.workloads import roofline_kernels as wrapper
+from labcode.workloads.cuda import roofline_kernels as wrapper
 from tests.cuda import ncu_programs
 from tests.cuda.conftest import CUDA, Assemble, Built
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from labcode.errors import ToolError
-from labcode.workloads import kernel_overlap, memory_timeline, sweeps
-
-MODULES = {"kernel_overlap": kernel_overlap, "memory_timeline": memory_timeline}
+from labcode.workloads import sweeps
+from labcode.workloads.cuda import PROGRAMS, CudaProgram
 
 
 @pytest.mark.parametrize("sweep", sweeps.VARIANTS)
@@ -20,15 +19,15 @@ def test_flags_are_the_programs_own_and_no_run_is_twice(sweep: str) -> None:
     runs = list(sweeps.grid(sweep))
     assert len({json.dumps(run) for run in runs}) == len(runs) > 10
     for program, flags in runs:
-        assert flags["variant"] in MODULES[program].VARIANTS
-        assert set(flags) - {"variant"} <= set(MODULES[program].FLAGS)
+        assert flags["variant"] in PROGRAMS[program].variants
+        assert set(flags) - {"variant"} <= set(PROGRAMS[program].flags)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *, passed: bool = True, code: int = 0) -> list[list[str]]:
     """Let every run of a program write a small record."""
     seen = []
 
-    def main(arguments: Sequence[str]) -> int:
+    def main(self: CudaProgram, arguments: Sequence[str]) -> int:
         seen.append(list(arguments))
         record: dict[str, Any] = {"parameters": {"seed": 1}, "results": {"t_us": 2.5, "all_us": [2, 3]}}
         record |= {"checks": {"right": {"passed": passed, "detail": ""}}, "gpu": {"name": "g"}}
@@ -36,8 +35,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *, passed: bool = True, code: int =
             Path(arguments[arguments.index("--json") + 1]).write_text(json.dumps(record))
         return code
 
-    for module in MODULES.values():
-        monkeypatch.setattr(module, "main", main)
+    monkeypatch.setattr(CudaProgram, "main", main)
     return seen
 
 

@@ -41,7 +41,7 @@ def ceilings(record: Mapping[str, Any]) -> tuple[Ceiling, ...]:
     if record.get("program") != "roofline_kernels" or not entries:
         raise LabError(
             "this record holds no measured roofs; make one with "
-            "«python -m labcode.workloads.roofline_kernels --variant ceilings --json FILE»"
+            "«python -m labcode.workloads.cuda roofline_kernels --variant ceilings --json FILE»"
         )
     return tuple(
         Ceiling(

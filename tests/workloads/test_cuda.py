@@ -1,0 +1,61 @@
+"""The wrapper of the CUDA programs passes on their flags and brings back the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labcode.errors import LabError
+from labcode.workloads import cuda
+from labcode.workloads.cuda import kernel_overlap
+
+
+def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """Let a shell script stand for the built program."""
+    program = folder / "program"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(cuda, "compute_capability", lambda: (9, 0))
+    monkeypatch.setattr(cuda, "build", lambda *_: program)
+
+
+def test_flags_reach_the_program_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/seen')
+    assert kernel_overlap.main(["--variant", "graph", "--streams", "3", "--json", "x y.json"]) == 0
+    assert (tmp_path / "seen").read_text() == "--json x y.json --streams 3 --variant graph\n"
+
+
+def test_defaults_are_left_to_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/seen')
+    assert kernel_overlap.main([]) == 0
+    assert (tmp_path / "seen").read_text() == "--variant stream\n"
+
+
+@pytest.mark.parametrize("code", [0, 1, 2])
+def test_exit_code_is_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    install(monkeypatch, tmp_path, f"exit {code}")
+    assert kernel_overlap.main([]) == code
+
+
+def test_crash_is_exit_code_2_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch, tmp_path, "kill -SEGV $$")
+    assert kernel_overlap.main([]) == 2
+    assert capsys.readouterr().err == "kernel_overlap: ended by signal 11\n"
+
+
+def test_the_program_is_named_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/seen')
+    assert cuda.main(["sum", "--variant", "tree"]) == 0
+    assert (tmp_path / "seen").read_text() == "--variant tree\n"
+    assert cuda.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name}: " in shown for name in cuda.PROGRAMS)
+    with pytest.raises(LabError, match="sums: name one of the CUDA programs: kernel_overlap"):
+        cuda.main(["sums"])
+    with pytest.raises(LabError, match="no program named: name one of the CUDA programs"):
+        cuda.main([])
