@@ -517,7 +517,7 @@ def exercises(
     ] = False,
 ) -> None:
     """Grade your answers to the book's exercises."""
-    from labcode.exercises import run
+    from labcode.grading import run
 
     code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=console())
     raise typer.Exit(code)
