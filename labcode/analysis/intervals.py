@@ -131,9 +131,9 @@ def holders(ends: Ints, starts: Ints | None = None) -> Ints:
     """
     found, around = [-1] * len(ends), []  # around: those that may hold what follows, the innermost last
     last = ends.tolist()
-    begun = [end - 1 for end in last] if starts is None else starts.tolist()
-    for place, (start, end) in enumerate(zip(begun, last, strict=True)):
-        while around and (last[around[-1]] < end or last[around[-1]] <= start):
+    enough = last if starts is None else np.maximum(ends, starts + 1).tolist()
+    for place, least in enumerate(enough):
+        while around and last[around[-1]] < least:
             around.pop()
         if around:
             found[place] = around[-1]

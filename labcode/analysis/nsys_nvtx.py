@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labcode.analysis.nsys_nesting import PUSH_POP, START_END, Ranges, breadth_first, nest, parent_ids, paths
-from labcode.analysis.nsys_table import Table, Texts, take
+from labcode.analysis.nsys_table import Made, Table, Texts, take
 from labcode.analysis.nsys_tables import merged, statistics
 from labcode.reports import nsys_schema as schema
 from labcode.reports.nsys_columns import Column, Ints, unique, without
@@ -86,9 +86,11 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
     children = np.zeros(len(duration), np.int64)
     np.add.at(children, stack.parent[inner], duration[inner])
     order = np.lexsort((breadth_first(ranges, stack), ranges.end, ranges.start))
-    trees, tree = unique(ranges.code * (int(stack.level.max(initial=0)) + 1) + stack.level)
-    depth = int(stack.level.max(initial=0)) + 1
-    tree_names = ["--" * (t % depth) + ranges.names[t // depth] for t in trees.tolist()]
+
+    def tree_names(rows: Ints) -> list[str]:
+        found = zip(*(part[rows].tolist() for part in (stack.level, ranges.code, ranges.named)), strict=True)
+        return ["--" * level + ranges.names[code] if named else "" for level, code, named in found]
+
     table: Table = {
         "Start (ns)": ranges.start,
         "End (ns)": ranges.end,
@@ -103,7 +105,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
         "RangeStack": paths(ranges, stack),
-        "NameTree": Texts(np.where(ranges.named, tree, -1), tree_names),
+        "NameTree": Made(np.arange(len(duration)), tree_names, 2 * stack.level),
     }
     return take(table, order)
 
