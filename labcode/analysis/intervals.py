@@ -129,7 +129,8 @@ def holders(ends: Ints, starts: Ints | None = None) -> Ints:
     An interval holds another when it does not end before it; with ``starts``, it must also end after the
     other begins, which matters to those without a length alone.
     """
-    found, around = [-1] * len(ends), []  # around: those that may hold what follows, the innermost last
+    found = [-1] * len(ends)
+    around: list[int] = []  # those that may hold what follows, the innermost last
     last = ends.tolist()
     enough = last if starts is None else np.maximum(ends, starts + 1).tolist()
     for place, least in enumerate(enough):

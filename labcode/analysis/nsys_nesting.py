@@ -124,7 +124,7 @@ def _stacked(start: Ints, end: Ints) -> Ints | None:
 
 
 def _overlapping(start: Ints, end: Ints, number: Ints) -> Ints:
-    """The same for any ranges, one after the other, with a tree of least values (Fenwick's) over their ends."""
+    """The same for any ranges, one after the other, with a Fenwick tree of least values over their ends."""
     shortest = np.lexsort((number, end - start))
     rank = np.empty(len(start), np.int64)
     rank[shortest] = np.arange(len(start))

@@ -139,7 +139,10 @@ def _nested(table: pd.DataFrame) -> pd.DataFrame:
     missing = pd.array(parent, dtype="Int64")
     missing[parent < 0] = pd.NA
     return table.assign(
-        depth=intervals.depths(parent), parent=missing, child_count=children, self_ns=np.maximum(duration - inside, 0)
+        depth=intervals.depths(parent),
+        parent=missing,
+        child_count=children,
+        self_ns=np.maximum(duration - inside, 0),
     )
 
 
