@@ -184,7 +184,7 @@ def test_odd_traces_end_in_a_result_or_one_line(
     for words in (("stats", path, "--all"), ("diagnose", path), ("compare", path, path)):
         result = labcode(*words)
         errors = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
-        assert result.returncode == 0 and not errors or result.returncode == 2 and len(errors) == 1
+        assert (result.returncode == 0 and not errors) or (result.returncode == 2 and len(errors) == 1)
     drawn = labcode("timeline", path, "-o", tmp_path / "x.json")
     assert drawn.returncode == (2 if message else 0) and message in drawn.stderr
     flame = labcode("flame", path, "-o", tmp_path / "x.svg")

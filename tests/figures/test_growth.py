@@ -1,4 +1,4 @@
-"""Thousands of streams, GPUs, processes, domains: drawing and writing them takes no square of their number."""
+"""Many streams, GPUs, processes and domains: drawing them takes no square of their number."""
 
 from __future__ import annotations
 
