@@ -9,6 +9,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,9 +315,13 @@ def test_numbers_beyond_64_bits_are_left_out(tmp_path: Path) -> None:
     assert (gpu["device"], gpu["sm_count"], gpu["memory_bytes"]) == (0, 0, 0)
 
 
+def _with_ranks(value: object, content: dict[str, Any]) -> None:
+    content["distributedInfo"] = value
+
+
 def test_ranks_that_are_no_numbers_of_ranks(tmp_path: Path) -> None:
     for value in ([1, 2], "x", None, {"rank": 2**70, "world_size": 2**70}, {"rank": [1], "world_size": {}}):
-        report = changed(tmp_path, lambda content, value=value: content.update(distributedInfo=value))
+        report = changed(tmp_path, partial(_with_ranks, value))
         assert report.ranks == (0,) and report.world_size == 1
     for name in ("run.rank" + "9" * 30 + ".trace.json", "run.rank99999999.trace.json"):
         assert changed(tmp_path, lambda content: content.pop("distributedInfo", 0), name).ranks == (0,)
