@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis import intervals, kineto_links, nsys_stats, utilization
-from labcode.analysis.nsys_nesting import Ranges, nest
-from labcode.reports.kineto import open_trace
+from labcode.analysis.stats.nsys import reports as nsys_stats
+from labcode.analysis.stats.nsys.nesting import Ranges, nest
+from labcode.analysis.timeline import intervals, utilization
+from labcode.analysis.timeline import links as kineto_links
+from labcode.reports.kineto.report import open_trace
 from tests.support.exports import make_export, push_pop
 from tests.support.growth import memory_growth, time_growth
 from tests.support.traces import Trace

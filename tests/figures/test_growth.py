@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.figures import groups
-from labcode.figures.condense import assign_lanes
 from labcode.figures.text import fit
-from labcode.figures.tracks import Track, group_names, track_names
-from labcode.reports.kineto_names import short_name
-from labcode.reports.nsys import open_report
+from labcode.figures.timeline import groups
+from labcode.figures.timeline.condense import assign_lanes
+from labcode.figures.timeline.tracks import Track, group_names, track_names
+from labcode.reports.kineto.names import short_name
+from labcode.reports.nsys.report import open_report
 from tests.figures.tables import Tables
 from tests.support.exports import domain, make_export, push_pop
 from tests.support.growth import memory_growth, time_growth
