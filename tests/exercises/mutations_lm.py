@@ -3,23 +3,6 @@
 from __future__ import annotations
 
 LANGUAGE_MODEL = [
-    ("lm-ex01a", "statistics.stdev(values)", "statistics.pstdev(values)", "divide by n - 1"),
-    (
-        "lm-ex01a",
-        '[*results["warmup_forward_host_ms"], *results["forward_host_ms"]][warm_up : warm_up + steps]',
-        'results["forward_host_ms"][:steps]',
-        "begin among those that the program called warm-up",
-    ),
-    ("lm-ex01a", "[warm_up : warm_up + steps]", "[warm_up:]", "more steps are averaged"),
-    ("lm-ex01a", ">= window[0]", ">= 0", "ranges outside of the window count"),
-    (
-        "lm-ex01a",
-        'ranges["name"] == "forward"',
-        'ranges["name"].str.contains("forward")',
-        "whose name only contains forward",
-    ),
-    ("lm-ex01a", "[-len(mine) :]", "", "of the same steps"),
-    ("lm-ex01a", "range_ms / host_ms - 1", "host_ms / range_ms - 1", "this is host over range"),
     (
         "lm-ex02a",
         "name = sums.idxmax()",
