@@ -4,23 +4,6 @@ from __future__ import annotations
 
 LANGUAGE_MODEL = [
     (
-        "lm-ex02a",
-        "name = sums.idxmax()",
-        'name = mine.groupby("name")["ns"].mean().idxmax()',
-        "the longest mean time",
-    ),
-    ("lm-ex02a", "name = sums.idxmax()", 'name = mine["name"].value_counts().idxmax()', "called most often"),
-    ("lm-ex02a", "calls / steps", "calls", "divide by the number of steps"),
-    ("lm-ex02a", "sums[name] / sums.sum()", 'sums[name] / kernels["ns"].sum()', "of the time of the pass"),
-    (
-        "lm-ex02a",
-        'bool(passes & set(path.split("/"))) for',
-        "any(p in path for p in passes) for",
-        "compare whole names of ranges",
-    ),
-    ("lm-ex02a", '{"forward", "backward"}}', '{"forward", "backward", "optimizer"}}', "neither forward nor"),
-    ("lm-ex02a", 'ops[ops["kind"] == "kernel"]', "ops", "but no kernels"),
-    (
         "lm-ex03a",
         "mine = ops[inside]",
         'mine = ops[inside][ops["kind"] == "kernel"]',
