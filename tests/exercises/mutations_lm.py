@@ -3,17 +3,6 @@
 from __future__ import annotations
 
 LANGUAGE_MODEL = [
-    (
-        "lm-ex03a",
-        "mine = ops[inside]",
-        'mine = ops[inside][ops["kind"] == "kernel"]',
-        "only kernels are counted",
-    ),
-    ("lm-ex03a", "whole = sums.sum()", 'whole = sums.drop("matmul").sum()', "products included"),
-    ("lm-ex03a", '{"other": [0.0, 0.0]}', "{}", "the keys differ|other must always be listed"),
-    ("lm-ex03a", "mine = ops[inside]", "mine = ops", "launched in the forward pass"),
-    ("lm-ex03a", "/ 1e6 / steps", "/ 1e6", "times are those of one step"),
-    ("lm-ex03a", ' and (ns / whole >= least or bucket == "other")', "", "below the least share"),
     ("lm-ex04a", 'ops["end_ns"] - ops["start_ns"]', 'ops["end_ns"] * 0 + 1', "the number of operations"),
     (
         "lm-ex04a",
