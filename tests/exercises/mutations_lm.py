@@ -3,28 +3,6 @@
 from __future__ import annotations
 
 LANGUAGE_MODEL = [
-    ("lm-ex04a", 'ops["end_ns"] - ops["start_ns"]', 'ops["end_ns"] * 0 + 1', "the number of operations"),
-    (
-        "lm-ex04a",
-        "    def products(ops: pd.DataFrame) -> tuple[float, float]:\n",
-        "    def products(ops: pd.DataFrame) -> tuple[float, float]:\n"
-        '        ops = ops[ops["kind"] == "kernel"]\n',
-        "only kernels are counted",
-    ),
-    (
-        "lm-ex04a",
-        "(taught / training_steps) / (asked / inference_steps)",
-        "taught / asked",
-        "from one step to one",
-    ),
-    (
-        "lm-ex04a",
-        "(taught / training_steps) / (asked / inference_steps)",
-        "(taught_in_all / training_steps) / (asked_in_all / inference_steps)",
-        "growth is that of products",
-    ),
-    ("lm-ex04a", "products(training[inside])", "products(training)", "still in «without optimizer»"),
-    ("lm-ex04a", '{"forward", "backward"}.isdisjoint', '{"forward"}.isdisjoint', "two passes left"),
     ("lm-ex05a", "2 * 2 * pairs", "2 * pairs", "two operations"),
     ("lm-ex05a", ' / model["heads"]\n', "\n", "the width of one head"),
     ("lm-ex05a", '2 * 4 * pairs * model["layers"]', "2 * 4 * pairs", "the bytes of one"),
