@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 LANGUAGE_MODEL = [
-    ("lm-ex05a", "2 * 2 * pairs", "2 * pairs", "two operations"),
-    ("lm-ex05a", ' / model["heads"]\n', "\n", "the width of one head"),
-    ("lm-ex05a", '2 * 4 * pairs * model["layers"]', "2 * 4 * pairs", "the bytes of one"),
-    ("lm-ex05a", "2 * 4 * pairs * model", "4 * pairs * model", "writes as much"),
-    ("lm-ex05a", ' if "forward" in path else ""', "", "computed again in the backward pass"),
-    ("lm-ex05a", " * steps / softmax_ns", " / softmax_ns", "the times are of all steps"),
     ("lm-ex06a", 'ops = ops.sort_values("start_ns")', "ops = ops.copy()", "in no particular order"),
     (
         "lm-ex06a",
