@@ -3,62 +3,6 @@
 from __future__ import annotations
 
 LANGUAGE_MODEL = [
-    ("lm-ex06a", 'ops = ops.sort_values("start_ns")', "ops = ops.copy()", "in no particular order"),
-    (
-        "lm-ex06a",
-        'done = ops["end_ns"].cummax().shift()',
-        'done = ops["end_ns"].shift()',
-        "compare with the largest end so far",
-    ),
-    ("lm-ex06a", 'ops["asked_ns"] > done', 'ops["asked_ns"] >= done', "at the very moment of the last end"),
-    ("lm-ex06a", 'ops["asked_ns"] > done', 'ops["start_ns"] > done', "late is said of the call"),
-    ("lm-ex06a", 'ops["asked_ns"] > done', '~(ops["asked_ns"] <= done)', "has none before it"),
-    (
-        "lm-ex06a",
-        '"].str.split("/").str[1]\n    found',
-        '"].str.split("/").str[1]\n    given = ops.sort_index()\n'
-        '    late = given["asked_ns"] > given["end_ns"].cummax().shift()\n    found',
-        "in no particular order",
-    ),
-    (
-        "lm-ex06a",
-        'done = ops["end_ns"].cummax().shift()',
-        'names = ops["path"].str.split("/").str[1]\n'
-        '    done = ops.groupby(names)["end_ns"].transform(lambda ends: ends.cummax().shift())',
-        "operations of earlier passes",
-    ),
-    (
-        "lm-ex06a",
-        'done = ops["end_ns"].cummax().shift()',
-        'done = ops.groupby("stream")["end_ns"].transform(lambda ends: ends.cummax().shift())',
-        "on all streams",
-    ),
-    (
-        "lm-ex06a",
-        'ops = ops.sort_values("start_ns")',
-        'ops = ops[ops["kind"] == "kernel"].sort_values("start_ns")',
-        "only kernels are counted",
-    ),
-    (
-        "lm-ex06a",
-        'begin = mine["start_ns"].where(~(free_from > mine["start_ns"]), free_from)',
-        'begin = mine["start_ns"]',
-        "add up the union",
-    ),
-    ("lm-ex06a", " / 1e6 / steps", " / 1e6", "those of all steps"),
-    ("lm-ex06a", "clean - busy + busy / faster", "clean - busy", "not endlessly fast"),
-    (
-        "lm-ex06a",
-        '"launch-bound" if share >= much else "something else"',
-        '"launch-bound"',
-        "not yet launch-bound",
-    ),
-    (
-        "lm-ex06a",
-        '"GPU-bound" if idle < much else "launch-bound"',
-        '"GPU-bound" if share < much else "launch-bound"',
-        "the verdict looks at idle first",
-    ),
     ("lm-ex07a", "4 * count / 1e9", "2 * count / 1e9", "two bytes a number"),
     ("lm-ex07a", "4 * count / 1e9", "4 * count / 2**30", "GiB is 2"),
     ("lm-ex07a", "4 * count / 1e9", "4 * count / 1e6", "bytes and MB|check the unit"),
