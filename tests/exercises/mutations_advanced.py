@@ -111,31 +111,4 @@ ADVANCED = [
         "start, end",
         "reach over the window's ends",
     ),
-    # ex08a: the rule
-    ("advanced-ex08a", "    tables.need_busy()\n", "", "nobody can know this"),
-    ("advanced-ex08a", '["kernel", "graph"]', '["kernel"]', "whole graphs are work"),
-    ("advanced-ex08a", '["kernel", "graph"]', '["kernel", "graph", "memset"]', "a memset hides no copy"),
-    ("advanced-ex08a", '["H2D", "D2H"]', '["H2D", "D2H", "D2D"]', "copies within the GPU are not looked for"),
-    ("advanced-ex08a", '["H2D", "D2H"]', '["H2D"]', "copies back to the host count"),
-    ("advanced-ex08a", "gain=sum(exposed)", "gain=max(exposed)", "the gain adds up over all GPUs"),
-    ("advanced-ex08a", "        gain=sum(exposed) / tables.width,\n", "", "the gain is missing"),
-    ("advanced-ex08a", "share >= 0.1", "share >= 0.02", "found means at least a tenth"),
-    (
-        "advanced-ex08a",
-        "evidence=lengths.sort_values(",
-        "evidence=lengths.iloc[:0].sort_values(",
-        "the evidence is missing",
-    ),
-    (
-        "advanced-ex08a",
-        '(table[table["device"] == gpu] for table in (copies, work))',
-        'copies[copies["device"] == gpu], work',
-        "kernels of another GPU hide nothing",
-    ),
-    (
-        "advanced-ex08a",
-        "exposed.append(intervals.total(*left))",
-        'exposed.append(int((here["end_ns"] - here["start_ns"]).sum()))',
-        "copies that run at once count twice|these are all copies|a share cannot",
-    ),
 ]
