@@ -3,64 +3,6 @@
 from __future__ import annotations
 
 ADVANCED = [
-    # ex03a: tables of the stats command line
-    (
-        "advanced-ex03a",
-        "for report in REPORTS:\n        ending",
-        'capture, _, rest = file_name.partition("_")\n    if file_name.endswith(".csv"):\n'
-        "        return capture, rest[:-4]\n    for report in REPORTS:\n        ending",
-        "the capture's name may hold underscores",
-    ),
-    (
-        "advanced-ex03a",
-        "for report in REPORTS:\n        ending",
-        'capture, _, rest = file_name.rpartition("_")\n    if file_name.endswith(".csv"):\n'
-        "        return capture, rest[:-4]\n    for report in REPORTS:\n        ending",
-        "a report's name holds underscores",
-    ),
-    ("advanced-ex03a", " and len(file_name) > len(ending)", "", "a capture's name is never empty"),
-    ("advanced-ex03a", " * NS[unit]", "", "the unit is ignored"),
-    (
-        "advanced-ex03a",
-        "times.get(name, 0.0) + float(row[column])",
-        "float(row[column])",
-        "comes twice has several rows",
-    ),
-    (
-        "advanced-ex03a",
-        "csv.DictReader(stream)",
-        "(dict(zip(h, line.rstrip().split(','))) for lines in [stream.read().splitlines()]"
-        " for h in [lines[0].split(',')] for line in lines[1:] if line.count(',') >= 4)",
-        "names hold commas: read the file with csv|the keys differ",
-    ),
-    (
-        "advanced-ex03a",
-        '"kernels": None, "copies": None, "waits": None',
-        '"kernels": 0, "copies": 0, "waits": 0',
-        "missing is not a time of 0",
-    ),
-    (
-        "advanced-ex03a",
-        "if file.stat().st_size == 0:",
-        "if False:",
-        "a file without a byte is a missing report",
-    ),
-    ("advanced-ex03a", 'if "Synchronize" in name)', ")", "all calls are added up"),
-    (
-        "advanced-ex03a",
-        'if "Synchronize" in name)',
-        'if name == "cudaDeviceSynchronize")',
-        "other calls wait, too",
-    ),
-    (
-        "advanced-ex03a",
-        "return found\n",
-        "return {c: t for c, t in found.items() if set(t.values()) != {None}}\n",
-        "captures of which none of the three reports is there",
-    ),
-    ("advanced-ex03a", "in ranked[:count]]", "in ranked]", "all kernels are returned"),
-    ("advanced-ex03a", "(-item[1][0], item[0])", "(item[1][0], item[0])", "the kernels with the least time"),
-    ("advanced-ex03a", "time + ns, captures + 1", "max(time, ns), captures + 1", "the time of one capture"),
     # ex04: queries
     (
         "advanced-ex04a",
