@@ -1,4 +1,4 @@
-"""Hidden cases of advanced-ex07, part a (a change or noise): a generator or captures in, cases out.
+"""Hidden cases of part a (a change or noise): a generator or captures in, cases out.
 
 The truth of each pair is known, and pairs on which sound methods may differ are drawn again: two of them, the
 interval of the ratio of medians and a rank test, must agree, with room to spare.
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
 from labcode.analysis.compare.interval import FEWEST, median_ratio
-from labcode.exercises.advanced.ex07_steps import step_periods
-from labcode.exercises.cases import Case, Mistake, Task
+from labcode.analysis.compare.ranges import family_of, periods
+from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
@@ -25,19 +26,20 @@ EXPERIMENT, BEFORE, AFTER = "timeline_basics", "exam_baseline", "exam_improved"
 _MOST_DRAWS = 3000
 
 
-def decide(
-    before: Floats, after: Floats, limit: float, *, interval: bool = True, matters: bool = True
-) -> str:
-    """The verdict; the flags leave out one of its two questions."""
+def step_periods(ranges: pd.DataFrame) -> Floats:
+    """ns from the start of each step to the next on its thread, the shortest first."""
+    starts = ranges.rename(columns={"name": "label"})
+    return np.sort(periods(starts, family_of(starts["label"])).get("step #", np.empty(0)))
+
+
+def decide(before: Sequence[float], after: Sequence[float], limit: float) -> str:
+    """The verdict by the interval of the book."""
     if min(len(before), len(after)) < FEWEST:
         return "too few"
-    found = median_ratio(before, after)
-    wanted = limit if matters else 0.0
-    if found.ratio > 1 + wanted and (found.low > 1 or not interval):
+    found = median_ratio(np.asarray(before), np.asarray(after))
+    if found.ratio > 1 + limit and found.low > 1:
         return "slower"
-    if found.ratio < 1 / (1 + wanted) and (found.high < 1 or not interval):
-        return "faster"
-    return "no change"
+    return "faster" if found.ratio < 1 / (1 + limit) and found.high < 1 else "no change"
 
 
 def clear(before: Floats, after: Floats, limit: float) -> bool:
@@ -52,14 +54,6 @@ def clear(before: Floats, after: Floats, limit: float) -> bool:
     inside = found.low < 1 < found.high and 0.2 < (1 - found.low) / (found.high - found.low) < 0.8
     small = max(found.high, 1 / found.low) < 1 + 0.7 * limit  # even if it is real, it does not matter
     return small or (inside and p > 0.2)
-
-
-def by_means(before: Floats, after: Floats, limit: float) -> str:
-    """What the ratio of means against the limit says."""
-    if not len(before) or not len(after):
-        return "no change"
-    ratio = float(after.mean() / before.mean())
-    return "slower" if ratio > 1 + limit else "faster" if ratio < 1 / (1 + limit) else "no change"
 
 
 def _normal(rng: Rng, middle: float, spread: float, count: int) -> Floats:
@@ -81,7 +75,7 @@ def _loud(rng: Rng) -> Pair:
 def _outliers(rng: Rng) -> Pair:
     """The same program twice; in the second run a few steps waited for a disk."""
     before, after = _quiet(rng, 1.0)
-    after[rng.choice(len(after), 3, replace=False)] *= rng.uniform(6, 12, 3)
+    after[rng.choice(len(after), 5, replace=False)] *= rng.uniform(6, 12, 5)
     return before, after
 
 
@@ -96,6 +90,11 @@ def _sure_but_small(rng: Rng) -> Pair:
     """A change that is real beyond doubt, of one percent."""
     middle = float(rng.uniform(1e6, 9e6))
     return _normal(rng, middle, 0.003, 40), _normal(rng, middle * 1.012, 0.003, 40)
+
+
+def _few(pair: Pair, before: int, after: int) -> Pair:
+    """The first values of each side."""
+    return pair[0][:before], pair[1][:after]
 
 
 def _ticks(rng: Rng, factor: float) -> Pair:
@@ -113,43 +112,21 @@ def _drawn(rng: Rng, make: Callable[[Rng], Pair], verdict: str, limit: float) ->
     raise AssertionError(f"no clear pair for {verdict}")
 
 
-def _lucky(rng: Rng, limit: float) -> Pair:
+def _lucky(rng: Rng, limit: float, *, longer: bool) -> Pair:
     """Noise that looks like a change to whoever compares two medians."""
     for _ in range(_MOST_DRAWS):
         pair = _loud(rng)
-        looks = decide(*pair, limit, interval=False) != "no change"
+        ratio = np.median(pair[1]) / np.median(pair[0])
+        looks = ratio > 1 + limit if longer else ratio < 1 / (1 + limit)
         if looks and decide(*pair, limit) == "no change" and clear(*pair, limit):
             return pair
     raise AssertionError("no lucky noise")
 
 
-def _case(name: str, pair: Pair, limit: float, *, exam: bool = False) -> Case:
+def _case(name: str, pair: Pair, limit: float) -> Case:
     before, after = pair
-    few = min(len(before), len(after)) < FEWEST
-    hasty = (by_means(before, after, limit), "no change") if few else ()
-    return Case(
-        name=name,
-        summary=_summary(pair, limit),
-        function="verdict",
-        arguments=(before.tolist(), after.tolist(), limit),
-        expected=decide(before, after, limit),
-        mistakes=(
-            *(Mistake("fewer than six values on a side are no basis: 'too few'", answer) for answer in hasty),
-            Mistake("it is sure, and beyond the limit: is the interval that of after ÷ before?", "no change"),
-            Mistake("turned round: after ÷ before, and above 1 is slower", decide(after, before, limit)),
-            Mistake(
-                "the medians differ, but such a difference comes about by luck: ask for an interval",
-                decide(before, after, limit, interval=False),
-            ),
-            Mistake(
-                "it is real, and too small to matter: the ratio must be beyond the limit, too",
-                decide(before, after, limit, matters=False),
-            ),
-            Mistake("the mean follows a few long values: compare medians", by_means(before, after, limit)),
-        ),
-        exam=exam,
-        limit_s=20.0,
-    )
+    arguments = before.tolist(), after.tolist(), limit
+    return Case(name, _summary(pair, limit), "verdict", arguments, limit_s=20.0)
 
 
 def _summary(pair: Pair, limit: float) -> str:
@@ -161,16 +138,21 @@ def _summary(pair: Pair, limit: float) -> str:
     return f"before: {words(pair[0])}; after: {words(pair[1])}; limit = {limit:g}"
 
 
-def _cases(rng: Rng) -> list[Case]:
+def cases(rng: Rng) -> list[Case]:
+    """Pairs that changed, pairs that did not, and pairs that are too short to tell."""
     limit = float(rng.choice((0.05, 0.08)))
     kinds: Sequence[tuple[str, Pair]] = (
         ("a slower program", _drawn(rng, lambda r: _quiet(r, 1.25), "slower", limit)),
         ("a faster program", _drawn(rng, lambda r: _quiet(r, 0.75), "faster", limit)),
         ("the same program twice", _drawn(rng, lambda r: _quiet(r, 1.0), "no change", limit)),
-        ("noise that looks like a change", _lucky(rng, limit)),
-        ("noise that looks like a change, once more", _lucky(rng, limit)),
+        ("noise that looks like a change", _lucky(rng, limit, longer=True)),
+        ("noise that looks like a change, once more", _lucky(rng, limit, longer=False)),
         ("a few very long steps", _drawn(rng, _outliers, "no change", limit)),
         ("slower, and very long steps before", _drawn(rng, _slow_in_spite_of_outliers, "slower", limit)),
+        (
+            "faster, and very long steps after",
+            _drawn(rng, lambda r: _slow_in_spite_of_outliers(r)[::-1], "faster", limit),
+        ),
         ("sure, and too small to matter", _drawn(rng, _sure_but_small, "no change", limit)),
         (
             "faster for sure, and too small to matter",
@@ -178,23 +160,26 @@ def _cases(rng: Rng) -> list[Case]:
         ),
         ("no scatter at all, and no change", _ticks(rng, 1.0)),
         ("no scatter at all, and slower", _ticks(rng, 1.3)),
-        ("five values before", (_quiet(rng, 1.0)[0][:5], _quiet(rng, 1.4)[1])),
-        ("two values after", (_quiet(rng, 1.0)[0], _quiet(rng, 1.4)[1][:2])),
-        ("nothing after", (_quiet(rng, 1.0)[0], np.empty(0))),
+        ("six values before", _drawn(rng, lambda r: _few(_quiet(r, 1.4), 6, 60), "slower", limit)),
+        ("six values after", _drawn(rng, lambda r: _few(_quiet(r, 0.6), 60, 6), "faster", limit)),
+        ("five values before", _few(_quiet(rng, 1.4), 5, 60)),
+        ("two values after", _few(_quiet(rng, 1.4), 60, 2)),
+        ("nothing after", _few(_quiet(rng, 1.0), 60, 0)),
     )
+    made = [_case(name, pair, limit) for name, pair in kinds]
+    tick, quarter = float(rng.integers(2000, 9000)), 0.25  # of which 1 + limit has no error
+    steps = np.full(9, 4 * tick), np.full(12, 5 * tick)
+    made.append(_case("exactly the limit", steps, quarter))
+    made.append(_case("exactly the limit the other way", steps[::-1], quarter))
     # The first two are plain; the others come in any order, so that no list of answers passes.
-    order = [0, 1, *(2 + rng.permutation(len(kinds) - 2)).tolist()]
-    return [_case(name, pair, limit) for name, pair in (kinds[place] for place in order)]
+    return [*made[:2], *(made[place] for place in 2 + rng.permutation(len(made) - 2))]
 
 
-def _exam(captures: CaptureSet) -> list[Case]:
-    sides = []
-    for run in (BEFORE, AFTER):
-        with open_run(captures, EXPERIMENT, run) as report:
-            sides.append(np.asarray(step_periods(report.nvtx())))
+def exam(captures: CaptureSet) -> list[Case]:
+    """Steps of captures that no page shows."""
+    one, other = (step_periods(open_run(captures, EXPERIMENT, run).nvtx()) for run in (BEFORE, AFTER))
     name = f"steps of captures you have not seen ({EXPERIMENT})"
-    pairs = [(sides[0], sides[1]), (sides[1], sides[0]), (sides[0], sides[0])]
-    return [_case(name, pair, 0.05, exam=True) for pair in pairs]
+    return [_case(name, pair, 0.05) for pair in ((one, other), (other, one), (one, one))]
 
 
-DECIDE = Task(_cases, _exam)
+AGREES_WITH = {"verdict": decide}

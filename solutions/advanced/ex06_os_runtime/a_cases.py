@@ -1,22 +1,24 @@
-"""Made-up machines for advanced-ex06: a generator of random numbers in, OS calls, gaps and a window out."""
+"""Hidden cases of part a (waits in gaps), and the machines of both parts: a generator or a capture in, cases
+out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline.os_runtime import call_class, classified
 from labcode.analysis.timeline.utilization import idle_gaps
+from labcode.grading.cases import Case, brief
 from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator
 Window = tuple[int, int]
 EXPERIMENT, RUN = "os_runtime", "exam_baseline"
+UNSEEN = f"a capture you have not seen ({EXPERIMENT})"
 _CALLS = {"start_ns": "int64", "end_ns": "int64", "pid": "int64", "tid": "int64", "name": "str"}
 _MAIN = 100
 _EVENT = 80_000_000  # ns, much longer than a scene
@@ -61,12 +63,13 @@ def scenes(rng: Rng) -> list[tuple[str, Seen]]:
         ("a lock, behind which somebody reads", _lock(rng, "pread64", lock="pthread_mutex_lock")),
         ("a short wait for each file, with one long one", _scene(rng, "read", rare="connect")),
         ("a lock whose holder makes no long call", _lock(rng, None)),
+        ("times exactly at a limit", _exact(rng)),
         ("no gaps at all", _without(_scene(rng, "nanosleep"), gaps=True)),
         ("nobody opens a file", _without(_scene(rng, "nanosleep"), opens=True)),
     ]
 
 
-def exam(captures: CaptureSet) -> Seen:
+def unseen(captures: CaptureSet) -> Seen:
     """The capture that no page shows."""
     with open_run(captures, EXPERIMENT, RUN) as report:
         window = report.window()
@@ -174,16 +177,46 @@ def _lock(rng: Rng, work: str | None, *, lock: str = "flock") -> Seen:
     return _seen(machine, gaps)
 
 
+def _exact(rng: Rng) -> Seen:
+    """A call of exactly 95 % of the window, and one that is shorter by 1 ns; two readers of one process that
+    wait for a lock at the same times, and a third one, which reads for exactly a tenth of them.
+    """
+    unit = 2 * int(rng.integers(10**5, 10**6))
+    begin = int(rng.integers(10**9, 2 * 10**9))
+    machine = _Machine(rng, (begin, begin + 20 * unit))
+    machine.call((300, 310), begin - 5000, 19 * unit + 5000, "sem_wait")
+    machine.call((300, 311), begin + unit + 1, 20 * unit, "sem_wait")
+    for tid, name, units in ((301, "flock", 5.0), (302, "flock", 5.0), (303, "pread64", 0.5)):
+        machine.call((300, tid), begin + 2 * unit, unit // 4, "open64")
+        machine.call((300, tid), begin + 4 * unit, units * unit, name)
+    gaps = pd.DataFrame({"start_ns": [begin + 2 * unit], "end_ns": [begin + 12 * unit], "device": [0]})
+    return _seen(machine, gaps)
+
+
 def _without(seen: Seen, *, gaps: bool = False, opens: bool = False) -> Seen:
     calls = seen.calls[seen.calls["name"] != "open64"].reset_index(drop=True) if opens else seen.calls
     return Seen(calls, seen.gaps.iloc[:0] if gaps else seen.gaps, seen.window)
 
 
-def describe(seen: Seen) -> str:
-    """The input in words."""
-    threads = len(seen.calls.drop_duplicates(["pid", "tid"]))
-    gpus: Sequence[Any] = seen.gaps["device"].unique().tolist()
-    return (
-        f"{len(seen.calls)} calls of {threads} threads, {len(seen.gaps)} gaps of {len(gpus)} GPU(s); "
+def case_of(name: str, seen: Seen, function: str) -> Case:
+    """A call of either part's function."""
+    threads, gpus = len(seen.calls.drop_duplicates(["pid", "tid"])), seen.gaps["device"].nunique()
+    summary = (
+        f"{len(seen.calls)} calls of {threads} threads, {len(seen.gaps)} gaps of {gpus} GPU(s); "
         f"window = {seen.window}"
     )
+    return Case(name, summary, function, (seen.calls, seen.gaps, seen.window), show=_show)
+
+
+def _show(answer: object) -> str:
+    return f"{len(answer)} rows: {brief(answer, 200)}" if isinstance(answer, list) else brief(answer)
+
+
+def cases(rng: Rng) -> list[Case]:
+    """Each machine."""
+    return [case_of(name, seen, "waits") for name, seen in scenes(rng)]
+
+
+def exam(captures: CaptureSet) -> list[Case]:
+    """The capture that no page shows."""
+    return [case_of(UNSEEN, unseen(captures), "waits")]
