@@ -2,89 +2,63 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-OP = ["start_ns", "end_ns", "pid", "device", "context", "stream", "correlation"]
-COLUMNS = {
-    "kernels": [*OP, "name", "short_name"],
-    "memcpys": [*OP, "bytes", "copy_kind", "src_kind", "dst_kind"],
-    "memsets": [*OP, "bytes", "value"],
-    "graph_launches": [*OP, "graph_id"],
-    "api": ["start_ns", "end_ns", "pid", "tid", "correlation", "name"],
-    "nvtx": ["start_ns", "end_ns", "pid", "tid", "end_tid", "domain", "name", "event_type"],
-    "threads": ["pid", "tid", "name"],
-}
-TEXTS = {"name", "short_name", "copy_kind", "src_kind", "dst_kind", "domain", "event_type"}
+from tests.support import tables
 
 
 @dataclass
 class Tables:
-    """Rows a table, and the methods of a report that figures call."""
+    """Rows a table, threads with names, and the methods of a report that figures call."""
 
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    rows: dict[str, list[tables.Row]] = field(default_factory=lambda: defaultdict(list))
+    named: list[tuple[int, int, str]] = field(default_factory=list)
     span: tuple[int, int] | None = None
 
     def add(self, table: str, start: float, end: float, **values: Any) -> None:
-        base = {
-            "pid": 100,
-            "tid": values.get("pid", 100),
-            "device": 0,
-            "context": 1,
-            "stream": 7,
-            "correlation": 0,
-        }
-        base |= {"domain": "", "event_type": "push_pop", "bytes": 1 << 20, "value": 0, "graph_id": 1}
-        base |= {"copy_kind": "H2D", "src_kind": "pinned", "dst_kind": "device", "name": "k(int)"}
-        base |= {"end_tid": values.get("tid", base["tid"])}
-        base |= {"short_name": values.get("name", "k(int)").split("(")[0]}
-        row = base | values | {"start_ns": round(start), "end_ns": round(end)}
-        self.rows[table].append({name: row[name] for name in COLUMNS[table]})
-
-    def frame(self, table: str) -> pd.DataFrame:
-        kinds = {name: "str" if name in TEXTS else "int64" for name in COLUMNS[table]}
+        """A row; a process calls from its first thread, where no other is named."""
+        if table in ("api", "nvtx"):
+            values = {"tid": values.get("pid", 100), **values}
         if table == "nvtx":
-            kinds |= {"end_ns": "Int64", "end_tid": "Int64"}
-        return pd.DataFrame(self.rows[table], columns=COLUMNS[table]).astype(kinds)
+            values = {"end_tid": values["tid"], **values}
+        self.rows[table].append({"start_ns": round(start), "end_ns": round(end), **values})
 
     def window(self) -> tuple[int, int]:
         if self.span:
             return self.span
-        times = [
-            (row["start_ns"], row["end_ns"])
-            for n, rows in self.rows.items()
-            for row in rows
-            if n != "threads"
-        ]
+        times = [(row["start_ns"], row["end_ns"]) for rows in self.rows.values() for row in rows]
         return (min(a for a, _ in times), max(b for _, b in times)) if times else (0, 0)
 
     def kernels(self) -> pd.DataFrame:
-        return self.frame("kernels")
+        return tables.table("kernels", self.rows["kernels"])
 
     def memcpys(self) -> pd.DataFrame:
-        return self.frame("memcpys")
+        return tables.table("memcpys", self.rows["memcpys"])
 
     def memsets(self) -> pd.DataFrame:
-        return self.frame("memsets")
+        return tables.ops(*({**row, "kind": "memset"} for row in self.rows["memsets"]))
 
     def graph_launches(self) -> pd.DataFrame:
-        return self.frame("graph_launches")
+        return tables.ops(*({**row, "kind": "graph"} for row in self.rows["graph_launches"]))
 
     def gpu_ops(self) -> pd.DataFrame:
-        parts = [self.frame(table) for table in ("kernels", "memcpys", "memsets", "graph_launches")]
+        parts = [self.kernels(), self.memcpys(), self.memsets(), self.graph_launches()]
         return pd.concat(parts, ignore_index=True)
 
     def threads(self) -> pd.DataFrame:
-        return self.frame("threads")
+        columns = {"pid": "int64", "tid": "int64", "name": "str"}
+        return pd.DataFrame(self.named, columns=list(columns)).astype(columns)
 
     def api(self) -> pd.DataFrame:
-        return self.frame("api")
+        return tables.api(*self.rows["api"])
 
     def nvtx(self) -> pd.DataFrame:
-        return self.frame("nvtx")
+        return tables.nvtx(*self.rows["nvtx"])
 
 
 NAMES = [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.timeline import nvtx as ranges
-from tests.analysis.tables import api, call, copy, nvtx, op, ops, span
+from tests.support.tables import api, call, copy, nvtx, op, ops, span
 
 
 def projected(events: list[dict], calls: list[dict], work: list[dict]) -> dict[str, dict]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from labcode.analysis.timeline import communication, overlap
-from tests.analysis.tables import copy, op, ops
+from tests.support.tables import copy, op, ops
 
 
 def test_copies_behind_kernels() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from labcode.analysis.timeline import launch, summary, transfers
-from tests.analysis.tables import api, call, copy, memcpys, op, ops
+from tests.support.tables import api, call, copy, memcpys, op, ops
 
 
 def test_kernel_summary() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from labcode.analysis.timeline import utilization
 from labcode.analysis.timeline.matching import named_like
-from tests.analysis.tables import api, call, nvtx, op, ops, span
+from tests.support.tables import api, call, nvtx, op, ops, span
 
 
 def test_concurrent_operations_count_once() -> None:

@@ -21,12 +21,11 @@ def threads(*rows: tuple[Any, ...], columns: tuple[str, ...] = ("pid", "tid", "n
 def fed_loop() -> Tables:
     """A loop with GPU work, two data workers, and a process that does nothing in the window."""
     t = Tables()
-    t.add("threads", 0, 0, pid=100, tid=100, name="python3")
-    t.add("threads", 0, 0, pid=100, tid=101, name="pt_data_pin")
+    t.named += [(100, 100, "python3"), (100, 101, "pt_data_pin")]
     t.add("kernels", 100, 200, pid=100)
     t.add("api", 0, 50, pid=100, name="cudaLaunchKernel")
     for pid in (130, 120):
-        t.add("threads", 0, 0, pid=pid, tid=pid, name="pt_data_worker")
+        t.named.append((pid, pid, "pt_data_worker"))
         t.add("nvtx", 10, 900, pid=pid, name="decode")
     t.add("nvtx", 2000, 2100, pid=110, name="later")
     return t

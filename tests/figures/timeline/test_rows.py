@@ -98,8 +98,7 @@ def test_the_threads_that_call_most_are_shown_the_main_one_first() -> None:
     t.add("nvtx", 0, 100, name="backward", tid=7)
     labels = [row.label for row in report_groups(t, WINDOW)[0].rows]
     assert labels == ["NVTX", "CUDA API", "NVTX, thread 2", "CUDA API, thread 2"]
-    for tid, name in ((100, "python"), (7, "pt_autograd_0")):
-        t.rows["threads"].append({"pid": 100, "tid": tid, "name": name})
+    t.named += [(100, 100, "python"), (100, 7, "pt_autograd_0")]
     labels = [row.label for row in report_groups(t, WINDOW)[0].rows]
     assert labels[2:] == ["NVTX, pt_autograd_0", "CUDA API, pt_autograd_0"]
     one = report_groups(t, WINDOW, Choice(max_threads=1))
