@@ -9,8 +9,7 @@ repeated here.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,6 @@ SPECS: tuple[Spec, ...] = (
     Spec("GB200", "10.0", 40, 40, 80, 1250, 2500, 5000, 8000, 1200, _BLACKWELL),
 )
 
-BY_NAME: Mapping[str, Spec] = {one.name: one for one in SPECS}
-
 
 def find_spec(device: str) -> Spec | None:
     """The spec of a GPU by the name its driver gives (``NVIDIA H100 80GB HBM3``); None when it is not
@@ -94,11 +91,6 @@ def find_spec(device: str) -> Spec | None:
     """
     matches = [one for one in SPECS if re.search(_words(one.name), device, re.IGNORECASE)]
     return max(matches, key=lambda one: len(one.name), default=None)
-
-
-def as_rows() -> list[dict[str, object]]:
-    """Every spec as a plain dictionary, for a table."""
-    return [{field.name: getattr(one, field.name) for field in fields(one)} for one in SPECS]
 
 
 def _words(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labcode.analysis.kernel.occupancy import LIMITS
-from labcode.hardware.specs import BY_NAME, PRECISIONS, SPECS, as_rows, find_spec
+from labcode.hardware.specs import PRECISIONS, SPECS, find_spec
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,12 @@ def test_rates_rise_as_precision_falls() -> None:
 
 
 def test_each_has_a_source_and_a_known_compute_capability() -> None:
-    assert len(BY_NAME) == len(SPECS) == len(as_rows())
+    assert len({spec.name for spec in SPECS}) == len(SPECS)
     assert all(spec.source and spec.cc in LIMITS and spec.memory_gb_s > 0 for spec in SPECS)
 
 
 def test_peak_in_flops() -> None:
-    assert BY_NAME["H200"].peak("fp32") == 67e12
-    assert BY_NAME["T4"].peak("fp8_tensor") is None
-    assert all(BY_NAME["H200"].peak(precision) for precision in PRECISIONS)
+    named = {spec.name: spec for spec in SPECS}
+    assert named["H200"].peak("fp32") == 67e12
+    assert named["T4"].peak("fp8_tensor") is None
+    assert all(named["H200"].peak(precision) for precision in PRECISIONS)

@@ -47,11 +47,6 @@ def kernel(
     *,
     short: str | None = None,
     mangled: str | None = None,
-    pid: int = 100,
-    device: int = 0,
-    context: int = 1,
-    stream: int = 7,
-    correlation: int | None = 0,
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] = (128, 1, 1),
     registers: int = 16,
@@ -59,11 +54,12 @@ def kernel(
     dynamic_shared: int = 0,
     local_per_thread: int = 0,
     graph_node: int | None = None,
+    **where: Any,
 ) -> Row:
-    """One kernel execution; times in ns."""
+    """One kernel execution; times in ns; ``where`` is as `_frame` takes it, for all operations."""
     short = short if short is not None else name.split("(")[0].split("<")[0].split("::")[-1]
     return {
-        **_frame(start, end, pid, device, context, stream, correlation),
+        **_frame(start, end, **where),
         "demangledName": _Text(name),
         "shortName": _Text(short),
         "mangledName": _Text(mangled if mangled is not None else "_Z" + short),
@@ -90,21 +86,17 @@ def memcpy(
     *,
     src: int = 1,
     dst: int = 2,
-    pid: int = 100,
-    device: int = 0,
-    context: int = 1,
-    stream: int = 7,
-    correlation: int | None = 0,
     src_device: int | None = None,
     dst_device: int | None = None,
     graph_node: int | None = None,
+    **where: Any,
 ) -> Row:
     """One copy. ``kind``: 1 H2D, 2 D2H, 8 D2D, 9 H2H, 10 P2P, 11-13 managed.
 
     ``src`` and ``dst``: 0 pageable, 1 pinned, 2 device, 4 managed.
     """
     return {
-        **_frame(start, end, pid, device, context, stream, correlation),
+        **_frame(start, end, **where),
         "bytes": bytes,
         "copyKind": kind,
         "srcKind": src,
@@ -123,48 +115,22 @@ def memset(
     value: int = 0,
     *,
     mem_kind: int = 2,
-    pid: int = 100,
-    device: int = 0,
-    context: int = 1,
-    stream: int = 7,
-    correlation: int | None = 0,
     graph_node: int | None = None,
+    **where: Any,
 ) -> Row:
     """One memset."""
-    frame = _frame(start, end, pid, device, context, stream, correlation)
+    frame = _frame(start, end, **where)
     return {**frame, "value": value, "bytes": bytes, "graphNodeId": graph_node, "memKind": mem_kind}
 
 
-def graph_launch(
-    start: int,
-    end: int,
-    *,
-    graph: int = 1,
-    graph_exec: int = 2,
-    pid: int = 100,
-    device: int = 0,
-    context: int = 1,
-    stream: int = 7,
-    correlation: int | None = 0,
-) -> Row:
+def graph_launch(start: int, end: int, *, graph: int = 1, graph_exec: int = 2, **where: Any) -> Row:
     """One whole-graph launch, as traced under ``--cuda-graph-trace=graph``."""
-    frame = _frame(start, end, pid, device, context, stream, correlation)
-    return {**frame, "graphId": graph, "graphExecId": graph_exec}
+    return {**_frame(start, end, **where), "graphId": graph, "graphExecId": graph_exec}
 
 
-def sync(
-    start: int,
-    end: int,
-    kind: int = 3,
-    *,
-    pid: int = 100,
-    device: int = 0,
-    context: int = 1,
-    stream: int = 7,
-    correlation: int | None = 0,
-) -> Row:
+def sync(start: int, end: int, kind: int = 3, **where: Any) -> Row:
     """One synchronization. ``kind``: 1 event, 2 stream waits for event, 3 stream, 4 context."""
-    return {**_frame(start, end, pid, device, context, stream, correlation), "syncType": kind, "eventId": 0}
+    return {**_frame(start, end, **where), "syncType": kind, "eventId": 0}
 
 
 def call(
@@ -203,7 +169,7 @@ def push_pop(
     color: int | None = None,
 ) -> Row:
     """One NVTX push/pop range; ``registered`` puts its text into StringIds; ``end=None`` is one left open."""
-    return _nvtx(PUSH_POP, start, end, text, pid, tid, None, domain, registered, color)
+    return {**_nvtx(PUSH_POP, start, end, text, pid, tid, domain, registered), "color": color}
 
 
 def start_end(
@@ -219,18 +185,19 @@ def start_end(
     range_id: int = 1,
 ) -> Row:
     """One NVTX start/end range; ``end_tid`` is the thread that ends it, where it is another."""
-    row = _nvtx(START_END, start, end, text, pid, tid, end_tid, domain, registered, None)
-    return {**row, "rangeId": range_id}
+    ended_by = None if end_tid is None else global_tid(pid, end_tid)
+    row = _nvtx(START_END, start, end, text, pid, tid, domain, registered)
+    return {**row, "endGlobalTid": ended_by, "rangeId": range_id}
 
 
 def mark(at: int, text: str = "mark", *, pid: int = 100, tid: int = 100, domain: int = 0) -> Row:
     """One NVTX mark."""
-    return _nvtx(MARK, at, None, text, pid, tid, None, domain, False, None)
+    return _nvtx(MARK, at, None, text, pid, tid, domain)
 
 
 def domain(number: int, name: str, *, pid: int = 100, tid: int = 100) -> Row:
     """The creation of an NVTX domain, which gives its number a name within the process."""
-    return _nvtx(DOMAIN_CREATE, 0, None, name, pid, tid, None, number, False, None)
+    return _nvtx(DOMAIN_CREATE, 0, None, name, pid, tid, number)
 
 
 def osrt(
@@ -420,8 +387,15 @@ def _metadata(schema: tuple[int, int, int], product: str | None) -> list[Row]:
 
 
 def _frame(
-    start: int, end: int, pid: int, device: int, context: int, stream: int, correlation: int | None
-) -> dict[str, Any]:
+    start: int,
+    end: int,
+    *,
+    pid: int = 100,
+    device: int = 0,
+    context: int = 1,
+    stream: int = 7,
+    correlation: int | None = 0,
+) -> Row:
     return {
         "start": start,
         "end": end,
@@ -441,19 +415,15 @@ def _nvtx(
     text: str | None,
     pid: int,
     tid: int,
-    end_tid: int | None,
     domain: int,
-    registered: bool,
-    color: int | None,
+    registered: bool = False,
 ) -> Row:
     return {
         "start": start,
         "end": end,
         "eventType": kind,
-        "color": color,
         "text": None if registered else text,
         "textId": _Text(text) if registered and text is not None else None,
         "globalTid": global_tid(pid, tid),
-        "endGlobalTid": None if end_tid is None else global_tid(pid, end_tid),
         "domainId": domain,
     }

@@ -155,10 +155,6 @@ def details_page(report: NcuReport) -> pd.DataFrame:
     return pd.DataFrame([{name: row.get(name, "") for name in [*who, *names]} for row in rows], dtype="str")
 
 
-def _estimate(percent: float) -> str:
-    return "" if np.isnan(percent) else f"{percent:.4g}"
-
-
 def shown(value: Value, unit: str) -> tuple[str, str]:
     """A value as ncu prints it on the details page: its unit, its text."""
     if not isinstance(value, int | float):

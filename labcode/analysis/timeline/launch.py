@@ -38,37 +38,3 @@ def launch_latency(ops: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
         }
     )
     return table.sort_values("start_ns", kind="stable", ignore_index=True)
-
-
-def launch_summary(launches: pd.DataFrame) -> pd.DataFrame:
-    """Launches by API call, the most operations first; takes what `launch_latency` returns.
-
-    call; calls (distinct ones); ops; call_ns (durations of the calls summed), call_ns_per_op; median_call_ns;
-    median_latency_ns, median_queue_ns, median_op_ns; queued_share (operations that began after the call
-    returned).
-    """
-    rows = []
-    for name, group in launches.groupby("call", sort=True):
-        calls = group.drop_duplicates(["pid", "tid", "call_start_ns"])
-        rows.append(
-            {
-                "call": name,
-                "calls": len(calls),
-                "ops": len(group),
-                "call_ns": int(calls["call_ns"].sum()),
-                "call_ns_per_op": float(calls["call_ns"].sum() / len(group)),
-                "median_call_ns": float(calls["call_ns"].median()),
-                "median_latency_ns": float(group["latency_ns"].median()),
-                "median_queue_ns": float(group["queue_ns"].median()),
-                "median_op_ns": float(group["duration_ns"].median()),
-                "queued_share": float((group["queue_ns"] > 0).mean()),
-            }
-        )
-    columns = {
-        "call": "str",
-        **dict.fromkeys(("calls", "ops", "call_ns"), "int64"),
-        **dict.fromkeys(("call_ns_per_op", "median_call_ns", "median_latency_ns"), "float64"),
-        **dict.fromkeys(("median_queue_ns", "median_op_ns", "queued_share"), "float64"),
-    }
-    summary = pd.DataFrame(rows, columns=list(columns)).astype(columns)
-    return summary.sort_values(["ops", "call"], ascending=[False, True], ignore_index=True)

@@ -8,8 +8,6 @@ import pandas as pd
 from labcode.analysis.timeline.grouped import group_stats
 from labcode.analysis.timeline.joins import duration_ns
 
-STATISTICS = ("count", "total_ns", "share", "mean_ns", "median_ns", "min_ns", "max_ns", "std_ns")
-
 
 def kernel_summary(kernels: pd.DataFrame, by: str = "name") -> pd.DataFrame:
     """Kernels by name, the most total time first.

@@ -115,27 +115,6 @@ def waiting_in(states: pd.DataFrame, osrt: pd.DataFrame) -> pd.DataFrame:
     return off
 
 
-def last_sample_before(spans: pd.DataFrame, samples: pd.DataFrame, within_ns: int) -> pd.Series:
-    """For each span the number of the thread's last sample before it began or within it (Int64).
-
-    ``samples`` has a column ``sample`` or ``backtrace``. A sample more than ``within_ns`` before the span
-    says nothing about it: then it is missing. What a thread did when it was switched off is most often what
-    it did when it was last seen.
-    """
-    key = "sample" if "sample" in samples else "backtrace"
-    found = np.full(len(spans), -1, np.int64)
-    of_thread = samples.groupby(["pid", "tid"]).indices
-    for thread, places in spans.groupby(["pid", "tid"]).indices.items():
-        if thread not in of_thread:
-            continue
-        part = samples.iloc[of_thread[thread]].sort_values("start_ns", kind="stable")
-        at = part["start_ns"].to_numpy(np.int64)
-        last = np.searchsorted(at, spans["end_ns"].to_numpy(np.int64)[places], "left") - 1
-        near = (last >= 0) & (at[last] >= spans["start_ns"].to_numpy(np.int64)[places] - within_ns)
-        found[places[near]] = part[key].to_numpy(np.int64)[last[near]]
-    return pd.Series(pd.arrays.IntegerArray(np.maximum(found, 0), found < 0), index=spans.index)
-
-
 def _names(table: pd.DataFrame, threads: pd.DataFrame | None) -> list[str]:
     known: dict[tuple[int, int], str] = {}
     if threads is not None:

@@ -42,15 +42,13 @@ class Tree:
     ``events``: kind ('op', 'annotation', 'python', 'call', 'overhead'), name, rank, pid, tid (of the thread
     it counts for), start_ns, end_ns, row (in the report's table of its kind). ``parent`` is a position in
     ``events`` or -1, ``depth`` 0 at the outermost. ``op_event`` gives for each row of the report's `gpu_ops`
-    the event it was launched by, ``call_event`` for each row of `api` the operator or annotation that it is
-    linked with; -1 for none.
+    the event it was launched by; -1 for none.
     """
 
     events: pd.DataFrame
     parent: Ints
     depth: Ints
     op_event: Ints
-    call_event: Ints
 
     def inclusive(self, own: Ints) -> Ints:
         """A number for each event → its sum over the event and all inside it."""
@@ -100,7 +98,7 @@ def build(report: KinetoReport, *, python: bool = True) -> Tree:
     owner = _owners(ops, api, linked, events, fronts, external)
     events = events.iloc[order].reset_index(drop=True)
     parent = _parents(events)
-    return Tree(events, parent, intervals.depths(parent), place[owner], place[linked])
+    return Tree(events, parent, intervals.depths(parent), place[owner])
 
 
 def is_async(events: pd.DataFrame) -> Bools:

@@ -90,14 +90,6 @@ def assemble(name: str, title: str, data: object, **texts: str) -> str:
     return "".join(text)
 
 
-def embedded(page: str, *, title: str, height: int = 480) -> str:
-    """A page of `interactive_page` as an element for another page; it follows that page's light or dark."""
-    return (
-        f'<iframe class="lab-timeline" title="{html.escape(title)}" loading="lazy" '
-        f'style="width:100%;height:{height}px;border:0" srcdoc="{html.escape(page)}"></iframe>'
-    )
-
-
 def require_bokeh() -> None:
     """A `ToolError` when Bokeh is not installed."""
     try:

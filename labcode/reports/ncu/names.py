@@ -23,7 +23,6 @@ class Metric:
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 SAMPLES = "smsp__pcsamp_warps_issue_stalled_{}"
-NOT_ISSUED = SAMPLES + "_not_issued"
 _SASS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"

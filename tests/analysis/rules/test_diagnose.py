@@ -15,10 +15,10 @@ from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
 from labcode.analysis.rules import driver as module
 from labcode.analysis.rules.driver import NOT_ADDITIVE, diagnose, list_rules, run, select
 from labcode.analysis.rules.registry import all_rules, own_rules
+from labcode.bench.big_export import make_big_export
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as x
-from tests.support.big_export import make_big_export
 from tests.support.random_export import make_random_export
 
 MS = 1_000_000

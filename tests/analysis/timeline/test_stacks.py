@@ -164,13 +164,6 @@ def test_a_wait_is_in_the_call_that_covers_most_of_it() -> None:
     assert wait["call"] == "" and pd.isna(wait["callchain"])
 
 
-def test_a_span_belongs_to_the_last_sample_of_its_thread() -> None:
-    spans = pd.DataFrame({"pid": 1, "tid": [1, 1, 2], "start_ns": [100, 500, 100], "end_ns": [200, 600, 200]})
-    samples = pd.DataFrame({"sample": [7, 8], "start_ns": [90, 150], "pid": 1, "tid": 1})
-    assert switches.last_sample_before(spans, samples, 20).fillna(-1).tolist() == [8, -1, -1]
-    assert switches.last_sample_before(spans, samples.iloc[:1], 20).fillna(-1).tolist() == [7, -1, -1]
-
-
 # ---- classes of OS calls
 
 

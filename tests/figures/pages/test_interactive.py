@@ -1,5 +1,6 @@
 """The interactive page: what it holds, and that it works in a browser without network or errors."""
 
+import html
 import json
 import re
 import sys
@@ -13,14 +14,14 @@ import pytest
 pytest.importorskip("bokeh")
 
 from labcode import cli, store
+from labcode.bench.big_export import make_big_export
 from labcode.errors import LabError, ToolError
 from labcode.figures.pages import interactive
-from labcode.figures.pages.interactive import bokeh_script, embedded, interactive_page
+from labcode.figures.pages.interactive import bokeh_script, interactive_page
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
 from tests.book.check_browser import browser, complaints, find_browser
 from tests.support import traces
-from tests.support.big_export import make_big_export
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
 
 HOSTILE = '</script><img src=x onerror="window.broken=1">\'$$x$$ {{ data }} &lt;'
@@ -123,13 +124,6 @@ def test_hostile_names_stay_text(tmp_path):
     assert "<img" not in page.replace(bokeh_script(), "")
     assert page.count("</script>") == page.replace(bokeh_script(), "").count("</script>") == 3
     assert HOSTILE in data_of(page)["labels"]
-
-
-def test_an_embedded_page_is_one_attribute(tmp_path):
-    page = page_of(tmp_path, kernels=[kernel(0, 10, HOSTILE, short=HOSTILE)])
-    frame = embedded(page, title='the "first" run', height=300)
-    assert re.fullmatch(r'<iframe [^<>]*srcdoc="[^"<>]*"></iframe>', frame, re.DOTALL)
-    assert 'title="the &quot;first&quot; run"' in frame
 
 
 # ---- in a browser
@@ -238,7 +232,7 @@ def test_inside_a_page_it_follows_that_page(opened, tmp_path):
     inner = page_of(tmp_path, kernels=[kernel(0, 10)])
     outer = (
         '<!doctype html><html data-ready="true" data-theme="dark"><link rel="icon" href="data:,">'
-        f"<body>{embedded(inner, title='t')}</body></html>"
+        f'<body><iframe srcdoc="{html.escape(inner)}"></iframe></body></html>'
     )
     tab = opened(outer)
     inside = "document.querySelector('iframe').contentDocument.documentElement.dataset"
