@@ -63,19 +63,19 @@ def test_idle_and_gaps(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_concurrency(seed: int) -> None:
+    s = names_of(solution("nsys-ex02a"))
     ops = ops_of(seed)
     for device in devices(ops):
         mine = ops[ops["device"] == device]
         running = Counter(t for row in mine.itertuples() for t in range(row.start_ns, row.end_ns))
         most = max(running.values())
         slow = [sum(1 for count in running.values() if count >= k) for k in range(1, most + 1)]
-        assert expected.time_at_least(ops)[device] == slow
-        assert expected.average_concurrency(ops)[device] == pytest.approx(
-            sum(running.values()) / len(running)
-        )
+        assert s["time_at_least"](ops)[device] == slow
+        average = sum(running.values()) / len(running)
+        assert s["average_concurrency"](ops)[device] == pytest.approx(average)
         streams = {key: moments(rows) for key, rows in mine.groupby(["pid", "stream"])}
         overlapping = [a for a in streams if any(streams[a] & streams[b] for b in streams if b != a)]
-        assert expected.overlapping_streams(ops)[device] == len(overlapping)
+        assert s["overlapping_streams"](ops)[device] == len(overlapping)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

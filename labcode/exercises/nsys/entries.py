@@ -4,73 +4,6 @@ from __future__ import annotations
 
 from labcode.grading.records import Exercise, Part
 
-_KERNEL_OVERLAP = Exercise(
-    id="nsys-ex02-kernel-overlap",
-    title="Kernel overlap",
-    summary="Measure how many kernels run at once, say what the others waited for, then make small "
-    "kernels overlap.",
-    chapter="nsys/kernel-overlap",
-    stars=3,
-    minutes=75,
-    parts=(
-        Part(
-            letter="a",
-            title="how many kernels run at once",
-            file="a_concurrency.py",
-            grader="labcode.exercises.nsys.ex02_concurrency:CONCURRENCY",
-            hints=(
-                "Imagine walking along the time axis with a counter in your hand. At which "
-                "moments does the counter change?",
-                "Make one list of events: (start, +1) and (end, -1) for each kernel, sorted by "
-                "time. Between two events the counter is constant.",
-                "At equal times the -1 must come before the +1, or kernels that only touch seem "
-                "to overlap. Tuples sort that way by themselves.",
-                "Collect the time spent at each count; «at least k» is the sum over all counts "
-                "from k up. The average is the sum of the durations divided "
-                "by the time with at least 1.",
-            ),
-        ),
-        Part(
-            letter="b",
-            title="what each kernel waited for",
-            file="b_waiting.py",
-            grader="labcode.exercises.nsys.ex02_waiting:WAITING",
-            hints=(
-                "A kernel starts when the last of its conditions comes true. Which two of them "
-                "can you read off the tables?",
-                "`kernels.merge(calls, on=['pid', 'correlation'], how='left')` finds the launch "
-                "of each kernel; rename the call's end_ns before.",
-                "«The GPU is empty» is about all kernels of the device: compare the launch with "
-                "`end_ns.cummax().shift(1)` of the kernels by start.",
-                "waited_for: group by pid, device and stream, go along by start, remember the "
-                "latest end as `freed`. "
-                "start > max(launched, freed) + slack: room. Else freed > launched: stream. Else:"
-                " launch. Unknown launches update `freed` only.",
-            ),
-        ),
-        Part(
-            letter="c",
-            title="make small kernels overlap",
-            file="c_overlap.cu",
-            grader="labcode.exercises.nsys.ex02_overlap:grade",
-            needs=("gpu", "nvcc"),
-            hints=(
-                "One kernel of a few blocks leaves most multiprocessors empty. What keeps the "
-                "next kernel from starting beside it?",
-                "Create several streams in `prepare` and launch kernel k to stream k % count. Now"
-                " nothing orders them: not even with the work before and after.",
-                "Fork: record an event on `main`, let every stream wait for it "
-                "(cudaStreamWaitEvent). Join: record an event on every stream, let "
-                "`main` wait for each of them.",
-                "To take the launches off the CPU as well, capture fork, launches and join once "
-                "in `prepare` (cudaStreamBeginCapture on a stream of your own … "
-                "cudaStreamEndCapture, cudaGraphInstantiate) and only call cudaGraphLaunch(graph,"
-                " main) in `run`.",
-            ),
-        ),
-    ),
-)
-
 _MEMORY_TIMELINE = Exercise(
     id="nsys-ex03-memory-timeline",
     title="Memory timeline",
@@ -198,4 +131,4 @@ _MULTI_GPU_TIMELINE = Exercise(
     ),
 )
 
-EXERCISES = (_KERNEL_OVERLAP, _MEMORY_TIMELINE, _MULTI_GPU_TIMELINE)
+EXERCISES = (_MEMORY_TIMELINE, _MULTI_GPU_TIMELINE)

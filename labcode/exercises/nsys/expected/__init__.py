@@ -9,15 +9,6 @@ from labcode.exercises.nsys.expected.multi_gpu import (
     lateness_ns,
     straggler,
 )
-from labcode.exercises.nsys.expected.overlap import (
-    average_concurrency,
-    launch_bound_share,
-    overlap_diagnosis,
-    overlapping_streams,
-    time_at_least,
-    waited_for,
-    with_launches,
-)
 from labcode.exercises.nsys.expected.tables import Window, per_device, spans
 from labcode.exercises.nsys.expected.transfers import (
     achieved_gb_per_s,
@@ -31,7 +22,6 @@ from labcode.exercises.nsys.expected.transfers import (
 __all__ = [
     "Window",
     "achieved_gb_per_s",
-    "average_concurrency",
     "best_bucket_bytes",
     "best_chunks",
     "buckets",
@@ -41,15 +31,9 @@ __all__ = [
     "hidden_copy_share",
     "is_collective",
     "lateness_ns",
-    "launch_bound_share",
-    "overlap_diagnosis",
-    "overlapping_streams",
     "per_device",
     "pipelined_ns",
     "spans",
     "stage_ns",
     "straggler",
-    "time_at_least",
-    "waited_for",
-    "with_launches",
 ]

@@ -1,7 +1,7 @@
 // Measures nsys-ex02c: the learner's file (-DLEARNERS_FILE) in, a record of correctness and times out.
 // SPDX-License-Identifier: Apache-2.0
 //
-//     overlap RECORD.json SEED
+//     c_harness RECORD.json SEED
 //
 // Each job runs twice on a stream with other work around it. Before, `in` holds a huge number and `out` NaN; the true
 // input arrives on the stream after some delay. So a kernel that did not wait for the stream computes from the huge number,
