@@ -71,14 +71,13 @@ def test_the_exam_of_the_overlap_differs_from_the_page() -> None:
 
 
 def test_the_model_predicts_the_pipelined_capture() -> None:
+    predict_ns = names_of(solution("nsys-ex03b"))["predict_ns"]
     captures = store.load_set(store.SHIPPED_SET)
     for pinned, pipelined in (("pinned", "pipelined"), ("exam_pinned", "exam_pipelined")):
         ops = report("memory_timeline", pinned).gpu_ops()
-        whole = expected.stage_ns(
-            ops, captures.record("memory_timeline", pinned)["parameters"]["repetitions"]
-        )
+        repetitions = captures.record("memory_timeline", pinned)["parameters"]["repetitions"]
         record = captures.record("memory_timeline", pipelined, clean=True)
-        model = expected.pipelined_ns(whole, record["parameters"]["chunks"], 0.0)
+        model = predict_ns(ops, repetitions, record["parameters"]["chunks"])
         assert 0.98 < 1e3 * record["results"]["total_us"] / model < 1.15
 
 

@@ -81,15 +81,14 @@ def test_concurrency(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_hidden_copies_and_exposed_communication(seed: int) -> None:
     ops = ops_of(seed)
+    shares = names_of(solution("nsys-ex03a"))["hidden_copy_share"](ops)
     for device in devices(ops):
         mine = ops[ops["device"] == device]
         copies, kernels = moments(mine[mine["kind"] == "memcpy"]), moments(mine[mine["kind"] == "kernel"])
         if copies:
-            assert expected.hidden_copy_share(ops)[device] == pytest.approx(
-                len(copies & kernels) / len(copies)
-            )
+            assert shares[device] == pytest.approx(len(copies & kernels) / len(copies))
         else:
-            assert device not in expected.hidden_copy_share(ops)
+            assert device not in shares
         collective = mine["name"].str.lower().str.contains("nccl")
         talk, compute = moments(mine[collective]), moments(mine[~collective])
         assert expected.communication(ops)[device] == (len(talk), len(talk - compute))
@@ -97,6 +96,7 @@ def test_hidden_copies_and_exposed_communication(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_pipeline(seed: int) -> None:
+    s = names_of(solution("nsys-ex03b"))
     rng = np.random.default_rng(seed)
     stages = rng.integers(1, 9, (int(rng.integers(1, 6)), int(rng.integers(1, 4)))).astype(float).tolist()
     done: dict[tuple[int, int], float] = {}
@@ -109,20 +109,18 @@ def test_pipeline(seed: int) -> None:
             now = free[stage] = begin + ns
             done[chunk, stage] = now
             position[chunk] += 1
-    assert expected.finish_times(stages) == [
-        [done[c, s] for s in range(len(stages[0]))] for c in range(len(stages))
-    ]
+    slow = [[done[c, stage] for stage in range(len(stages[0]))] for c in range(len(stages))]
+    assert s["finish_times"](stages) == slow
     whole, chunks, overhead = (
         [float(x) for x in rng.integers(5, 50, 3)],
         int(rng.integers(1, 9)),
         float(rng.integers(0, 5)),
     )
     each = [[ns / chunks + overhead for ns in whole]] * chunks
-    assert expected.pipelined_ns(whole, chunks, overhead) == pytest.approx(
-        expected.finish_times(each)[-1][-1]
-    )
-    times = {n: expected.pipelined_ns(whole, n, overhead) for n in range(1, 30)}
-    assert times[expected.best_chunks(whole, overhead, 29)] == min(times.values())
+    rule = sum(each[0]) + (chunks - 1) * max(each[0])
+    assert s["pipelined_ns"](whole, chunks, overhead) == pytest.approx(rule)
+    times = {n: s["pipelined_ns"](whole, n, overhead) for n in range(1, 30)}
+    assert times[s["best_chunks"](whole, overhead, 29)] == min(times.values())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -103,7 +103,7 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
 NSYS = ROOT / "solutions" / "nsys"
 CUDA = [
     (NSYS / "ex02_kernel_overlap" / "c_harness.cu", "nsys-ex02c"),
-    (gpu.HARNESS / "pipeline.cu", "nsys-ex03c"),
+    (NSYS / "ex03_memory_timeline" / "c_harness.cu", "nsys-ex03c"),
 ]
 SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
 

@@ -4,68 +4,6 @@ from __future__ import annotations
 
 from labcode.grading.records import Exercise, Part
 
-_MEMORY_TIMELINE = Exercise(
-    id="nsys-ex03-memory-timeline",
-    title="Memory timeline",
-    summary="Compute the rates that copies reach, predict what a pipeline would gain, then write the "
-    "pipeline.",
-    chapter="nsys/memory-timeline",
-    stars=3,
-    minutes=75,
-    parts=(
-        Part(
-            letter="a",
-            title="rates of copies, and how much of them is hidden",
-            file="a_transfers.py",
-            grader="labcode.exercises.nsys.ex03_transfers:TRANSFERS",
-            hints=(
-                "Bytes per nanosecond are a familiar unit in disguise. Which one?",
-                "Which end of a copy is the host's depends on its direction: H2D reads from the "
-                "host (src_kind), D2H writes to it (dst_kind).",
-                "Add up bytes and durations for each key and divide once at the end. The mean of "
-                "the single rates lets a copy of 4 KB weigh as much as one of 1 GB.",
-                "Hidden share: merge the copies of a device to disjoint intervals, merge its "
-                "kernels likewise, add up min(ends) - max(starts) "
-                "where positive over all pairs, divide by the length of the merged copies.",
-            ),
-        ),
-        Part(
-            letter="b",
-            title="a model of the pipeline",
-            file="b_pipeline.py",
-            grader="labcode.exercises.nsys.ex03_pipeline:PIPELINE",
-            hints=(
-                "Draw the diagram of the docstring for three chunks with a kernel twice as long "
-                "as the copies. What does chunk 1 wait for?",
-                "A chunk starts a stage at max(when it left the stage before, when the chunk "
-                "before left this stage).",
-                "Build the table row by row: done[c][s] = max(done[c][s-1], done[c-1][s]) + "
-                "stage_ns[c][s], with 0 where there is no such neighbor.",
-                "For equal chunks the table is sum(stages) + (chunks - 1) * max(stages). "
-                "predict_ns: one sum of durations a stage, each divided by the "
-                "repetitions: H2D copies, kernels, D2H copies.",
-            ),
-        ),
-        Part(
-            letter="c",
-            title="write the pipeline",
-            file="c_pipeline.cu",
-            grader="labcode.exercises.nsys.ex03_pipeline_gpu:grade",
-            needs=("gpu", "nvcc"),
-            hints=(
-                "Three engines, one thing at a time each. What is the least that lets them work "
-                "on different chunks?",
-                "Cut the array into chunks and give chunk c to stream c % S with its three "
-                "operations in order: copy in, kernel, copy out.",
-                "Each chunk needs its own part of the device's arrays: `device_in + begin`, and a"
-                " grid for `end - begin` elements. Mind the last, shorter chunk.",
-                "Try S = 3 to 5 and 16 to 64 chunks: few chunks leave a long way in and out, many"
-                " pay for starting each operation. Wait once, at the end, for all streams.",
-            ),
-        ),
-    ),
-)
-
 _MULTI_GPU_TIMELINE = Exercise(
     id="nsys-ex04-multi-gpu-timeline",
     title="Multi-GPU timeline",
@@ -131,4 +69,4 @@ _MULTI_GPU_TIMELINE = Exercise(
     ),
 )
 
-EXERCISES = (_MEMORY_TIMELINE, _MULTI_GPU_TIMELINE)
+EXERCISES = (_MULTI_GPU_TIMELINE,)

@@ -10,30 +10,16 @@ from labcode.exercises.nsys.expected.multi_gpu import (
     straggler,
 )
 from labcode.exercises.nsys.expected.tables import Window, per_device, spans
-from labcode.exercises.nsys.expected.transfers import (
-    achieved_gb_per_s,
-    best_chunks,
-    finish_times,
-    hidden_copy_share,
-    pipelined_ns,
-    stage_ns,
-)
 
 __all__ = [
     "Window",
-    "achieved_gb_per_s",
     "best_bucket_bytes",
-    "best_chunks",
     "buckets",
     "communication",
     "exposed_ns",
-    "finish_times",
-    "hidden_copy_share",
     "is_collective",
     "lateness_ns",
     "per_device",
-    "pipelined_ns",
     "spans",
-    "stage_ns",
     "straggler",
 ]

@@ -1,7 +1,7 @@
 // Measures nsys-ex03c: the learner's file (-DLEARNERS_FILE) in, a record of correctness and times out.
 // SPDX-License-Identifier: Apache-2.0
 //
-//     pipeline RECORD.json SEED
+//     c_harness RECORD.json SEED
 //
 // Before each run `host_out` and `device_out` hold NaN and `device_in` a huge number, so that what was not copied, not
 // computed, or computed too early shows.
