@@ -1,7 +1,7 @@
 """Measures nsys-ex04c: a learner's gradient reduction in two processes in, a record of it and a plain one
 out.
 
-python -m labcode.grading.harness.reduction FILE RECORD.json SEED [cuda|cpu]
+python c_harness.py FILE RECORD.json SEED [cuda|cpu]
 
 The program starts itself twice more, once a rank (``RANK`` in the environment says which); rank 0 writes the
 record.
@@ -151,7 +151,7 @@ def main(argv: list[str]) -> int:
     if "RANK" in os.environ:
         return one_rank(file, record, seed, kind)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "labcode.grading.harness.reduction", *argv]
+        command = [sys.executable, __file__, *argv]
         base = {**os.environ, _STORE: f"{folder}/store"}
         ranks = [subprocess.Popen(command, env={**base, "RANK": str(rank)}) for rank in range(RANKS)]
         parts = [record.with_name(f"{record.name}.{rank}") for rank in range(RANKS)]
