@@ -3,61 +3,6 @@
 from __future__ import annotations
 
 PYTORCH = [
-    # ex02a: in use, and at the peak
-    ("pytorch-ex02a", '"free_requested" and', '"free_completed" and', "not when it is completed"),
-    (
-        "pytorch-ex02a",
-        'return {addr: (size, "before")',
-        'return {} and {addr: (size, "before")',
-        "are in use, too",
-    ),
-    ("pytorch-ex02a", "whole.index(max(whole)) - 1", "whole.index(max(whole))", "rows count from 0"),
-    (
-        "pytorch-ex02a",
-        'if action == "alloc":',
-        'if action in ("alloc", "segment_alloc"):',
-        "",
-    ),
-    (
-        "pytorch-ex02a",
-        "blocks = states(before, events)[row] if row >= 0 else initial(before)",
-        "blocks = [initial(before), *states(before, events)][-1]",
-        "asked for is the peak",
-    ),
-    # ex02b: find the leak
-    (
-        "pytorch-ex02b",
-        'elif action == "free_requested":',
-        'elif action == "free_completed":',
-        "completed later",
-    ),
-    ("pytorch-ex02b", " if len(quarters[stack]) == 4]", "]", "only what stays from each quarter"),
-    (
-        "pytorch-ex02b",
-        "min(4 * (t_us - first) // max(last - first, 1), 3)",
-        "4 * (t_us - first) // max(last - first, 1)",
-        "",
-    ),
-    ("pytorch-ex02b", "(-row[2], row[0])", "(-row[1], row[0])", "not by the number of blocks"),
-    ("pytorch-ex02b", "(-row[2], row[0])", "(row[2], row[0])", "come first"),
-    ("pytorch-ex02b", "(-row[2], row[0])", "-row[2]", "in the order of their numbers"),
-    ("pytorch-ex02b", "for frame in frames:", "for frame in reversed(frames):", "not the outermost"),
-    ("pytorch-ex02b", '"site-packages/" not in frame and ', "", "is of a library"),
-    ("pytorch-ex02b", ' and not frame.startswith(("torch/", "<"))', "", "are of a library, too"),
-    (
-        "pytorch-ex02b",
-        'not frame.startswith(("torch/", "<"))',
-        '"torch/" not in frame and not frame.startswith("<")',
-        "may bear the name",
-    ),
-    (
-        "pytorch-ex02b",
-        "sum(size for _, _, size in leaks(history, stacks))",
-        "leaks(history, stacks)[0][2] if leaks(history, stacks) else 0",
-        "together",
-    ),
-    ("pytorch-ex02b", ' - int(history["t_us"].min()) if len', " if len", "from the first event to the last"),
-    ("pytorch-ex02b", "if lost and lasted else None", "if lost and lasted else 0.0", "None"),
     # ex03
     (
         "pytorch-ex03a",

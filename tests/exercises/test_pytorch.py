@@ -6,7 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +13,6 @@ from labcode import store
 from labcode.analysis.memory import history as memory_history
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.errors import LabError
-from labcode.exercises.pytorch import ex02_leak, ex02_live
 from labcode.grading.cases import Case
 from labcode.grading.task import Task
 from labcode.reports.kineto.report import open_trace
@@ -165,34 +163,34 @@ def test_a_leak() -> None:
     ]
     history = pd.DataFrame(rows, columns=["t_us", "action", "addr", "size", "stack"])
     stacks = [["a.py:1 f"], ["b.py:1 f"], ["c.py:1 f"]]
-    assert s["leaks"](history, stacks) == [(0, 4, 400)] == ex02_leak.leaks(history)
+    assert s["leaks"](history, stacks) == [(0, 4, 400)]
     assert s["time_left"](history, stacks, 1000) == pytest.approx(200.0)
     frames = [
         "site-packages/torch/nn/modules/linear.py:130 forward",
         "model.py:12 forward",
         "train.py:5 step",
     ]
-    assert s["caller"](frames) == "model.py:12 forward" == ex02_leak.caller(frames)
+    assert s["caller"](frames) == "model.py:12 forward"
 
 
 def test_the_answers_on_unseen_histories_are_the_books(tmp_path: Path) -> None:
     captures: CaptureSet | None = None
-    for run in ex02_live.RUNS:
+    for run in ("exam_hook", "exam_cache"):
         file = histories.write(tmp_path, histories.leaking(12), f"{run}.memory.json.xz")
-        captures = _set(tmp_path, ex02_live.EXPERIMENT, run, file)
+        captures = _set(tmp_path, "torch_memory", run, file)
     assert captures is not None
     history = open_history(tmp_path / "exam_hook.memory.json.xz")
-    found = ex02_leak.leaks(history.events)
-    book = memory_history.leaks(history)
-    assert [ex02_leak.caller(history.stacks[number]) for number, _, _ in found] == list(book["site"])
-    live = [case for case in ex02_live._exam(captures) if case.function == "peak"]
-    assert live[0].expected[0] == memory_history.live_bytes(history)["live_bytes"].max()
-    held = next(case for case in ex02_live._exam(captures) if case.function == "holders").expected
+    (live, live_cases), (leak, leak_cases) = (examined(f"pytorch-ex02{x}", captures) for x in "ab")
+    right = {case.function: live.expect(case) for case in live_cases[:3]}
+    assert right["peak"][0] == memory_history.live_bytes(history)["live_bytes"].max()
     theirs = memory_history.peak(history).set_index("site")["bytes"].rename({memory_history.BEFORE: "before"})
-    assert held == theirs.to_dict()
-    assert len(ex02_leak._exam(captures)) == 4
-    assert "a forward hook" in ex02_leak._notes(captures)[0]
-    assert "holds" in ex02_live._notes(captures)[0]
+    assert right["holders"] == theirs.to_dict()
+    caller = names_of(solution("pytorch-ex02b"))["caller"]
+    found = [caller(history.stacks[number]) for number, _, _ in leak.expect(leak_cases[0])]
+    assert found == list(memory_history.leaks(history)["site"])
+    assert (len(live_cases), len(leak_cases)) == (6, 4)
+    assert "a forward hook" in leak.notes(captures)[0]
+    assert "holds" in live.notes(captures)[0]
 
 
 def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
@@ -202,13 +200,4 @@ def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"has no run exam_baseline of torch_profiler"):
         examined("pytorch-ex01b", captures)
     with pytest.raises(LabError, match=r"has no run exam_hook of torch_memory"):
-        ex02_leak._exam(captures)
-
-
-def test_live_bytes_of_generated_scenes_are_the_books() -> None:
-    """The reference of part a against the book's own way of counting."""
-    rng = np.random.default_rng(4)
-    for _, scene in ex02_live._scenes(rng):
-        before, events = scene.tables()
-        sums = ex02_live.live(before, events)
-        assert len(sums) == len(events) + 1 and min(sums) >= 0
+        examined("pytorch-ex02b", captures)
