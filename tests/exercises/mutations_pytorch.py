@@ -3,45 +3,6 @@
 from __future__ import annotations
 
 PYTORCH = [
-    # ex03
-    (
-        "pytorch-ex03a",
-        'rows.groupby(["group", "rank"]).cumcount()',
-        'rows.groupby("rank").cumcount()',
-        "groups meet apart",
-    ),
-    ("pytorch-ex03a", "if len(mine) < members[group]:", "if False:", "lacks does not count"),
-    ("pytorch-ex03a", 'collectives.sort_values("start_ns")', "collectives", "sort by start"),
-    ("pytorch-ex03a", "int(min(last, end) - start)", "int(last - start)", "no longer than its own kernel"),
-    (
-        "pytorch-ex03a",
-        '(mine["end_ns"] - mine["start_ns"]).min()',
-        '(mine["end_ns"] - mine["start_ns"]).max()',
-        "the shortest",
-    ),
-    (
-        "pytorch-ex03a",
-        "2 * waited_for[straggler] <= sum(waits.values())",
-        "sum(waits.values()) == 0",
-        "more than half",
-    ),
-    (
-        "pytorch-ex03a",
-        "key=lambda rank: (waited_for[rank], -rank), default=None)\n    if straggler is not None and",
-        "key=lambda rank: (waits[rank], -rank), default=None)\n    if False and",
-        "who waits most",
-    ),
-    ("pytorch-ex03b", 'ops[ops["start_ns"] < ops["rank"].map(until)]', "ops", "look only before"),
-    ("pytorch-ex03b", 'ops["rank"].map(until)]', "until.min()]", "its own start counts"),
-    ("pytorch-ex03b", ".fillna(0)\n", "\n", "took 0 ns"),
-    (
-        "pytorch-ex03b",
-        "table.drop(columns=late).mean(axis=1)",
-        "table.drop(columns=late).max(axis=1)",
-        "mean of the others",
-    ),
-    ("pytorch-ex03b", " or not extra.max() > least", "", "no range stands out"),
-    ("pytorch-ex03b", "table[late] - table.drop(columns=late).mean(axis=1)", "table[late]", "the most time"),
     # ex04
     ("pytorch-ex04a", "<= 20 * steps", "< 0", "a fused optimizer"),
     ("pytorch-ex04a", "<= 20 * steps", "< 20 * steps", "exactly 20"),
