@@ -11,7 +11,6 @@ from labcode.exercises.cases import Case, judge, plain
 from tests.exercises.mutations_advanced import ADVANCED
 from tests.exercises.mutations_compute import COMPUTE
 from tests.exercises.mutations_lm import LANGUAGE_MODEL
-from tests.exercises.mutations_pytorch import PYTORCH
 from tests.exercises.support import NOT_MOVED, cases, check_told, complaints, solution
 
 SEEDS = (0, 1, 2)
@@ -219,7 +218,7 @@ MUTATIONS = [
         "the range is right; the thread spends most",
     ),
 ]
-MUTATIONS += [*ADVANCED, *COMPUTE, *PYTORCH, *LANGUAGE_MODEL]
+MUTATIONS += [*ADVANCED, *COMPUTE, *LANGUAGE_MODEL]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")
