@@ -8,9 +8,6 @@ from collections.abc import Iterable
 import pytest
 
 from labcode.exercises.cases import Case, judge, plain
-from tests.exercises.mutations_advanced import ADVANCED
-from tests.exercises.mutations_compute import COMPUTE
-from tests.exercises.mutations_lm import LANGUAGE_MODEL
 from tests.exercises.support import NOT_MOVED, cases, check_told, complaints, solution
 
 SEEDS = (0, 1, 2)
@@ -218,7 +215,6 @@ MUTATIONS = [
         "the range is right; the thread spends most",
     ),
 ]
-MUTATIONS += [*ADVANCED, *COMPUTE, *LANGUAGE_MODEL]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")
