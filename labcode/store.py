@@ -22,6 +22,7 @@ from labcode.errors import InputError, LabError
 
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
+CLAIMS_FILE = "claims.json"
 _COMPRESSED = ".xz"
 
 
@@ -72,6 +73,22 @@ class ExperimentRecord:
     wall_s: float
     runs: Mapping[str, RunRecord]
     timed: TimedCode | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the book about a set, checked when its pages ran.
+
+    ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
+    undefined, and an undefined value never holds.
+    """
+
+    key: str
+    text: str
+    value: float | None
+    shown: str
+    bound: str
+    holds: bool
 
 
 @dataclass(frozen=True)
@@ -219,6 +236,24 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
             f"{where}: damaged manifest ({type(error).__name__}: {error}); restore it from version control"
         ) from None
     return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+
+
+def claims_path(set_name: str) -> Path:
+    """Where a set keeps the values of the book's claims."""
+    return sets_root() / set_name / CLAIMS_FILE
+
+
+def read_claims(path: Path) -> dict[str, Claim]:
+    """The claims a set's ``claims.json`` records, by ``page#key``; none when there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {key: Claim(**entry) for key, entry in data["claims"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
+        ) from None
 
 
 def file_sha256(path: Path) -> str:
