@@ -86,7 +86,7 @@ def doctor(
 
     from rich.console import Console
 
-    from labcode.hardware import probe
+    from labcode.doctor import probe
 
     report = probe.probe()
     if json_output:
@@ -111,6 +111,7 @@ def capture(
     from rich.console import Console
 
     from labcode.capture import catalogue, runner
+    from labcode.doctor import probe
 
     if list_only:
         catalogue.render(Console(), set_name or None)
@@ -118,7 +119,13 @@ def capture(
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
     code = runner.capture(
-        experiments or [], set_name, resume=resume, archive=archive, console=Console(stderr=True)
+        experiments or [],
+        set_name,
+        machine=probe.machine_record,
+        doctor=probe.probe,
+        resume=resume,
+        archive=archive,
+        console=Console(stderr=True),
     )
     raise typer.Exit(code)
 

@@ -25,7 +25,7 @@ INPUTS = {
     "report.sqlite": "cpu_sampling/exam_baseline.sqlite.xz",
     "before.sqlite": "timeline_basics/baseline.sqlite.xz",
     "after.sqlite": "timeline_basics/baseline.sqlite.xz",
-    "kernels.ncu-rep": "ncu_memory/gathers.ncu-rep.xz",
+    "kernels.ncu-rep": "ncu_roofline/fp32.ncu-rep.xz",
     "trace.json": "torch_conv/benchmark.trace.json.gz",
 }
 MORE = (

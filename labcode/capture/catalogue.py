@@ -265,7 +265,7 @@ def _experiments() -> dict[str, Experiment]:
             tool="doctor",
             module="labcode",
             runs=(Run("record", ("doctor", "--json")),),
-            sources=("labcode/hardware/probe.py",),
+            sources=("labcode/doctor/probe.py",),
             needs_gpus=0,
             time_limit_s=120.0,
         ),
