@@ -526,7 +526,7 @@ def exercises(
     """Grade your answers to the book's exercises."""
     from rich.console import Console
 
-    from labcode.exercises import run
+    from labcode.grading import run
 
     code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=Console())
     raise typer.Exit(code)

@@ -42,7 +42,9 @@ class Side:
         self.projected_starts = on_gpu[list(STARTS)]
         self.copy_times = _by_copy(self.memcpys, duration_ns(self.memcpys))
         self.copy_sizes = _by_copy(self.memcpys, self.memcpys["bytes"].to_numpy(np.int64))
-        self.copied_bytes = {kind: int(sizes.sum()) for kind, sizes in self.copy_sizes.items()}
+        self.copied_bytes = {
+            kind: min(int(sizes.sum()), (1 << 63) - 1) for kind, sizes in self.copy_sizes.items()
+        }
 
 
 def _times(names: pd.Series, values: NDArray[np.int64]) -> dict[str, Floats]:

@@ -161,6 +161,7 @@ def _table(
 
 
 _NONE: Floats = np.empty(0)
+_MOST = float((1 << 63) - 1024)  # the largest sum that 63 bits hold
 
 
 def _pairs(
@@ -193,8 +194,8 @@ def _row(
         "median_after_ns": float(np.median(after)) if len(after) else np.nan,
         "count_before": len(before),
         "count_after": len(after),
-        "total_before_ns": int(before.sum()),
-        "total_after_ns": int(after.sum()),
+        "total_before_ns": int(min(before.sum(), _MOST)),
+        "total_after_ns": int(min(after.sum(), _MOST)),
         "bytes_before": pd.NA,
         "bytes_after": pd.NA,
     }

@@ -457,12 +457,12 @@ class NsysReport:
         )
         processes, process = unique(pid)
         numbers, number = unique(domain.filled(0))
-        table = np.empty((len(processes), len(numbers)), object)
-        for i, j in np.ndindex(table.shape):
-            table[i, j] = known.get(
-                (processes[i], numbers[j]), "" if numbers[j] == 0 else f"domain {numbers[j]}"
-            )
-        return table[process, number]
+        pairs, pair = unique(process * len(numbers) + number)
+        texts = []
+        for key in pairs.tolist():
+            owner, own = int(processes[key // len(numbers)]), int(numbers[key % len(numbers)])
+            texts.append(known.get((owner, own), f"domain {own}" if own else ""))
+        return objects(pair, texts)
 
     def _nvtx_texts(self, ids: Column, where: str) -> Objects:
         """The texts of NVTX events: the registered one, or their own; '' where they have none."""
