@@ -28,7 +28,7 @@ extensions = [
     "sphinx_exercise",
     "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
-    "labcode.book.sphinx_ext",
+    "labcode.book.sphinx.extension",
 ]
 root_doc = "index"
 exclude_patterns = ["_static", "_templates", "**/.ipynb_checkpoints"]

@@ -209,7 +209,7 @@ def stats(
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
     if any(_is_ncu(file) for file in files):
-        from labcode.analysis import ncu_stats
+        from labcode.analysis.stats import ncu as ncu_stats
 
         made = ncu_stats.run(
             *(files, report or [], output_format, sys.stdout),
@@ -225,7 +225,7 @@ def stats(
     if kernel is not None or launch is not None:
         raise LabError("stats: --kernel and --launch choose launches of .ncu-rep files")
     if any(_is_trace(file) for file in files):
-        from labcode.analysis import kineto_stats
+        from labcode.analysis.stats import kineto as kineto_stats
 
         made = kineto_stats.run(
             *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
@@ -234,7 +234,7 @@ def stats(
             typer.echo(str(path))
         return
     if any(_is_memory(file) for file in files):
-        from labcode.analysis import memory_stats
+        from labcode.analysis.stats import memory as memory_stats
 
         made = memory_stats.run(
             *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
@@ -242,7 +242,7 @@ def stats(
         for path in made:
             typer.echo(str(path))
         return
-    from labcode.analysis import nsys_many
+    from labcode.analysis.stats import many as nsys_many
 
     if output is None:
         nsys_many.print_all(files, report or [], output_format, sys.stdout, every=every)
@@ -269,7 +269,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
 ) -> None:
     """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
-    from labcode.reports import nsys_export
+    from labcode.reports.nsys import export as nsys_export
 
     for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
         typer.echo(str(path))
@@ -295,7 +295,7 @@ def diagnose(
 ) -> None:
     """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
     if file is not None and _is_ncu(file):
-        from labcode.analysis import ncu_diagnose
+        from labcode.analysis.rules import ncu_driver as ncu_diagnose
 
         if rule_files:
             raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
@@ -303,10 +303,11 @@ def diagnose(
             file, fmt=output_format, only=only or [], output=sys.stdout, kernel=kernel, launch=launch
         )
         return
-    from labcode.analysis import diagnose as rulebook
+    from labcode.analysis.rules import driver as rulebook
 
     if list_only:
-        from labcode.analysis import kineto_diagnose, ncu_diagnose
+        from labcode.analysis.rules import kineto_driver as kineto_diagnose
+        from labcode.analysis.rules import ncu_driver as ncu_diagnose
 
         rulebook.list_rules(sys.stdout, rule_files or [])
         sys.stdout.write("\nmore rules on traces of torch.profiler\n")
@@ -319,7 +320,7 @@ def diagnose(
     if _is_memory(file):
         raise LabError(f"{file}: a history of the allocator; no rule judges it: see `labcode stats -r leaks`")
     if _is_trace(file):
-        from labcode.analysis import kineto_diagnose
+        from labcode.analysis.rules import kineto_driver as kineto_diagnose
 
         code = kineto_diagnose.run(
             file,
@@ -364,7 +365,7 @@ def compare(
     Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed.
     """
     if _is_ncu(before) or _is_ncu(after):
-        from labcode.analysis import ncu_compare
+        from labcode.analysis.compare import ncu as ncu_compare
 
         for file in (before, after):
             if not _is_ncu(file):
@@ -378,7 +379,7 @@ def compare(
     for file in (before, after):
         if _is_memory(file):
             raise LabError(f"{file}: a history of the allocator; compare what `labcode stats` says of each")
-    from labcode.analysis import compare as comparison
+    from labcode.analysis.compare import driver as comparison
 
     code = comparison.run(
         before,
@@ -405,7 +406,7 @@ def timeline(
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
     """
     if _is_memory(file):
-        from labcode.figures import memory
+        from labcode.figures.charts import memory
 
         if window is not None:
             raise LabError(
@@ -413,7 +414,7 @@ def timeline(
             )
         typer.echo(str(memory.write_memory_timeline(file, output)))
         return
-    from labcode.figures import export
+    from labcode.figures.timeline import export
 
     typer.echo(str(export.write_timeline(file, output, window=window)))
 
@@ -431,7 +432,7 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    from labcode.figures import flame_export
+    from labcode.figures.pages import flame_export
 
     typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
 
@@ -452,7 +453,7 @@ def roofline(
     dark: Annotated[bool, typer.Option("--dark", help="For a dark page.")] = False,
 ) -> None:
     """Draw the roofline of the launches in a report: intensities at L1, L2 and DRAM under the roofs."""
-    from labcode.figures import roofline as picture
+    from labcode.figures.charts import roofline as picture
 
     written = picture.write_roofline(
         file,

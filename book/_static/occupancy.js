@@ -1,4 +1,4 @@
-// The occupancy calculator of the book: the tables of labcode.analysis.occupancy in, blocks and warps out.
+// The occupancy calculator of the book: the tables of labcode.analysis.kernel.occupancy in, blocks and warps out.
 // `compute` is the Python function of the same module line by line; a test holds both to the same answers.
 (function () {
   "use strict";

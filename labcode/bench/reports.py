@@ -35,7 +35,7 @@ def main(
     limit_s: float | None = None,
 ) -> int:
     """Measure, print the table, write the record; 1 when the outputs of a report differ or one is missing."""
-    from labcode.analysis.nsys_stats import TABLES, check_names
+    from labcode.analysis.stats.nsys.reports import TABLES, check_names
 
     check_names(only)
     if repetitions < 1 or ops < 1 or streams < 1:

@@ -284,8 +284,8 @@ def _timing(runs: Sequence[_Run]) -> Timing:
 
 def _rows(file: Path) -> dict[str, int]:
     """How many rows of each kind an export has; the first three are operations of a GPU."""
-    from labcode.reports import nsys_schema as schema
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys import schema
+    from labcode.reports.nsys.report import open_report
 
     tables = {
         "kernels": schema.KERNEL,

@@ -1,7 +1,7 @@
 """What the book's pages call: captures of the current set in, checked claims, values, tables and figures out.
 
 A page begins with ``from labcode import book``. The functions of this module show their results on the page;
-`labcode.book.sphinx_ext` is the Sphinx side of the same.
+`labcode.book.sphinx.extension` is the Sphinx side of the same.
 """
 
 from labcode.book.claims import claim

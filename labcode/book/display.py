@@ -1,8 +1,8 @@
 """What a page's cell shows: a bundle of representations in, an output of the running notebook out.
 
 Outputs carry a representation of the book's own (``application/vnd.labcode.*+json``), which
-`labcode.book.render` turns into a part of the page, and plain ones for readers of the notebook: HTML or an
-image, and text.
+`labcode.book.sphinx.render` turns into a part of the page, and plain ones for readers of the notebook: HTML
+or an image, and text.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def _without_bokeh(page: str) -> bytes:
 
 
 def _bokeh() -> bytes:
-    from labcode.figures.interactive import bokeh_script
+    from labcode.figures.pages.interactive import bokeh_script
 
     return bokeh_script().encode()
 

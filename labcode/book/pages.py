@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from labcode import store
 
 if TYPE_CHECKING:
-    from labcode.reports.kineto import KinetoReport
-    from labcode.reports.memory_history import MemoryHistory
-    from labcode.reports.ncu import NcuReport
-    from labcode.reports.nsys import NsysReport
+    from labcode.reports.kineto.report import KinetoReport
+    from labcode.reports.memory.history import MemoryHistory
+    from labcode.reports.ncu.report import NcuReport
+    from labcode.reports.nsys.report import NsysReport
 
 
 def capture(experiment: str, run: str) -> NsysReport:
@@ -22,7 +22,7 @@ def capture(experiment: str, run: str) -> NsysReport:
     An experiment that the set lacks comes from the shipped set; the page's stamp says so. Raises
     `labcode.errors.InputError` when there is no such run or the file was changed since it was captured.
     """
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
 
     return open_report(_holder(experiment).path_of(experiment, run, ".sqlite"))
 
@@ -32,7 +32,7 @@ def launches(experiment: str, run: str) -> NcuReport:
 
     Raises `labcode.errors.InputError` as `capture` does.
     """
-    from labcode.reports.ncu import open_report
+    from labcode.reports.ncu.report import open_report
 
     return open_report(_holder(experiment).path_of(experiment, run, ".ncu-rep"))
 
@@ -42,7 +42,7 @@ def trace(experiment: str, run: str) -> KinetoReport:
 
     Raises `labcode.errors.InputError` as `capture` does.
     """
-    from labcode.reports.kineto import open_trace
+    from labcode.reports.kineto.report import open_trace
 
     holder = _holder(experiment)
     names = [file.name for file in holder.run(experiment, run).files]
@@ -55,7 +55,7 @@ def memory(experiment: str, run: str) -> MemoryHistory:
 
     Raises `labcode.errors.InputError` as `capture` does.
     """
-    from labcode.reports.memory_history import open_history
+    from labcode.reports.memory.history import open_history
 
     return open_history(_holder(experiment).path_of(experiment, run, ".memory.json"))
 

@@ -7,10 +7,10 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
-from labcode.capture.experiment import CUDA_SOURCES, GPUS, Experiment, Run, workloads
-from labcode.capture.experiment import variant_run as _run
-from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
-from labcode.capture.torch_experiments import TORCH_EXPERIMENTS
+from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.record import CUDA_SOURCES, GPUS, Experiment, Run, workloads
+from labcode.capture.experiments.record import variant_run as _run
+from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
@@ -33,7 +33,10 @@ _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 _NODES = ("--cuda-graph-trace=node",)
 _WHOLE_GRAPHS = ("--cuda-graph-trace=graph",)
-_TORCH_SOURCES = ("labcode/workloads/common.py:nvtx_range", "labcode/workloads/common.py:synchronize")
+_TORCH_SOURCES = (
+    "labcode/workloads/shared/common.py:nvtx_range",
+    "labcode/workloads/shared/common.py:synchronize",
+)
 # other parameters, so that an exercise is graded on a capture that the learner has not seen
 _EXAM_TRAINING = ("--batch", "384", "--steps", "24", "--seed", "7")
 _EXAM_GPUS = ("--gpus", GPUS, "--layers", "16", "--bucket-mb", "40", "--seed", "7")

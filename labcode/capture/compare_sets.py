@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from labcode import store
-from labcode.analysis.nsys_format import FORMATS, write
+from labcode.analysis.stats.writer import FORMATS, write
 from labcode.book.claims import CLAIMS_FILE, Claim, read_claims
 from labcode.errors import InputError, LabError
 from labcode.store import CaptureSet

@@ -19,9 +19,9 @@ from labcode.capture import privacy
 from labcode.capture.scrub import compress
 from labcode.errors import InputError
 from labcode.outputs import refuse_inputs, whole
-from labcode.reports import ncu_wire
-from labcode.reports.ncu_open import check_frame, unpacked
-from labcode.reports.ncu_wire import Field
+from labcode.reports.ncu import wire as ncu_wire
+from labcode.reports.ncu.open import check_frame, unpacked
+from labcode.reports.ncu.wire import Field
 
 _ROOTS = (
     rb"home|Users|root|mnt|data|scratch|work|workspace|tmp|opt|usr|var|etc|lustre|gpfs|nfs|builds|project"

@@ -1,9 +1,9 @@
 """PyTorch's own recorders: a command and what to record in; traces, averages or a memory history out.
 
-The program records itself (`labcode.workloads.recording`); here it is asked to, and what it wrote is made fit
-to publish. Traces are filed as ``RUN.trace.json.gz`` (one a rank in a group of processes), beside them
-``RUN.averages.json.xz``, which is what `torch.profiler` itself says about the same run; memory histories as
-``RUN.memory.json.xz``.
+The program records itself (`labcode.workloads.shared.recording`); here it is asked to, and what it wrote is
+made fit to publish. Traces are filed as ``RUN.trace.json.gz`` (one a rank in a group of processes), beside
+them ``RUN.averages.json.xz``, which is what `torch.profiler` itself says about the same run; memory
+histories as ``RUN.memory.json.xz``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import whole
 from labcode.store import repository_root
-from labcode.workloads.recording import Request
+from labcode.workloads.shared.recording import Request
 
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
@@ -140,7 +140,9 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
                 )
             names.append(target.name)
     if not any(name.endswith((".trace.json.gz", ".memory.json.xz")) for name in names):
-        raise ToolError(f"{what}: nothing was recorded; the program must use labcode.workloads.recording")
+        raise ToolError(
+            f"{what}: nothing was recorded; the program must use labcode.workloads.shared.recording"
+        )
     return names
 
 

@@ -1,6 +1,6 @@
 """The columns of the tables that learners get, with the types and defaults that made-up rows take.
 
-They are the columns of `labcode.reports.nsys`; a test holds the two together.
+They are the columns of `labcode.reports.nsys.report`; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from labcode import store
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.exercises import execution
 from labcode.exercises.cases import Verdict, brief
-from labcode.reports.ncu import open_report
+from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, run_tool
 
 HARNESS = Path(__file__).resolve().parent / "harness"

@@ -104,7 +104,7 @@ def _words(error: Exception, limit_s: float, *, late: bool) -> str:
 def main(argv: Sequence[str]) -> int:
     """Print what a query gives on a capture."""
     from labcode.errors import LabError
-    from labcode.reports.nsys_open import open_export
+    from labcode.reports.nsys.open import open_export
 
     if len(argv) != 2:
         print("usage: python -m labcode.exercises.sql QUERY.sql CAPTURE.sqlite[.xz]", file=sys.stderr)

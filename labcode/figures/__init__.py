@@ -3,9 +3,9 @@
 ``render(lambda: timeline(report), mode="dark")`` gives the SVG of one.
 """
 
-from labcode.figures.charts import bars, distribution, paired_bars, shares
-from labcode.figures.curves import bandwidth_curve, lines, time_series
-from labcode.figures.schematic import (
+from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
+from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
+from labcode.figures.diagrams.schematic import (
     asynchronous_launch,
     bucketed_overlap,
     copy_engines,
@@ -15,7 +15,7 @@ from labcode.figures.schematic import (
     streams_in_order,
 )
 from labcode.figures.style import Mode, Palette, contrast, current, figure_bytes, render, style
-from labcode.figures.timeline import compare_timelines, draw_timeline, timeline
+from labcode.figures.timeline.picture import compare_timelines, draw_timeline, timeline
 
 __all__ = [
     "Mode",

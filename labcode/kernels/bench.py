@@ -243,7 +243,7 @@ def bench(
             torch.cuda.empty_cache()
         rows.extend(mine)
         marks.extend(held(kernel, mine))
-    from labcode.workloads.common import gpu_info
+    from labcode.workloads.shared.common import gpu_info
 
     return {
         "program": "bench_kernels",

@@ -81,7 +81,7 @@ def _table(kernel: str, problem: str, rows: list[Mapping[str, Any]], l2_bytes: i
 
 def plot(record: Mapping[str, Any]) -> Figure:
     """Bars: every step's throughput as a share of the device copy's in the same run."""
-    from labcode.figures.charts import bars
+    from labcode.figures.charts.basic import bars
 
     rows = [row for row in record["results"]["rows"] if row["kind"] == "step"]
     if not rows:
@@ -115,7 +115,7 @@ def require_plot_suffix(path: Path) -> None:
 def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: Path | None) -> int:
     """Run the bench, print its tables, write what was asked for; exit code 1 when an output was wrong."""
     from labcode.kernels.bench import bench
-    from labcode.workloads.common import write_json
+    from labcode.workloads.shared.common import write_json
 
     if plot_file is not None:
         require_plot_suffix(plot_file)

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from labcode.analysis.decoder import attention_flops
+from labcode.analysis.lm.decoder import attention_flops
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, synchronize
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, synchronize
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ class Case:
 
 def attention_of(torch: Any, variant: str, length: int, device: torch.device) -> tuple[Attend, Any]:
     """How a variant computes attention of [batch, 1, length, d] tensors, and in which dtype."""
-    from labcode.workloads import transformer_model as model
+    from labcode.workloads.models import transformer_model as model
 
     dtype = torch.bfloat16 if variant in ("naive_bf16", "compiled_bf16", "flash") else torch.float32
     if variant == "flash":

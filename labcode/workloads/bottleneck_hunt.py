@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.marks import KINDS, marks
-from labcode.workloads.recording import recording
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared.marks import KINDS, marks
+from labcode.workloads.shared.recording import recording
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +51,7 @@ def train(
     torch: Any, given: argparse.Namespace, problems: Collection[str], device: torch.device, *, measured: bool
 ) -> Outcome:
     """Run the loop from a fresh model. Only a ``measured`` run is marked, and recorded where asked for."""
-    from labcode.workloads import bottleneck_hunt_model as model
+    from labcode.workloads.models import bottleneck_hunt_model as model
 
     torch.manual_seed(given.seed)
     network = model.Network(given.width, given.blocks, given.classes, problems).to(device)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from labcode.workloads import bottleneck_hunt as hunt
-from labcode.workloads import common
-from labcode.workloads.common import Check
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check
 
 PROGRAM = "bottleneck_ladder"
 

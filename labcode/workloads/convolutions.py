@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.marks import KINDS, Mark, marks, no_mark
-from labcode.workloads.recording import recording
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared.marks import KINDS, Mark, marks, no_mark
+from labcode.workloads.shared.recording import recording
 
 if TYPE_CHECKING:
     import torch

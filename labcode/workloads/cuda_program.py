@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from labcode.kernels.build import build, compute_capability
-from labcode.workloads.common import parser
+from labcode.workloads.shared.common import parser
 
 
 def command_line(

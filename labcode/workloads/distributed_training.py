@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from labcode.analysis import decoder
+from labcode.analysis.lm import decoder
 from labcode.timing import quantile
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.marks import KINDS, marks
 from labcode.workloads.multi_gpu import wait_for_all
-from labcode.workloads.recording import recording
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared.marks import KINDS, marks
+from labcode.workloads.shared.recording import recording
 
 PROGRAM = "distributed_training"
 VARIANTS = ("baseline", "improved", "straggler")
@@ -65,7 +65,7 @@ def train(
     torch: Any, given: argparse.Namespace, device: Any, rank: int
 ) -> tuple[list[float], list[float], Any]:
     """Run the loop on one rank: ms of each measured step, the losses of all, the model."""
-    from labcode.workloads.transformer_model import Decoder, loss_of
+    from labcode.workloads.models.transformer_model import Decoder, loss_of
 
     distributed = torch.distributed
     torch.manual_seed(given.seed)

@@ -25,11 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 from labcode.errors import LabError
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.input_pipeline_feed import STAGES, Setup, make_loader, make_plan
-from labcode.workloads.input_pipeline_files import comes_from_disk, settle, temporary_folder, write_pictures
-from labcode.workloads.input_pipeline_pictures import CHANNELS, CLASSES, CROPPED
+from labcode.workloads.models.input_pipeline_feed import STAGES, Setup, make_loader, make_plan
+from labcode.workloads.models.input_pipeline_files import (
+    comes_from_disk,
+    settle,
+    temporary_folder,
+    write_pictures,
+)
+from labcode.workloads.models.input_pipeline_pictures import CHANNELS, CLASSES, CROPPED
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
 
 if TYPE_CHECKING:
     import torch

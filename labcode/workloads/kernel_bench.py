@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from labcode.kernels.bench import REPETITIONS, bench
-from labcode.workloads import common
+from labcode.workloads.shared import common
 
 PROGRAM = "kernel_bench"
 VARIANTS = (

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from labcode.errors import LabError
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ def train(
     torch: Any, given: argparse.Namespace, hidden: Collection[str], device: torch.device, *, measured: bool
 ) -> Outcome:
     """Run the loop from a fresh model. Only a ``measured`` run is marked for the profiler."""
-    from labcode.workloads import launch_sites_model as model
+    from labcode.workloads.models import launch_sites_model as model
 
     torch.manual_seed(given.seed)
     shape = model.Shape(given.length, given.width, given.heads, given.layers, given.tokens)

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from labcode.analysis import decoder
+from labcode.analysis.lm import decoder
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +64,7 @@ def measure(torch: Any, given: argparse.Namespace, case: Case, device: torch.dev
 
 
 def _measure(given: argparse.Namespace, case: Case, device: torch.device) -> Case:
-    from labcode.workloads import transformer_steps as steps
+    from labcode.workloads.models import transformer_steps as steps
 
     size = decoder.SIZES[case["size"]]
     setup = steps.Setup(

@@ -15,9 +15,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from labcode.timing import event_times_us, host_times_us, quantile
-from labcode.workloads import common
-from labcode.workloads.common import Check, rounded
-from labcode.workloads.sensors import Sampler, Sensors
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, rounded
+from labcode.workloads.shared.sensors import Sampler, Sensors
 
 if TYPE_CHECKING:
     import torch

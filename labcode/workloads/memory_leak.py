@@ -19,9 +19,9 @@ from contextlib import nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.recording import recording
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared.recording import recording
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +33,7 @@ NEGLIGIBLE_BYTES = 1024  # the curve itself: a number a step, which takes a bloc
 
 def train(torch: Any, given: argparse.Namespace, device: torch.device) -> tuple[list[int], list[float]]:
     """Run the loop: bytes in use after each measured step, the losses of all steps."""
-    from labcode.workloads import memory_leak_model as model
+    from labcode.workloads.models import memory_leak_model as model
 
     torch.manual_seed(given.seed)
     network = model.Network(given.width, given.layers).to(device)

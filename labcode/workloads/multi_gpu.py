@@ -23,8 +23,7 @@ from dataclasses import asdict
 from typing import Any
 
 from labcode.timing import quantile
-from labcode.workloads import common
-from labcode.workloads.data_parallel import (
+from labcode.workloads.models.data_parallel import (
     Batch,
     Member,
     Size,
@@ -41,7 +40,8 @@ from labcode.workloads.data_parallel import (
     run_steps,
     train_step,
 )
-from labcode.workloads.gradients import make_reduction
+from labcode.workloads.models.gradients import make_reduction
+from labcode.workloads.shared import common
 
 PROGRAM = "multi_gpu"
 VARIANTS = ("baseline", "improved")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labcode.workloads import common
 from labcode.workloads.cuda_program import command_line, run_program
+from labcode.workloads.shared import common
 
 PROGRAM = "optimization_loop"
 DESCRIPTION = "Times the rounds of optimizing a bilateral filter of 9 x 9 pixels, beside what was predicted."

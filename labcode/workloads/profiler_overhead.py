@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode.analysis.decoder import SIZES
+from labcode.analysis.lm.decoder import SIZES
 from labcode.errors import ToolError
 from labcode.timing import spread
 from labcode.tools import find_ncu, find_nsys, run_tool
-from labcode.workloads import common
-from labcode.workloads.common import Check
-from labcode.workloads.recording import REQUEST, Request
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check
+from labcode.workloads.shared.recording import REQUEST, Request
 
 PROGRAM = "profiler_overhead"
 VARIANTS = ("all", "torch", "switches")
@@ -126,8 +126,8 @@ def run_way(given: argparse.Namespace, way: Way, folder: Path) -> dict[str, Any]
 def run_switches(torch: Any, given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """A loop for each of `SWITCHES`, from a fresh model: as `run_way`, with how much the trace takes up."""
     from labcode.workloads import transformer
-    from labcode.workloads.marks import marks
-    from labcode.workloads.transformer_steps import Setup, make_trainer
+    from labcode.workloads.models.transformer_steps import Setup, make_trainer
+    from labcode.workloads.shared.marks import marks
 
     flags = ["--variant", "train", "--size", given.size, "--batch", str(given.batch), "--ranges", "record"]
     flags += ["--context", str(given.context), "--steps", str(given.steps), "--warmup", str(given.warmup)]

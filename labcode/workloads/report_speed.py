@@ -14,13 +14,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from labcode.analysis.nsys_stats import TABLES
+from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.bench.big_export import MIXES, make_big_export
 from labcode.bench.side_by_side import side_by_side
 from labcode.errors import ToolError
 from labcode.tools import require_nsys, run_tool
-from labcode.workloads import common, many_operations
-from labcode.workloads.common import Check, Record
+from labcode.workloads import many_operations
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, Record
 
 PROGRAM = "report_speed"
 VARIANTS = ("generated", "recorded")

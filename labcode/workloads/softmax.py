@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labcode.workloads import common
 from labcode.workloads.cuda_program import command_line, run_program
+from labcode.workloads.shared import common
 
 PROGRAM = "softmax"
 DESCRIPTION = (

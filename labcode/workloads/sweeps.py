@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from labcode.errors import ToolError
-from labcode.workloads import common, kernel_overlap, memory_timeline
-from labcode.workloads.common import Check, Record
+from labcode.workloads import kernel_overlap, memory_timeline
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, Record
 
 PROGRAM = "sweeps"
 VARIANTS = ("streams", "kernel_length", "chunks")

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.loaders import Ahead, InTurn, Source
-from labcode.workloads.pictures import CLASSES, FEATURES, BatchPlan, Pictures, make_pictures
+from labcode.workloads.models.loaders import Ahead, InTurn, Source
+from labcode.workloads.models.pictures import CLASSES, FEATURES, BatchPlan, Pictures, make_pictures
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """A language model asked or trained: size, precision, attention in; a JSON record of times and memory out.
 
-A decoder (`labcode.analysis.decoder` has its sizes) runs over one batch of random tokens, again and again:
+A decoder (`labcode.analysis.lm.decoder` has its sizes) runs over one batch of random tokens, again and again:
 
 - ``forward``: the forward pass alone, as for inference;
 - ``backward``: forward and backward pass;
@@ -19,18 +19,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from labcode.analysis import decoder
+from labcode.analysis.lm import decoder
 from labcode.errors import LabError
 from labcode.timing import spread
-from labcode.workloads import common
-from labcode.workloads.common import Check, nvtx_range, synchronize
-from labcode.workloads.marks import KINDS, marks
-from labcode.workloads.recording import recording
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, nvtx_range, synchronize
+from labcode.workloads.shared.marks import KINDS, marks
+from labcode.workloads.shared.recording import recording
 
 if TYPE_CHECKING:
     import torch
 
-    from labcode.workloads.transformer_steps import Setup, Times, Trainer
+    from labcode.workloads.models.transformer_steps import Setup, Times, Trainer
 
 PROGRAM = "transformer"
 VARIANTS = ("forward", "backward", "train")
@@ -76,7 +76,7 @@ def run_loop(
     """
     import torch
 
-    from labcode.workloads.transformer_steps import PASSES, Times, step
+    from labcode.workloads.models.transformer_steps import PASSES, Times, step
 
     device, passes = trainer.device, PASSES[given.variant]
     early, times, losses = Times(), Times(), []
@@ -113,7 +113,7 @@ def times_of(early: Times, times: Times) -> dict[str, Any]:
 
 def check(given: argparse.Namespace, losses: Sequence[float], setup: Setup, device: Any) -> dict[str, Check]:
     """Losses are numbers, training lowers them, and the model computes what it should."""
-    from labcode.workloads.transformer_steps import relative_error
+    from labcode.workloads.models.transformer_steps import relative_error
 
     finite = all(math.isfinite(loss) for loss in losses)
     about = f"from {losses[0]:.4f} to {losses[-1]:.4f}"
@@ -131,7 +131,7 @@ def check_compiled(trainer: Trainer) -> Check:
     """The compiled model's loss is the eager one's."""
     import torch
 
-    from labcode.workloads.transformer_model import loss_of
+    from labcode.workloads.models.transformer_model import loss_of
 
     losses = []
     for model in (trainer.model, trainer.model._orig_mod):
@@ -146,7 +146,7 @@ def measure(given: argparse.Namespace, device: torch.device) -> common.Record:
     """Make the model, run it, check it; the record."""
     import torch
 
-    from labcode.workloads import transformer_steps as steps
+    from labcode.workloads.models import transformer_steps as steps
 
     size = decoder.SIZES[given.size]
     setup = steps.Setup(

@@ -1,4 +1,4 @@
-"""Small tables as `labcode.reports.nsys` gives them: rows of literals in, DataFrames out."""
+"""Small tables as `labcode.reports.nsys.report` gives them: rows of literals in, DataFrames out."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from labcode.bench import reports, side_by_side
 from labcode.bench.big_export import make_big_export
 from labcode.errors import LabError, ToolError
-from labcode.reports.nsys import open_report
+from labcode.reports.nsys.report import open_report
 
 
 def run(tmp_path: Path, **options: object) -> tuple[int, str]:

@@ -1,7 +1,7 @@
 from docutils import nodes
 from sphinx import addnodes
 
-from labcode.book.cards import exercise_card, exercises_table
+from labcode.book.sphinx.cards import exercise_card, exercises_table
 from labcode.exercises.records import Exercise, Part
 
 HINTS = ("look", "look closer", "there")

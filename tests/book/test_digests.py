@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.book import caching, digests
+from labcode.book import digests
+from labcode.book.sphinx import caching
 
 
 @pytest.fixture
@@ -10,7 +11,7 @@ def root(tmp_path: Path) -> Path:
     for name in (
         "labcode/store.py",
         "labcode/cli.py",
-        "labcode/analysis/overlap.py",
+        "labcode/analysis/timeline/overlap.py",
         "labcode/workloads/loop.py",
         "cuda/common/timing.cuh",
         "captures/h200/manifest.json",
@@ -33,7 +34,7 @@ def building(root: Path) -> str:
 @pytest.mark.parametrize(
     ("changed", "executes_again", "reads_again"),
     [
-        ("labcode/analysis/overlap.py", True, True),
+        ("labcode/analysis/timeline/overlap.py", True, True),
         ("labcode/store.py", True, True),
         ("cuda/common/timing.cuh", True, True),
         ("captures/h200/manifest.json", True, True),
@@ -54,7 +55,7 @@ def test_what_a_change_sets_in_motion(root, changed, executes_again, reads_again
 
 def test_a_renamed_file_is_a_change(root):
     before = reading(root)
-    (root / "labcode/analysis/overlap.py").rename(root / "labcode/analysis/concurrency.py")
+    (root / "labcode/analysis/timeline/overlap.py").rename(root / "labcode/analysis/concurrency.py")
     assert reading(root) != before
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("bokeh")
 from labcode import book
 from labcode.book import display, frames
 from labcode.book.build import build
-from labcode.figures.interactive import assemble, bokeh_script
+from labcode.figures.pages.interactive import assemble, bokeh_script
 from tests.book.check_browser import browser, complaints, find_browser, served
 from tests.book.test_build import HEADER, INDEX, REPOSITORY, house, html, write_page
 
@@ -33,7 +33,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from labcode import book
-from labcode.figures.flame_page import flame_page
+from labcode.figures.pages.flame_page import flame_page
 
 folded = pd.DataFrame({"stack": [("main", "load")], "count": [3], "weight": [3.0]})
 book.interactive(

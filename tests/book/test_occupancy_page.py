@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.occupancy import LIMITS, occupancy, tables
-from labcode.book.calculator import calculator_html
+from labcode.analysis.kernel.occupancy import LIMITS, occupancy, tables
+from labcode.book.sphinx.calculator import calculator_html
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parents[1] / "book" / "_static" / "occupancy.js"

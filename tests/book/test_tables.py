@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from labcode import book
-from labcode.book.render import table_node
+from labcode.book.sphinx.render import table_node
 from labcode.book.tables import as_text, build
 
 NOTHING = {"formats": {}, "labels": {}, "units": {}, "columns": None, "index": False}

@@ -19,7 +19,7 @@ from labcode.freshness import source_digest
 from tests.capture.conftest import Lab
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = {"labcode.workloads.common", "labcode.workloads.cuda_program"}  # command line and records
+SHARED = {"labcode.workloads.shared.common", "labcode.workloads.cuda_program"}  # command line and records
 
 
 def imported_workloads(module: str) -> set[str]:

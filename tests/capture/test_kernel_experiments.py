@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from labcode.capture.catalogue import neutral_argv
-from labcode.capture.experiment import Experiment
-from labcode.capture.kernel_experiments import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
+from labcode.capture.experiments.record import Experiment
 from labcode.capture.ncu import ALWAYS, _filter
 from labcode.capture.verify import _same_runs
 from labcode.store import ExperimentRecord, RunRecord

@@ -14,7 +14,7 @@ from labcode.capture import catalogue, ncu, verify
 from labcode.capture.catalogue import Experiment, Run, needs_of
 from labcode.errors import LabError
 from labcode.hardware import needs
-from labcode.reports.ncu import open_report
+from labcode.reports.ncu.report import open_report
 from labcode.store import load_set
 from tests.capture.conftest import Lab
 from tests.support import ncu as golden

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.ncu_pages import details_page, raw_page
+from labcode.analysis.stats.ncu_pages import details_page, raw_page
 from labcode.capture import ncu_scrub, privacy
 from labcode.errors import InputError
-from labcode.reports import ncu_wire
-from labcode.reports.ncu import open_report
+from labcode.reports.ncu import wire as ncu_wire
+from labcode.reports.ncu.report import open_report
 from tests.support import ncu
 
 HOST, USER = "gpu-box-17", "jdoe"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.decoder import SIZES
+from labcode.analysis.lm.decoder import SIZES
 from labcode.capture import catalogue, torch_profile
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run, needs_of
-from labcode.capture.torch_experiments import TORCH_EXPERIMENTS
+from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
 from tests.capture.conftest import Lab
 
 PROGRAM = '''"""A program that may run out of memory."""

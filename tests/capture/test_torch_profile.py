@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.kineto_ops import op_summary
+from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.capture import archive, catalogue, torch_profile, verify
 from labcode.capture.catalogue import Experiment, Run
 from labcode.capture.verify import Finding
 from labcode.errors import InputError, LabError, ToolError
-from labcode.reports.kineto import open_trace
+from labcode.reports.kineto.report import open_trace
 from tests.capture.conftest import Lab
 
 PROGRAM = '''"""A program that records itself when asked to."""
@@ -123,7 +123,10 @@ def test_the_same_recording_is_the_same_bytes() -> None:
             "crash",
             "traced: failed: traced/baseline, recorded: failed with exit code 1 (program: small (train) does",
         ),
-        ("silent", "traced/baseline: nothing was recorded; the program must use labcode.workloads.recording"),
+        (
+            "silent",
+            "traced/baseline: nothing was recorded; the program must use labcode.workloads.shared.recording",
+        ),
         ("broken", "traced/baseline: PyTorch wrote no valid trace.json"),
         ("private", "something private is left in baseline.trace.json.gz, so it was not filed"),
         (

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis.launch_sites import launch_sites
+from labcode.analysis.timeline.launch_sites import launch_sites
 from labcode.exercises.advanced.ex01_reference import paths
-from labcode.reports.nsys import open_report
+from labcode.reports.nsys.report import open_report
 from tests.exercises.support import ROOT, _importable, check_told, names_of, part, solution
 
 SEEDS = (0, 1, 2)

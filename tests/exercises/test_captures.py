@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.communication import communication_overlap
-from labcode.analysis.utilization import explain_gaps, idle_gaps
+from labcode.analysis.timeline.communication import communication_overlap
+from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.exercises import sql
 from labcode.exercises.nsys import ex01_cause, expected
-from labcode.reports.nsys import NsysReport, open_report
+from labcode.reports.nsys.report import NsysReport, open_report
 from tests.exercises.support import ROOT, WITHOUT_GPU, part
 
 pytestmark = pytest.mark.skipif(

@@ -11,7 +11,7 @@ from labcode import store
 from labcode.errors import LabError
 from labcode.exercises.compute import ex06_diagnosis as task
 from labcode.exercises.compute import ex06_launches as launches
-from labcode.reports.ncu import open_report
+from labcode.reports.ncu.report import open_report
 from tests.exercises.support import names_of, solution
 
 shipped = pytest.mark.skipif(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from labcode import store
-from labcode.analysis import roofline
+from labcode.analysis.kernel import roofline
 from labcode.exercises.compute import ex07_roofs
-from labcode.reports.ncu import NcuReport, open_report
+from labcode.reports.ncu.report import NcuReport, open_report
 from tests.exercises.support import names_of, solution
 
 RUNS = (("ncu_memory", "copies"), ("ncu_roofline", "fp32"), ("ncu_roofline", "exam_points"))

@@ -145,7 +145,7 @@ def test_a_slow_answer_on_a_capture_gets_advice(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import labcode.analysis.intervals",
+        "import labcode.analysis.timeline.intervals",
         "from labcode.analysis import intervals",
         "from labcode import analysis",
         "from labcode.exercises.nsys import expected",

@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis import decoder, lm_parts
+from labcode.analysis.lm import decoder
+from labcode.analysis.lm import parts as lm_parts
 from labcode.exercises.lm import ex06_waits, ex07_memory
 from labcode.exercises.lm.asked import PASSES, clean_passes, operations_asked
-from labcode.reports.nsys import open_report
+from labcode.reports.nsys.report import open_report
 from tests.exercises.support import names_of, solution
 
 SHIPPED = pytest.mark.skipif(

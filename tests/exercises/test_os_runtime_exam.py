@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from labcode import store
-from labcode.analysis.os_runtime import classified, during_gaps
-from labcode.analysis.utilization import idle_gaps
+from labcode.analysis.timeline.os_runtime import classified, during_gaps
+from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.exercises.advanced import ex06_cause, ex06_scenes, ex06_waits
-from labcode.reports.nsys import open_report
+from labcode.reports.nsys.report import open_report
 
 pytestmark = pytest.mark.skipif(
     store.SHIPPED_SET not in store.list_sets()

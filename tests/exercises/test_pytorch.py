@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis import memory_history
-from labcode.analysis.kineto_ops import op_summary
+from labcode.analysis.memory import history as memory_history
+from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.errors import LabError
 from labcode.exercises.pytorch import ex01_schedule, ex01_table, ex02_leak, ex02_live
-from labcode.reports.kineto import open_trace
-from labcode.reports.memory_history import open_history
+from labcode.reports.kineto.report import open_trace
+from labcode.reports.memory.history import open_history
 from labcode.store import CaptureSet
 from tests.exercises.support import names_of, solution
 from tests.support import histories, traces

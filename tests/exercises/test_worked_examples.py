@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.analysis.diagnose import run
+from labcode.analysis.rules.driver import run
 from labcode.exercises.inputs import ops_table, table
 from tests.exercises.support import ROOT, names_of, part, solution
 from tests.support import exports as e

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.nsys_stats import TABLES, write
-from labcode.reports.nsys_open import open_export
-from labcode.reports.nsys_source import Source
+from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.reports.nsys.open import open_export
+from labcode.reports.nsys.source import Source
 from tests.golden.golden import Golden, as_nsys_writes, difference, load_golden
 
 SET = store.SHIPPED_SET

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.nsys_arguments import split, with_arguments
-from labcode.analysis.nsys_stats import TABLES, write
-from labcode.reports.nsys_open import open_export
-from labcode.reports.nsys_source import Source
+from labcode.analysis.stats.nsys.arguments import split, with_arguments
+from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.reports.nsys.open import open_export
+from labcode.reports.nsys.source import Source
 from tests.golden.golden import as_nsys_writes, first_difference
 from tests.golden.make_names_golden import ARGUMENTS, REPORTS, make
 

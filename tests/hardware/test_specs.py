@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labcode.analysis.occupancy import LIMITS
+from labcode.analysis.kernel.occupancy import LIMITS
 from labcode.hardware.specs import BY_NAME, PRECISIONS, SPECS, as_rows, find_spec
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 OURS = """
 import sys
-from labcode.analysis import kineto_gpu
-from labcode.reports.kineto import open_trace
+from labcode.analysis.stats import kineto_gpu
+from labcode.reports.kineto.report import open_trace
 report = open_trace(sys.argv[1])
 for name in ("idle_breakdown", "comm_overlap", "queue_length", "launch_stats"):
     assert len(getattr(kineto_gpu, name)(report))

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
-from labcode.reports.ncu import NcuReport, open_report
+from labcode.reports.ncu.report import NcuReport, open_report
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "golden" / "ncu.tar.xz"
 REPORTS = ("full", "basic", "sol", "few")

@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import attention_sweep, transformer_model  # noqa: E402
+from labcode.workloads import attention_sweep
+from labcode.workloads.models import transformer_model  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--widths", "8,16", "--lengths", "32,64", "--batch", "2"),

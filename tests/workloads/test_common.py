@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from labcode.errors import LabError, ToolError
-from labcode.workloads import common
-from labcode.workloads.common import Check, Record
+from labcode.workloads.shared import common
+from labcode.workloads.shared.common import Check, Record
 
 TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.workloads import convolutions  # noqa: E402
-from labcode.workloads.marks import no_mark  # noqa: E402
+from labcode.workloads.shared.marks import no_mark  # noqa: E402
 
 SMALL = [
     "--device",

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.workloads import distributed_training  # noqa: E402
-from labcode.workloads.recording import Request  # noqa: E402
+from labcode.workloads.shared.recording import Request  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--gpus", "2", "--size", "tiny", "--context", "16", "--batch", "2"),

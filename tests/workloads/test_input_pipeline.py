@@ -22,10 +22,10 @@ torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError, LabError  # noqa: E402
 from labcode.workloads import input_pipeline as program  # noqa: E402
-from labcode.workloads import input_pipeline_feed as feed  # noqa: E402
-from labcode.workloads import input_pipeline_files as files  # noqa: E402
-from labcode.workloads import input_pipeline_pictures as pictures  # noqa: E402
 from labcode.workloads.input_pipeline import SLOW_WAYS, VARIANTS, Outcome  # noqa: E402
+from labcode.workloads.models import input_pipeline_feed as feed  # noqa: E402
+from labcode.workloads.models import input_pipeline_files as files  # noqa: E402
+from labcode.workloads.models import input_pipeline_pictures as pictures  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")

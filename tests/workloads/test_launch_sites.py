@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
 from labcode.workloads import launch_sites  # noqa: E402
-from labcode.workloads import launch_sites_model as model  # noqa: E402
 from labcode.workloads.launch_sites import HIDDEN, Outcome  # noqa: E402
+from labcode.workloads.models import launch_sites_model as model  # noqa: E402
 
 SHAPE = model.Shape(length=12, width=16, heads=4, layers=2, tokens=20)
 SMALL = [

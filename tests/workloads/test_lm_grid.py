@@ -10,7 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import lm_grid, transformer_steps  # noqa: E402
+from labcode.workloads import lm_grid
+from labcode.workloads.models import transformer_steps  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--sizes", "tiny", "--contexts", "8,16", "--context", "16", "--batch", "2"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labcode.workloads import measuring
-from labcode.workloads import sensors as sensors_module
+from labcode.workloads.shared import sensors as sensors_module
 
 
 class FakeSensors:

@@ -15,9 +15,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import data_parallel, multi_gpu  # noqa: E402
-from labcode.workloads.data_parallel import Member, Size  # noqa: E402
-from labcode.workloads.gradients import AfterBackward, DuringBackward, make_reduction, plan_buckets  # noqa: E402
+from labcode.workloads import multi_gpu  # noqa: E402
+from labcode.workloads.models import data_parallel
+from labcode.workloads.models.data_parallel import Member, Size  # noqa: E402
+from labcode.workloads.models.gradients import (
+    AfterBackward,
+    DuringBackward,
+    make_reduction,
+    plan_buckets,
+)  # noqa: E402
 
 SIZE = Size(layers=2, width=16, batch=8, seed=1)
 

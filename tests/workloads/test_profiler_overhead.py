@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from labcode.analysis.decoder import SIZES
+from labcode.analysis.lm.decoder import SIZES
 from labcode.errors import ToolError
 from labcode.workloads import profiler_overhead as overhead
-from labcode.workloads import recording
+from labcode.workloads.shared import recording
 
 SMALL = [
     *(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.nsys_stats import TABLES
+from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.errors import ToolError
 from labcode.workloads import report_speed
 

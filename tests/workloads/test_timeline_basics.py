@@ -13,9 +13,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads import loaders, timeline_basics  # noqa: E402
-from labcode.workloads.loaders import Ahead, InTurn  # noqa: E402
-from labcode.workloads.pictures import (  # noqa: E402
+from labcode.workloads import timeline_basics  # noqa: E402
+from labcode.workloads.models import loaders
+from labcode.workloads.models.loaders import Ahead, InTurn  # noqa: E402
+from labcode.workloads.models.pictures import (
     CHANNELS,
     CLASSES,
     CROPPED,

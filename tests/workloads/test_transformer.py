@@ -13,13 +13,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.analysis import decoder  # noqa: E402
-from labcode.analysis.decoder import SIZES  # noqa: E402
+from labcode.analysis.lm import decoder  # noqa: E402
+from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
-from labcode.workloads import transformer, transformer_model, transformer_steps  # noqa: E402
-from labcode.workloads.marks import marks  # noqa: E402
-from labcode.workloads.recording import REQUEST, Request  # noqa: E402
-from labcode.workloads.transformer_steps import PASSES, Setup, Times  # noqa: E402
+from labcode.workloads import transformer
+from labcode.workloads.models import transformer_model, transformer_steps  # noqa: E402
+from labcode.workloads.models.transformer_steps import PASSES, Setup, Times  # noqa: E402
+from labcode.workloads.shared.marks import marks  # noqa: E402
+from labcode.workloads.shared.recording import REQUEST, Request  # noqa: E402
 
 CPU = torch.device("cpu")
 TINY = Setup(SIZES["tiny"], 2, 16)

@@ -50,7 +50,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 
 OPENS = ("open", "open64", "openat", "openat64")
 WAITING = ("lock", "sleep", "poll", "process")
@@ -62,9 +62,9 @@ def cause(calls: pd.DataFrame, gaps: pd.DataFrame, window: tuple[int, int]) -> d
 
 
 if __name__ == "__main__":
-    from labcode.analysis.os_runtime import classified
-    from labcode.analysis.utilization import idle_gaps
-    from labcode.reports.nsys import open_report
+    from labcode.analysis.timeline.os_runtime import classified
+    from labcode.analysis.timeline.utilization import idle_gaps
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("baseline", "improved"):

@@ -42,7 +42,7 @@ def verdict(before: list[float], after: list[float], limit: float) -> str:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     def steps(run: str) -> list[float]:

@@ -51,7 +51,7 @@ def gate(before: pd.DataFrame, after: pd.DataFrame, limit: float) -> int:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     def ranges_of(run: str) -> pd.DataFrame:

@@ -111,7 +111,7 @@ def diagnose(ops: pd.DataFrame, api: pd.DataFrame, nvtx: pd.DataFrame, window: I
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     report = open_report(load_set().path_of("timeline_basics", "baseline"))

@@ -58,7 +58,7 @@ def hidden_copy_share(ops: pd.DataFrame) -> dict[int, float]:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("pageable", "pinned", "pipelined"):

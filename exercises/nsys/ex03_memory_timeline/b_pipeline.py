@@ -63,7 +63,7 @@ def predict_ns(ops: pd.DataFrame, repetitions: int, chunks: int) -> float:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

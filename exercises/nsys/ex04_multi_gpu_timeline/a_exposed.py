@@ -59,7 +59,7 @@ def straggler(kernels: pd.DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("baseline", "improved"):

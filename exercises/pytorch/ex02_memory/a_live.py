@@ -60,7 +60,7 @@ def holders(before: pd.DataFrame, events: pd.DataFrame) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    from labcode.reports.memory_history import open_history
+    from labcode.reports.memory.history import open_history
     from labcode.store import load_set
 
     history = open_history(load_set().path_of("torch_memory", "fixed", ".memory.json"))

@@ -58,7 +58,7 @@ def time_left(history: pd.DataFrame, stacks: list[list[str]], free: int) -> floa
 
 
 if __name__ == "__main__":
-    from labcode.reports.memory_history import open_history
+    from labcode.reports.memory.history import open_history
     from labcode.store import load_set
 
     history = open_history(load_set().path_of("torch_memory", "leak", ".memory.json"))

@@ -50,8 +50,8 @@ def find(ops: pd.DataFrame, steps: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    from labcode.analysis.kineto_links import op_kernel_trace
-    from labcode.reports.kineto import open_trace
+    from labcode.analysis.timeline.links import op_kernel_trace
+    from labcode.reports.kineto.report import open_trace
     from labcode.store import load_set
 
     columns = ["kind", "name", "op", "outer_op", "annotation", "pass", "python"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.joins import duration_ns, launch_rows
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
-from labcode.analysis.transfers import host_memory
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.analysis.timeline.transfers import host_memory
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
 SMALL_BYTES = 1 << 16

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.joins import duration_ns
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import (
     GRAPH_LAUNCHES,
@@ -20,7 +18,9 @@ from labcode.analysis.rules.tables import (
     time_text,
     top,
 )
-from labcode.analysis.utilization import device_busy, explain_gaps
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.utilization import device_busy, explain_gaps
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10

@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.joins import duration_ns, in_window
-from labcode.analysis.nvtx import unattributed
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import (
     LOADING,
@@ -19,6 +16,9 @@ from labcode.analysis.rules.tables import (
     time_text,
     top,
 )
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.analysis.timeline.nvtx import unattributed
 
 START_UP_SHARE = 0.2
 OVERHEAD_SHARE = 0.02

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.communication import communication_overlap, is_communication
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.communication import communication_overlap, is_communication
 
 EXPOSED_SHARE = 0.05
 WAIT_SHARE = 0.05

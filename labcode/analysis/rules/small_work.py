@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.joins import duration_ns, in_window
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import Tables, matching, percent, spans, time_text, top
-from labcode.analysis.summary import kernel_summary
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.analysis.timeline.summary import kernel_summary
 
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis import intervals
-from labcode.analysis.communication import is_communication
-from labcode.analysis.joins import duration_ns, in_window, launch_rows
-from labcode.analysis.keys import process_keys
-from labcode.analysis.nvtx import labels
 from labcode.analysis.rules.finding import CannotJudgeError
-from labcode.analysis.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.nsys import MEASURED, NsysReport
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.communication import is_communication
+from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
+from labcode.analysis.timeline.keys import process_keys
+from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
+from labcode.reports.nsys.report import MEASURED, NsysReport
 
 Ints = NDArray[np.int64]
 Spans = tuple[Ints, Ints]

@@ -1,9 +1,9 @@
 """What advanced-ex01 expects: operations, calls, Python stacks and ranges of a capture in; paths of lines
 out.
 
-Written apart from `labcode.analysis.launch_sites`, with one step more: a call without a stack inside its
-outermost operation of PyTorch is placed between the stacks before and after it. The flags of `Rules` leave
-out what learners tend to leave out.
+Written apart from `labcode.analysis.timeline.launch_sites`, with one step more: a call without a stack
+inside its outermost operation of PyTorch is placed between the stacks before and after it. The flags of
+`Rules` leave out what learners tend to leave out.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.exercises.advanced.ex02_scenes import (
     EXPERIMENT,
     MEASURED,
@@ -23,7 +23,7 @@ from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.store import CaptureSet
 
 Found = dict[str, Any]
-FORBIDDEN = ("labcode.analysis.feed", "labcode.analysis.utilization", "labcode.exercises")
+FORBIDDEN = ("labcode.analysis.timeline.feed", "labcode.analysis.timeline.utilization", "labcode.exercises")
 
 
 def bound(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis import feed
+from labcode.analysis.timeline import feed
 from labcode.exercises.nsys.exam import open_run
 from labcode.store import CaptureSet
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from labcode.analysis import feed
-from labcode.analysis.utilization import device_busy
+from labcode.analysis.timeline import feed
+from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.nsys.exam import open_run

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labcode.analysis.nsys_stats import REPORTS as NSYS_REPORTS
+from labcode.analysis.stats.nsys.reports import REPORTS as NSYS_REPORTS
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.codec import Folder

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.exercises.advanced.ex04_scenes import scenes
 from labcode.exercises.advanced.exports import opened
@@ -22,7 +22,7 @@ from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.codec import write_database
 from labcode.exercises.nsys.exam import open_run
 from labcode.exercises.sql import run_query
-from labcode.reports.nsys import NsysReport
+from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 
 Rows = list[list[Any]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals, stacks, switches
+from labcode.analysis.timeline import intervals, stacks, switches
 from labcode.exercises.advanced.ex05_profile import EXPERIMENT, RUN, TOLERANCE, WAIT, Stack, tables, wilson
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.nsys.exam import open_run

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from labcode.analysis import stacks
+from labcode.analysis.timeline import stacks
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.nsys.exam import open_run
 from labcode.store import CaptureSet

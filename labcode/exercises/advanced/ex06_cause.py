@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis import intervals
-from labcode.analysis.os_runtime import WAITING
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.os_runtime import WAITING
 from labcode.exercises.advanced.ex06_scenes import Seen, describe, exam, scenes
 from labcode.exercises.advanced.ex06_waits import FORBIDDEN
 from labcode.exercises.cases import Case, Mistake, Task

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.os_runtime import call_class, classified
-from labcode.analysis.utilization import idle_gaps
+from labcode.analysis.timeline.os_runtime import call_class, classified
+from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.exercises.nsys.exam import open_run
 from labcode.store import CaptureSet
 

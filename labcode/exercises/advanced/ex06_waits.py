@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.exercises.advanced.ex06_scenes import Seen, describe, exam, scenes
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.store import CaptureSet
 
 Rows = list[tuple[int, int, str, int]]
-FORBIDDEN = ("labcode.analysis.os_runtime", "labcode.analysis.stack_reports", "labcode.exercises")
+FORBIDDEN = (
+    "labcode.analysis.timeline.os_runtime",
+    "labcode.analysis.stats.nsys.stacks",
+    "labcode.exercises",
+)
 PARKED = 0.95
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from labcode.analysis.compare_interval import FEWEST, median_ratio
+from labcode.analysis.compare.interval import FEWEST, median_ratio
 from labcode.exercises.advanced.ex07_steps import step_periods
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.nsys.exam import open_run

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
 from labcode.analysis.rules import CannotJudgeError, Tables
+from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.exercises.advanced.exports import export_of, opened
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.codec import Database
 from labcode.exercises.inputs import Recorder
 from labcode.exercises.nsys.exam import open_run
-from labcode.reports.nsys import NsysReport
+from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

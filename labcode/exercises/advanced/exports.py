@@ -16,7 +16,7 @@ import pandas as pd
 from labcode.exercises.codec import Database, write_database
 from labcode.exercises.inputs import Recorder, Row
 from labcode.exercises.sql import EVENTS
-from labcode.reports.nsys import MEASURED, NsysReport, open_report
+from labcode.reports.nsys.report import MEASURED, NsysReport, open_report
 
 _VM = 1 << 48  # nsys writes the number of the (virtual) machine above the pid
 PUSH_POP, START_END, MARK, DOMAIN = 59, 60, 34, 75

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from labcode.analysis.occupancy import LIMITS, PARTITIONS, REGISTER_UNIT, REGISTERS_PER_SM, Limits, occupancy
+from labcode.analysis.kernel.occupancy import (
+    LIMITS,
+    PARTITIONS,
+    REGISTER_UNIT,
+    REGISTERS_PER_SM,
+    Limits,
+    occupancy,
+)
 from labcode.exercises.cases import Case, Mistake, Task
 
 Rng = np.random.Generator

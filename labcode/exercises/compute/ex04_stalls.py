@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.stalls import STATES, WORKING
+from labcode.analysis.kernel.stalls import STATES, WORKING
 from labcode.exercises.cases import Case, Mistake, Task
 
 Rng = np.random.Generator

@@ -11,7 +11,7 @@ import pandas as pd
 
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.reports.ncu import Launch, NcuReport, open_report
+from labcode.reports.ncu.report import Launch, NcuReport, open_report
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

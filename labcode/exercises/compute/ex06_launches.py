@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.stalls import stalls
+from labcode.analysis.kernel.stalls import stalls
 from labcode.errors import LabError
-from labcode.reports.ncu import Launch, NcuReport, open_report
+from labcode.reports.ncu.report import Launch, NcuReport, open_report
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

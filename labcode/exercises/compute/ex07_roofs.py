@@ -11,8 +11,8 @@ import pandas as pd
 
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.reports.ncu import NcuReport, open_report
-from labcode.reports.ncu_names import METRICS
+from labcode.reports.ncu.names import METRICS
+from labcode.reports.ncu.report import NcuReport, open_report
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

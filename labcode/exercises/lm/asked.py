@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from labcode.analysis.joins import launch_rows
-from labcode.analysis.lm_parts import range_paths
-from labcode.reports.nsys import NsysReport
+from labcode.analysis.lm.parts import range_paths
+from labcode.analysis.timeline.joins import launch_rows
+from labcode.reports.nsys.report import NsysReport
 
 PASSES = ("forward", "backward", "optimizer")
 _COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]

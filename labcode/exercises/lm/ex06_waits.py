@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.lm.asked import PASSES, clean_passes, operations_asked
 from labcode.exercises.lm.scenes import FORBIDDEN, NAMES
@@ -243,5 +243,5 @@ WAITS = Task(
     _cases,
     _exam,
     notes=notes,
-    forbidden=(*FORBIDDEN, "labcode.analysis.launch", "labcode.analysis.intervals"),
+    forbidden=(*FORBIDDEN, "labcode.analysis.timeline.launch", "labcode.analysis.timeline.intervals"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from labcode.analysis.decoder import SIZES, Size, parameter_count, residual_bytes, scores_bytes
+from labcode.analysis.lm.decoder import SIZES, Size, parameter_count, residual_bytes, scores_bytes
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.lm.scenes import FORBIDDEN
@@ -287,4 +287,4 @@ def notes(captures: CaptureSet) -> list[str]:
     ]
 
 
-MEMORY = Task(_cases, _exam, notes=notes, forbidden=(*FORBIDDEN, "labcode.analysis.decoder"))
+MEMORY = Task(_cases, _exam, notes=notes, forbidden=(*FORBIDDEN, "labcode.analysis.lm.decoder"))

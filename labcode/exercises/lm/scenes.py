@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import attribution, lm_parts
+from labcode.analysis.lm import attribution
+from labcode.analysis.lm import parts as lm_parts
 from labcode.exercises.nsys.exam import open_run
-from labcode.reports.nsys import NsysReport
+from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator
 EXPERIMENT = "lm_large"
 FORBIDDEN = (
-    "labcode.analysis.attribution",
-    "labcode.analysis.lm_parts",
-    "labcode.analysis.lm_answers",
+    "labcode.analysis.lm.attribution",
+    "labcode.analysis.lm.parts",
+    "labcode.analysis.lm.answers",
     "labcode.exercises",
 )
 _N = "void at::native::"

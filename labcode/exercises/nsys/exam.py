@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labcode.errors import LabError
-from labcode.reports.nsys import NsysReport, open_report
+from labcode.reports.nsys.report import NsysReport, open_report
 from labcode.store import CaptureSet
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals, kineto_tree
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline import tree as kineto_tree
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.reports.kineto import open_trace
+from labcode.reports.kineto.report import open_trace
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

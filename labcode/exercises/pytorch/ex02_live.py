@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.memory_history import site
+from labcode.analysis.memory.history import site
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.reports.memory_history import MemoryHistory, open_history
+from labcode.reports.memory.history import MemoryHistory, open_history
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import kineto_links
+from labcode.analysis.timeline import links as kineto_links
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.pytorch.ex03_meetings import EXPERIMENT, FORBIDDEN, RUN, collectives
 from labcode.exercises.pytorch.exam import open_ranks_of

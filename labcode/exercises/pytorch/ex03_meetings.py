@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.communication import is_communication
+from labcode.analysis.timeline.communication import is_communication
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.pytorch.exam import open_ranks_of
-from labcode.reports.kineto import KinetoReport
+from labcode.reports.kineto.report import KinetoReport
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
 from labcode.analysis.rules.tables import spans
+from labcode.analysis.timeline import intervals
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.pytorch.ex04_find import problems
 from labcode.exercises.pytorch.ex04_scenes import EXPERIMENT, RUN, Loop, describe, exam, scenes
 from labcode.store import CaptureSet
 
-FORBIDDEN = ("labcode.analysis.kineto_bound", "labcode.analysis.utilization", "labcode.exercises")
+FORBIDDEN = ("labcode.analysis.timeline.bound", "labcode.analysis.timeline.utilization", "labcode.exercises")
 _CPU = {"cpu_start_ns": "start_ns", "cpu_end_ns": "end_ns"}
 
 

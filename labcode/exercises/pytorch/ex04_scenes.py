@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals, kineto_bound, kineto_links, kineto_tree
 from labcode.analysis.rules.tables import spans
+from labcode.analysis.timeline import (
+    bound as kineto_bound,
+)
+from labcode.analysis.timeline import (
+    intervals,
+)
+from labcode.analysis.timeline import (
+    links as kineto_links,
+)
+from labcode.analysis.timeline import (
+    tree as kineto_tree,
+)
 from labcode.exercises.pytorch.exam import open_ranks_of
 from labcode.store import CaptureSet
 

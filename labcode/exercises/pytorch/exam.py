@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labcode.errors import LabError
-from labcode.reports.kineto import KinetoReport, open_trace
+from labcode.reports.kineto.report import KinetoReport, open_trace
 from labcode.store import CaptureSet
 
 _ENDINGS = (".trace.json", ".trace.json.gz")

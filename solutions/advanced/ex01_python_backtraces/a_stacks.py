@@ -71,7 +71,7 @@ def common_path(before: Sequence[Frame], after: Sequence[Frame]) -> list[Frame]:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     frames = open_report(load_set().path_of("python_backtraces", "baseline")).python_backtrace_frames()

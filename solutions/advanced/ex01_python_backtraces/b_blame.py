@@ -1,7 +1,7 @@
 """Exercise advanced-ex01, part b: whose kernel is it?
 
-Five tables of a capture come in, as `labcode.reports.nsys` gives them (times in ns). Their columns that you
-need:
+Five tables of a capture come in, as `labcode.reports.nsys.report` gives them (times in ns). Their columns
+that you need:
 
     ops         start_ns, end_ns, pid, correlation          kernels, copies, memsets on the GPU
     api         start_ns, end_ns, pid, tid, correlation     CUDA calls
@@ -155,7 +155,7 @@ def blame(ops: pd.DataFrame, paths: Sequence[Sequence[Frame] | None]) -> dict[tu
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     report = open_report(load_set().path_of("python_backtraces", "baseline"))

@@ -58,7 +58,7 @@ import math
 
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 
 STAGES = ("read", "decode", "transform")
 
@@ -113,7 +113,7 @@ def bound(
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

@@ -92,7 +92,7 @@ def interval(hits: int, count: int) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     report = open_report(load_set().path_of("cpu_sampling", "baseline"))

@@ -93,8 +93,8 @@ def cause(
 
 
 if __name__ == "__main__":
-    from labcode.analysis.switches import thread_states
-    from labcode.reports.nsys import open_report
+    from labcode.analysis.timeline.switches import thread_states
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("baseline", "improved"):

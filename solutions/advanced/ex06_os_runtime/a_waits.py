@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 
 
 def waits(
@@ -61,9 +61,9 @@ def waits(
 
 
 if __name__ == "__main__":
-    from labcode.analysis.os_runtime import classified
-    from labcode.analysis.utilization import idle_gaps
-    from labcode.reports.nsys import open_report
+    from labcode.analysis.timeline.os_runtime import classified
+    from labcode.analysis.timeline.utilization import idle_gaps
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     report = open_report(load_set().path_of("os_runtime", "baseline"))

@@ -24,8 +24,8 @@ ran) the rule must not guess: `tables.need_busy()` raises the right error.
 
 What `tables` has for you (see labcode.analysis.rules.tables.Tables): `ops` (kind, start_ns, end_ns, device,
 …, cut to the window), `memcpys` (copy_kind, start_ns, end_ns, device, bytes, …, too), `busy` (a row for each
-GPU: device, …), `window`, `width`. And labcode.analysis.intervals has union, total, subtract and intersect
-on arrays of starts and ends.
+GPU: device, …), `window`, `width`. And labcode.analysis.timeline.intervals has union, total, subtract and
+intersect on arrays of starts and ends.
 
 A worked example. The window is 1000 ns. On GPU 0 a copy to the GPU runs from 0 to 200, a kernel from 150 to
 900, a copy back from 880 to 1000:
@@ -42,10 +42,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.analysis import intervals
 from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
 from labcode.analysis.rules.finding import verdict_of
-from labcode.reports.nsys import open_report
+from labcode.analysis.timeline import intervals
+from labcode.reports.nsys.report import open_report
 
 
 # [solution]

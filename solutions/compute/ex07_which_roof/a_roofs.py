@@ -1,7 +1,7 @@
 """Exercise compute-ex07, part a: which roof binds? Launches of a `.ncu-rep` under the roofline, by counters.
 
-The input is the table that `labcode.reports.ncu` gives for a report, `report.metrics()`: a row for each
-metric of each launch, with the columns
+The input is the table that `labcode.reports.ncu.report` gives for a report, `report.metrics()`: a row for
+each metric of each launch, with the columns
 
     launch, name, label, unit, value, text
 
@@ -161,7 +161,7 @@ def _shares(metrics: pd.DataFrame, launch: int, precision: str, rate: float) -> 
 # [end]
 if __name__ == "__main__":
     from labcode import store
-    from labcode.reports.ncu import open_report
+    from labcode.reports.ncu.report import open_report
 
     captures = store.load_set()
     shown = (("ncu_memory", "copies"), ("ncu_roofline", "fp32"))  # reports of the book's pages

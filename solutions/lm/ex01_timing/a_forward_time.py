@@ -55,7 +55,7 @@ def forward_time(
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

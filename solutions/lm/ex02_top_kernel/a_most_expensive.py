@@ -49,8 +49,8 @@ def most_expensive(ops: pd.DataFrame, steps: int) -> dict[str, list[Any]]:
 
 
 if __name__ == "__main__":
-    from labcode.analysis.lm_parts import operations
-    from labcode.reports.nsys import open_report
+    from labcode.analysis.lm.parts import operations
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

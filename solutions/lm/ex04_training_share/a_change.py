@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from labcode.analysis.kernel_buckets import bucket_of
+from labcode.analysis.kernel.buckets import bucket_of
 
 
 def change(
@@ -59,8 +59,8 @@ def change(
 
 
 if __name__ == "__main__":
-    from labcode.analysis.lm_parts import operations
-    from labcode.reports.nsys import open_report
+    from labcode.analysis.lm.parts import operations
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

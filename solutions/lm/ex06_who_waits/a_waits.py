@@ -70,7 +70,7 @@ def who_waits(
 
 if __name__ == "__main__":
     from labcode.exercises.lm.asked import clean_passes, operations_asked
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     captures = load_set()

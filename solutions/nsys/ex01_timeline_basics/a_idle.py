@@ -99,7 +99,7 @@ def longest_gaps(ops: pd.DataFrame, window: Interval, count: int) -> list[tuple[
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     report = open_report(load_set().path_of("timeline_basics", "baseline"))

@@ -95,7 +95,7 @@ def overlapping_streams(kernels: pd.DataFrame) -> dict[int, int]:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("stream", "streams", "graph"):

@@ -112,7 +112,7 @@ def diagnose(kernels: pd.DataFrame, api: pd.DataFrame) -> str:
 
 
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("stream", "streams", "tiny_stream"):

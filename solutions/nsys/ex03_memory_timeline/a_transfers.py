@@ -94,7 +94,7 @@ def _merged(ops: pd.DataFrame) -> list[tuple[int, int]]:
 
 # [end]
 if __name__ == "__main__":
-    from labcode.reports.nsys import open_report
+    from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
     for run in ("pageable", "pinned", "pipelined"):

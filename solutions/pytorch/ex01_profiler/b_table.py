@@ -91,7 +91,7 @@ def busy_ns(kernels: pd.DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    from labcode.reports.kineto import open_trace
+    from labcode.reports.kineto.report import open_trace
     from labcode.store import load_set
 
     trace = open_trace(load_set().path_of("torch_profiler", "baseline", ".trace.json.gz"))

@@ -38,7 +38,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 
 
 def prove(ops: pd.DataFrame, waits: pd.DataFrame, window: tuple[int, int]) -> list[list[object]]:

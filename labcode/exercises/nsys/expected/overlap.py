@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
+from labcode.analysis.timeline import intervals
 from labcode.exercises.nsys.expected.tables import per_device, spans
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from labcode.analysis import intervals
-from labcode.analysis.utilization import device_busy, idle_gaps
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.utilization import device_busy, idle_gaps
 from labcode.exercises.nsys.expected.tables import Times, Window, spans
 
 Thread = tuple[int, int]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.overlap import copy_compute_overlap
-from labcode.analysis.transfers import transfer_summary
+from labcode.analysis.timeline.overlap import copy_compute_overlap
+from labcode.analysis.timeline.transfers import transfer_summary
 
 
 def achieved_gb_per_s(memcpys: pd.DataFrame) -> dict[tuple[str, str], float]:

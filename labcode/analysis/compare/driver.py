@@ -1,0 +1,226 @@
+"""`labcode compare`: two captures and a limit in; the comparison as text and an exit code out.
+
+    comparison = compare(open_report("before.sqlite"), open_report("after.sqlite"))
+    comparison.kernels[["name", "ratio", "ratio_low", "ratio_high", "verdict"]]
+
+nsys' own ``diff`` recipe leaves out kernels that are new in the second capture and gives no measure of
+scatter. Here every kernel of either capture has its row, and a change is told from noise by an interval.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
+
+from labcode.analysis.compare.gate import Judged, chosen, judge, parse
+from labcode.analysis.compare.tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
+from labcode.analysis.stats.writer import FORMATS, write
+from labcode.errors import LabError
+from labcode.reports.captures import open_capture
+from labcode.reports.kineto.open import is_trace
+
+__all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "run"]
+
+_TITLES = {
+    "total": "Totals",
+    "kernel": "Kernels",
+    "range": "NVTX ranges on the CPU",
+    "range on the GPU": "NVTX ranges on the GPU",
+    "period": "Periods of NVTX ranges, from start to start",
+    "copy": "Copies (ratio: time per byte)",
+}
+_LONGEST_NAME = 72  # in tables for people
+
+
+def run(
+    before: Path,
+    after: Path,
+    *,
+    fail_above: float | None,
+    fmt: str = "table",
+    gates: Sequence[str] = (),
+    only: Sequence[str] = (),
+    output: TextIO,
+) -> int:
+    """Compare two captures, write what was found to ``output``, and return the exit code.
+
+    ``fmt`` is 'table', 'csv' (a row for each item, kind first), 'json' (an object) or 'md'. ``fail_above`` is
+    in percent: 1 is returned when something became slower by more than that, the whole interval above it;
+    otherwise 0. ``gates`` (see `compare_gate`) name what is judged so, by default all that is written;
+    ``only`` names what is written: totals, kernels, ranges, transfers. Raises `LabError` for a bad format,
+    limit or gate, `InputError` for a file that cannot be read.
+    """
+    if fmt not in FORMATS:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
+        raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
+    if gates and fail_above is None:
+        raise LabError(
+            "--gate says what --fail-above PCT judges: give the limit, too, such as --fail-above 5"
+        )
+    parse(gates)
+    kinds = chosen(only)
+    with open_capture(before) as one, open_capture(after) as other:
+        for report in (one, other):
+            _check_events(report.window(), report.path)
+        comparison = compare(one, other)
+    judged = None
+    if fail_above is not None and gates:
+        judged = judge(comparison, gates, fail_above)
+    elif fail_above is not None:
+        everything = _everything(comparison, kinds)
+        found = comparison.regressions(fail_above)
+        judged = Judged(found[found["kind"].isin(kinds)].reset_index(drop=True), everything)
+    if fmt == "csv":
+        everything = _everything(comparison, kinds)
+        everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
+    elif fmt == "json":
+        _write_json(comparison, kinds, judged, gates, output)
+    else:
+        _write_text(comparison, kinds, judged, fail_above, gates, fmt, output)
+    return 1 if judged is not None and len(judged.failed) else 0
+
+
+def _check_events(window: tuple[int, int], path: Path) -> None:
+    if window[0] >= window[1]:
+        raise LabError(
+            f"{path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
+        )
+
+
+def _everything(comparison: Comparison, kinds: Sequence[str]) -> pd.DataFrame:
+    parts = [table.assign(kind=kind) for kind, table in comparison.tables.items() if kind in kinds]
+    whole: pd.DataFrame = pd.concat(parts, ignore_index=True)
+    return whole[["kind", *COLUMNS]]
+
+
+def _write_json(
+    comparison: Comparison, kinds: Sequence[str], judged: Judged | None, gates: Sequence[str], output: TextIO
+) -> None:
+    def records(table: pd.DataFrame) -> object:
+        return json.loads(table.to_json(orient="records", double_precision=6))
+
+    document = {
+        "before": comparison.before,
+        "after": comparison.after,
+        "threshold": comparison.threshold,
+        "summary": list(comparison.summarized(kinds)),
+        "warnings": list(comparison.warnings),
+        "rows": records(_everything(comparison, kinds)),
+        "gates": list(gates),
+        "regressions": None if judged is None else records(judged.failed),
+        "gated": records(judged.gated) if judged is not None and gates else None,
+    }
+    json.dump(document, output, indent=2, ensure_ascii=False)
+    output.write("\n")
+
+
+def _write_text(
+    comparison: Comparison,
+    kinds: Sequence[str],
+    judged: Judged | None,
+    limit: float | None,
+    gates: Sequence[str],
+    fmt: str,
+    output: TextIO,
+) -> None:
+    """The verdict first, then a table for each kind."""
+    bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
+    lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summarized(kinds)]
+    lines += [f"note: {warning}" for warning in comparison.warnings]
+    if judged is not None and limit is not None:
+        lines += _verdict(judged, limit, gates)
+    output.write("".join(f"{bullet}{line}\n" for line in lines))
+    for kind, table in comparison.tables.items():
+        if len(table) and kind in kinds:
+            title = _TITLES[kind]
+            if is_trace(Path(comparison.after)):
+                title = title.replace("NVTX ranges", "Annotations").replace(
+                    "of Annotations", "of annotations"
+                )
+            output.write(f"\n{heading}{title}\n" + "\n" * (fmt == "md"))
+            write(_readable(kind, table), fmt, output)
+
+
+def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
+    """What the limit says, in lines: of everything the failures alone, of gates each row that was judged."""
+    failed, gated = judged.failed, judged.gated
+    if not gates:
+        what = f"{len(failed)} slower by more than {limit:g} %, with the whole interval above it"
+        return [what + (":" if len(failed) else ""), *(f"  {line}" for line in _rows(failed))]
+    judgeable = gated[gated["ratio_low"].notna()]
+    lines = [
+        f"gate: {len(failed)} of {len(judgeable)} slower by more than {limit:g} %, with the whole interval "
+        f"above it ({', '.join(gates)}):"
+    ]
+    slow = set(zip(failed["kind"], failed["name"], strict=True))
+    for line, key in zip(
+        _rows(judgeable), zip(judgeable["kind"], judgeable["name"], strict=True), strict=True
+    ):
+        lines.append(f"  {'FAIL' if key in slow else 'ok'}  {line}")
+    lines += [
+        f"  not judged: {kind} {_short(name)}: {verdict}"
+        for kind, name, verdict in zip(
+            *(judged.unjudged[c] for c in ("kind", "name", "verdict")), strict=True
+        )
+    ]
+    return lines
+
+
+def _rows(table: pd.DataFrame) -> list[str]:
+    columns = ("kind", "name", "ratio", "ratio_low", "ratio_high")
+    return [
+        f"{kind} {_short(name)}: {_ratio(ratio, low, high)}"
+        for kind, name, ratio, low, high in zip(*(table[c] for c in columns), strict=True)
+    ]
+
+
+def _readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The table for people: ratios with their intervals, times in µs."""
+    names = table["name"].map(_short).to_list()
+    renamed = [
+        f"{name} (was {_short(old)}?)" if old else name
+        for name, old in zip(names, table["name_before"], strict=True)
+    ]
+    columns = {
+        "Verdict": table["verdict"],
+        "Ratio": [_ratio(*r) for r in table[["ratio", "ratio_low", "ratio_high"]].to_numpy()],
+        "Count": _both(table, "count_{}", 1),
+        "Total (µs)": _both(table, "total_{}_ns", 1000),
+    }
+    if kind != "total":
+        columns["Median (µs)"] = _both(table, "median_{}_ns", 1000)
+    if kind == "copy":
+        columns["MB"] = _both(table, "bytes_{}", 1_000_000)
+    return pd.DataFrame({**columns, "Name": renamed})
+
+
+def _both(table: pd.DataFrame, column: str, unit: int) -> list[str]:
+    """«before → after» for each row; one number where they are the same."""
+    texts = []
+    for one, other in zip(table[column.format("before")], table[column.format("after")], strict=True):
+        before, after = (_number(value, unit) for value in (one, other))
+        texts.append(before if before == after else f"{before} → {after}")
+    return texts
+
+
+def _number(value: float, unit: int) -> str:
+    if pd.isna(value):
+        return "–"
+    return f"{value:,.0f}" if unit == 1 else f"{value / unit:,.3f}"
+
+
+def _ratio(ratio: float, low: float, high: float) -> str:
+    if math.isnan(ratio):
+        return "–"
+    return f"{ratio:.3g}" if math.isnan(low) else f"{ratio:.3g} ({low:.3g} to {high:.3g})"
+
+
+def _short(name: str) -> str:
+    name = " ".join(name.split())
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

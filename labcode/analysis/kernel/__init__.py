@@ -1,0 +1,1 @@
+"""One kernel: occupancy, roofline, SASS, stalls, the bucket its name belongs to."""

@@ -1,0 +1,1 @@
+"""A language model: the time of its parts, passes and buckets."""

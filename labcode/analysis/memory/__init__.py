@@ -1,0 +1,1 @@
+"""What an allocator's history says: peaks, sites, leaks."""

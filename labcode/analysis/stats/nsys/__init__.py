@@ -1,0 +1,1 @@
+"""The reports of `nsys stats`, computed from an export's columns."""

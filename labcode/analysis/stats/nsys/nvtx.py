@@ -1,0 +1,206 @@
+"""nsys' reports of NVTX ranges on the CPU: an open export in, nsys' columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labcode.analysis.stats.nsys.nesting import (
+    PUSH_POP,
+    START_END,
+    Ranges,
+    breadth_first,
+    nest,
+    parent_ids,
+    paths,
+)
+from labcode.analysis.stats.nsys.tables import merged, statistics
+from labcode.analysis.stats.table import Table, Texts, take
+from labcode.reports.columns import Column, Ints, unique, without
+from labcode.reports.nsys import schema
+from labcode.reports.nsys.names import pid_of, tid_of
+from labcode.reports.nsys.source import Source
+
+DEFAULT_DOMAIN = (
+    ":"  # what nsys 2025 prints before the name of a range of the default domain; 2024 printed nothing
+)
+
+
+def read_ranges(
+    source: Source,
+    styles: tuple[int, ...] = (PUSH_POP, START_END),
+    *,
+    default_domain: str = DEFAULT_DOMAIN,
+    among_styles: bool = False,
+    domains: bool = True,
+) -> tuple[Ranges, NDArray[np.bool_]]:
+    """Ranges of the given styles, and which of them were ended on another thread.
+
+    Names begin with their domain where ``domains`` says so. A range without an end ends with the last of all
+    NVTX events (with ``among_styles``, of all ranges of the given styles); where none has an end, it is left
+    out.
+    """
+    more = ("endGlobalTid", "rowid")
+    raw, code, named, names = _named_rows(source, styles, more, default_domain, domains=domains)
+    ended = _ended(source, raw["end"], among_styles=among_styles)
+    elsewhere = raw.pop("endGlobalTid").present
+    ranges = Ranges(
+        raw["start"].values,
+        raw["end"].filled(ended or 0),
+        raw["globalTid"].values,
+        raw["rowid"].values,
+        raw["eventType"].values,
+        code,
+        named,
+        names,
+    )
+    if ended is None:
+        return ranges.take(np.zeros(len(code), np.bool_)), np.zeros(0, np.bool_)
+    return ranges, np.ones(len(code), np.bool_) if elsewhere is None else elsewhere
+
+
+def nvtx_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
+    """Ranges by style and name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Style, Range."""
+    raw, code, _, names = _named_rows(source, (PUSH_POP, START_END), (), default_domain)
+    codes = code * 2 + (raw["eventType"].values == START_END)
+    keys = [(style, name) for name in names for style in ("PushPop", "StartEnd")]
+    ties = [(name, style) for style, name in keys]
+    return _summary(source, raw, codes, keys, ["Style", "Range"], ties)
+
+
+def nvtx_pushpop_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
+    """Push/pop ranges by name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Range."""
+    return _one_style(source, PUSH_POP, default_domain)
+
+
+def nvtx_startend_sum(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
+    """Start/end ranges by name: Time (%), Total Time (ns), Instances, Avg … StdDev (ns), Range."""
+    return _one_style(source, START_END, default_domain)
+
+
+def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) -> Table:
+    """Every push/pop range with its place on the thread's stack, by start time.
+
+    Start, End, Duration, DurChild, DurNonChild (ns), Name, PID, TID, Lvl, NumChild, RangeId, ParentId,
+    RangeStack, NameTree. Of two ranges with the same start and end the later row lies inside the earlier;
+    nsys drops both.
+    """
+    ranges, _ = read_ranges(source, (PUSH_POP,), default_domain=default_domain, among_styles=True)
+    stack = nest(ranges)
+    duration = ranges.end - ranges.start
+    inner = stack.parent >= 0
+    children = np.zeros(len(duration), np.int64)
+    np.add.at(children, stack.parent[inner], duration[inner])
+    order = np.lexsort((breadth_first(ranges, stack), ranges.end, ranges.start))
+    trees, tree = unique(ranges.code * (int(stack.level.max(initial=0)) + 1) + stack.level)
+    depth = int(stack.level.max(initial=0)) + 1
+    tree_names = ["--" * (t % depth) + ranges.names[t // depth] for t in trees.tolist()]
+    table: Table = {
+        "Start (ns)": ranges.start,
+        "End (ns)": ranges.end,
+        "Duration (ns)": duration,
+        "DurChild (ns)": children,
+        "DurNonChild (ns)": duration - children,
+        "Name": Texts(ranges.code, ranges.names),
+        "PID": pid_of(ranges.thread),
+        "TID": tid_of(ranges.thread),
+        "Lvl": stack.level,
+        "NumChild": stack.children,
+        "RangeId": ranges.number,
+        "ParentId": parent_ids(ranges, stack),
+        "RangeStack": paths(ranges, stack),
+        "NameTree": Texts(np.where(ranges.named, tree, -1), tree_names),
+    }
+    return take(table, order)
+
+
+def _one_style(source: Source, style: int, default_domain: str) -> Table:
+    raw, code, _, names = _named_rows(source, (style,), (), default_domain)
+    return _summary(source, raw, code, [(name,) for name in names], ["Range"])
+
+
+def _summary(
+    source: Source,
+    raw: dict[str, Column],
+    codes: Ints,
+    keys: Sequence[tuple[str, ...]],
+    columns: Sequence[str],
+    ties: Sequence[tuple[str, str]] | None = None,
+) -> Table:
+    """The statistics of ranges by key."""
+    ended = _ended(source, raw["end"])
+    if ended is None:
+        return statistics(codes[:0], keys, raw["start"].values[:0], columns, ties=ties)
+    duration = raw.pop("end").filled(ended) - raw.pop("start").values
+    return statistics(codes, keys, duration, columns, ties=ties)
+
+
+def _ended(source: Source, end: Column, *, among_styles: bool = False) -> int | None:
+    """Where ranges without an end are taken to end; None where none has one."""
+    if not (among_styles or end.present is None or end.present.all()):
+        end = source.ints(schema.NVTX, ("end",))["end"]
+    ends = end.values if end.present is None else end.values[end.present]
+    return int(ends.max()) if len(ends) else None
+
+
+def _named_rows(
+    source: Source,
+    styles: tuple[int, ...],
+    more: tuple[str, ...],
+    default_domain: str,
+    *,
+    domains: bool = True,
+) -> tuple[dict[str, Column], Ints, NDArray[np.bool_], list[str]]:
+    """Ranges of the given styles: start, end, globalTid, eventType and more columns; their names as `_names`
+    has them."""
+    columns = ("start", "end", "globalTid", "eventType", "textId", "domainId", *more)
+    wanted = ", ".join(map(str, (*styles, schema.DOMAIN_CREATED)))
+    raw, texts = source.rows(schema.NVTX, columns, ("text",), f"eventType IN ({wanted})")
+    own, own_texts = texts.pop("text")
+    created = np.flatnonzero(raw["eventType"].values == schema.DOMAIN_CREATED)
+    prefixes = _prefixes(raw["globalTid"].values[created], raw["domainId"].values[created],
+                         own[created], own_texts)  # fmt: skip
+    if len(created):
+        own = without(own, created)
+        raw = {name: raw.pop(name).without(created) for name in columns}
+    code, named, names = _names(source, raw, own, own_texts, prefixes if domains else {}, default_domain)
+    del raw["textId"], raw["domainId"]
+    return raw, code, named, names
+
+
+def _prefixes(thread: Ints, number: Ints, label: Ints, texts: list[str]) -> dict[tuple[int, int], str]:
+    """What names of a process and domain begin with, of the events that created the domains."""
+    prefixes: dict[tuple[int, int], str] = {}
+    for pid, domain, text in zip(pid_of(thread).tolist(), number.tolist(), label.tolist(), strict=True):
+        if text >= 0:
+            prefixes.setdefault((pid, domain), f"{texts[text]}:")
+    return prefixes
+
+
+def _names(
+    source: Source,
+    raw: dict[str, Column],
+    own: Ints,
+    own_texts: list[str],
+    prefixes: dict[tuple[int, int], str],
+    default_domain: str,
+) -> tuple[Ints, NDArray[np.bool_], list[str]]:
+    """Names with their domain as codes into distinct names, '' for a range without a text; which have one."""
+    registered, texts = source.strings(raw["textId"])
+    known = np.array([text != "" for text in texts], np.bool_)[registered] if len(registered) else own > 0
+    text = np.where(known, registered, np.where(own < 0, -1, own + len(texts)))
+    texts = [*texts, *own_texts]
+    thread, domain = raw["globalTid"].values, raw["domainId"]
+    pids, pid = unique(pid_of(thread))
+    numbers, number = unique(domain.filled(0))
+    groups, group = unique((text + 1) * (len(pids) * len(numbers)) + pid * len(numbers) + number)
+    names = []
+    for key in groups.tolist():
+        rest, n = divmod(key, len(numbers))
+        t, process = divmod(rest, len(pids))
+        prefix = prefixes.get((int(pids[process]), int(numbers[n])), default_domain)
+        names.append(prefix + texts[t - 1] if t else "")
+    codes, distinct = merged(group, names)
+    return codes, text >= 0, distinct

@@ -1,0 +1,167 @@
+"""What nsys' reports are made of: an open export in, names and durations as nsys counts them out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labcode.analysis.stats.nsys.rounding import round_half_up
+from labcode.analysis.stats.table import Table, Values, texts_of
+from labcode.analysis.timeline.grouped import group_stats
+from labcode.reports.columns import Ints, unique
+from labcode.reports.nsys import schema
+from labcode.reports.nsys.source import Source
+
+MEMSET_LABEL = "[CUDA memset]"
+COPY_LABELS = {
+    kind: f"[CUDA memcpy {name}]"
+    for kind, name in {
+        0: "Unknown",
+        1: "Host-to-Device",
+        2: "Device-to-Host",
+        3: "Host-to-Array",
+        4: "Array-to-Host",
+        5: "Array-to-Array",
+        6: "Array-to-Device",
+        7: "Device-to-Array",
+        8: "Device-to-Device",
+        9: "Host-to-Host",
+        10: "Peer-to-Peer",
+        11: "Unified Host-to-Device",
+        12: "Unified Device-to-Host",
+        13: "Unified Device-to-Device",
+    }.items()
+}
+MEMORY_LABELS = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device Static",
+    6: "Managed Static",
+    7: "Unknown",
+}
+_SUFFIX = re.compile(r"_v.{4}\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Values by name: a code into ``names`` and a value for each row."""
+
+    codes: Ints
+    names: tuple[str, ...]
+    values: Ints
+
+
+def bare_name(raw: str) -> str:
+    """An API function's name as nsys' reports print it.
+
+    They cut off ``_v`` and four characters, no more and no fewer: ``cudaLaunchKernel_v7000`` loses its suffix
+    and ``cudaLaunchKernelExC_v11060`` keeps it.
+    """
+    return _SUFFIX.sub("", raw)
+
+
+def kernel_durations(source: Source) -> Named:
+    """Durations of kernels by demangled name."""
+    raw = source.ints(schema.KERNEL, ("duration", "demangledName"))
+    codes, names = source.strings(raw["demangledName"])
+    return Named(codes, tuple(names), raw["duration"].values)
+
+
+def api_durations(source: Source) -> Named:
+    """Durations of CUDA API calls by name as recorded: two versions of a function are two names."""
+    raw = source.ints(schema.RUNTIME, ("duration", "nameId"))
+    codes, names = source.strings(raw["nameId"])
+    return Named(codes, tuple(bare_name(name) for name in names), raw["duration"].values)
+
+
+def memory_operations(source: Source) -> tuple[Named, Named]:
+    """Copies and memsets by operation: durations in ns, sizes in bytes; unknown kinds are left out."""
+    copies = source.ints(schema.MEMCPY, ("duration", "bytes", "copyKind"))
+    sets = source.ints(schema.MEMSET, ("duration", "bytes"))
+    kind = copies["copyKind"].values
+    known = (kind >= 0) & (kind < len(COPY_LABELS))
+    names = (*COPY_LABELS.values(), MEMSET_LABEL)
+    codes = np.concatenate((kind[known], np.full(len(sets["bytes"].values), len(COPY_LABELS))))
+    time = np.concatenate([copies["duration"].values[known], sets["duration"].values])
+    size = np.concatenate([copies["bytes"].values[known], sets["bytes"].values])
+    return Named(codes, names, time), Named(codes, names, size)
+
+
+def merged(codes: Ints, names: Sequence[str]) -> tuple[Ints, list[str]]:
+    """Codes into names, the same with every name once."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    place = np.array([places[name] for name in names], np.int64)
+    return (place[codes] if len(codes) else codes), list(places)
+
+
+def statistics(
+    codes: Ints,
+    keys: Sequence[tuple[object, ...]],
+    values: Ints,
+    key_columns: Sequence[str],
+    *,
+    unit: str = "ns",
+    count: str = "Instances",
+    share: bool = True,
+    ties: Sequence[Any] | None = None,
+) -> Table:
+    """nsys' usual summary: one row for each key that has values, the largest total first.
+
+    Columns: Time (%) (only with ``share``), Total Time (ns) or Total (MB), the count, Avg, Med, Min, Max,
+    StdDev, and the key columns. Rows of equal total are in the order of ``ties`` (one for each key), by
+    default of the keys.
+    """
+    stats = group_stats(codes, values, len(keys))
+    some = [group for group in range(len(keys)) if stats.count[group]]
+    some.sort(key=lambda group: (-int(stats.total[group]), (ties or keys)[group]))
+    order = np.array(some, np.int64)
+    totals = [int(stats.total[group]) for group in some]
+    whole = sum(totals)
+    size = unit == "MB"
+    columns: dict[str, Values] = {}
+    if share:
+        columns["Time (%)"] = round_half_up([100 * t / whole if whole else np.nan for t in totals], 1)
+    columns["Total (MB)" if size else "Total Time (ns)"] = _megabytes(totals) if size else stats.total[order]
+    columns[count] = stats.count[order]
+    scaled = {
+        "Avg": stats.mean,
+        "Med": stats.median,
+        "Min": stats.least,
+        "Max": stats.greatest,
+        "StdDev": stats.std,
+    }
+    for name, column in scaled.items():
+        picked = column[order]
+        if size:
+            columns[f"{name} (MB)"] = _megabytes(picked)
+        else:
+            columns[f"{name} (ns)"] = picked if picked.dtype == np.int64 else round_half_up(picked, 1)
+    for place, name in enumerate(key_columns):
+        columns[name] = texts_of([str(keys[group][place]) for group in some])
+    return columns
+
+
+def grid_text(x: Ints, y: Ints, z: Ints) -> tuple[Ints, list[str]]:
+    """Grids or blocks as nsys prints them, three right-aligned numbers, as codes into texts."""
+    code, texts = np.zeros(len(x), np.int64), [""]
+    for part in (x, y, z):
+        numbers, place = unique(part)
+        both, code = unique(code * len(numbers) + place)
+        texts = [
+            f"{texts[pair // len(numbers)]}{' ' if texts[pair // len(numbers)] else ''}"
+            f"{int(numbers[pair % len(numbers)]):4d}"
+            for pair in both.tolist()
+        ]
+    return code, texts
+
+
+def _megabytes(values: Sequence[int] | NDArray[np.generic]) -> NDArray[np.float64]:
+    return np.asarray(values, np.float64) / 1e6

@@ -1,0 +1,238 @@
+"""Tables as text: nsys' columns in; an aligned table, CSV, JSON or Markdown out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labcode.analysis.stats.table import Made, Table, Texts, Values, from_frame, length
+from labcode.errors import LabError
+from labcode.reports.columns import Column, Ints, Objects, sorted_unique, unique
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ("table", "csv", "json", "md")
+_ROWS = 1 << 16  # written at once
+_FEW = (
+    8  # a column with fewer distinct values than one in so many rows is written through a list of its texts
+)
+_COUNTS = ("Instances", "Num Calls", "Count", "QCount", "NVTX Inst", "Kern Inst", "Range Instances")
+
+
+@dataclass(frozen=True)
+class _Coded:
+    """A column whose values are few: a code into texts for each row."""
+
+    codes: Ints
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A column whose values are many: a function that gives those of some rows, and how ``%`` prints one."""
+
+    spec: str
+    items: Callable[[int, int], list[Any]]
+
+
+def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO) -> None:
+    """Write a DataFrame or a table of columns as 'table', 'csv', 'json' (an array of objects) or 'md'.
+
+    Floats have three decimals in columns of megabytes and one elsewhere, as nsys prints them; missing numbers
+    are empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line
+    break is quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
+    """
+    if fmt not in FORMATS:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    columns = table if isinstance(table, dict) else from_frame(table)  # type: ignore[arg-type]
+    {"csv": _write_csv, "json": _write_json, "md": _write_markdown, "table": _write_table}[fmt](
+        columns, stream
+    )
+
+
+def decimals(column: str) -> int:
+    """How many decimals the floats of a column have."""
+    return 3 if column.endswith(("(MB)", "(MB/s)")) else 1
+
+
+def _write_csv(table: Table, stream: TextIO) -> None:
+    stream.write(",".join(map(_quoted, table)) + "\n")
+    fields = [_field(name, values, _quoted) for name, values in table.items()]
+    joined = _joined(fields, ",")
+    line = ",".join(map(_spec, joined)).__mod__
+    for rows in _chunks(joined, length(table)):
+        stream.write("\n".join(map(line, rows)) + "\n")
+
+
+def _write_json(table: Table, stream: TextIO) -> None:
+    import json
+
+    fields = [_field(name, values, json.dumps, missing="null") for name, values in table.items()]
+    names = [f"{json.dumps(name)}: " for name in table]
+    separator = "[\n  {"
+    joined = _joined([_led(field, name) for field, name in zip(fields, names, strict=True)], ", ")
+    line = ", ".join(map(_spec, joined)).__mod__
+    for rows in _chunks(joined, length(table)):
+        stream.write(separator + "},\n  {".join(map(line, rows)))
+        separator = "},\n  {"
+    stream.write("}\n]\n" if separator.startswith("}") else "[]\n")
+
+
+def _write_markdown(table: Table, stream: TextIO) -> None:
+    stream.write(f"| {' | '.join(map(_markdown, table))} |\n")
+    rules = (":---" if isinstance(values, Texts | Made) else "---:" for values in table.values())
+    stream.write(f"| {' | '.join(rules)} |\n")
+    fields = [_field(name, values, _markdown) for name, values in table.items()]
+    line = f"| {' | '.join(map(_spec, fields))} |\n".__mod__
+    for rows in _chunks(fields, length(table)):
+        stream.writelines(map(line, rows))
+
+
+def _write_table(table: Table, stream: TextIO) -> None:
+    fields = [_field(name, values, _one_line, grouped=_is_amount(name)) for name, values in table.items()]
+    rows = [tuple(table)]
+    specs = list(map(_spec, fields))
+    for chunk in _chunks(fields, length(table)):
+        rows += (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, tuple("-" * width for width in widths))
+    right = [not isinstance(values, Texts | Made) for values in table.values()]
+    for row in rows:
+        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+        stream.write("  ".join(cells).rstrip() + "\n")
+
+
+def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """The rows, some at a time."""
+    tables: list[Objects | None] = [
+        np.array([*field.texts, ""], dtype=object) if isinstance(field, _Coded) else None for field in fields
+    ]
+    for low in range(0, count, _ROWS):
+        high = min(low + _ROWS, count)
+        columns = [
+            field.items(low, high) if isinstance(field, _Listed) else texts[field.codes[low:high]].tolist()  # type: ignore[index]
+            for field, texts in zip(fields, tables, strict=True)
+        ]
+        yield zip(*columns, strict=True)
+
+
+def _field(
+    name: str, values: Values, text: Callable[[str], str], *, missing: str = "", grouped: bool = False
+) -> _Coded | _Listed:
+    """A column as texts; ``text`` prepares a text for the format, ``grouped`` asks for 1,000, not 1000."""
+    if isinstance(values, Texts):
+        return _Coded(values.codes, [*map(text, values.texts), text("")])
+    if isinstance(values, Made):
+        rows, texts = values.rows, values.texts
+        return _Listed("%s", lambda low, high: list(map(text, texts(rows[low:high]))))
+    kind = f".{decimals(name)}f" if _is_float(values) else "d"
+    text_of = f"{{:,{kind}}}".format if grouped else f"%{kind}".__mod__
+    spec = "%s" if grouped else f"%{kind}"
+    if isinstance(values, Column):
+        return _numbers(values.values, values.present, spec, text_of, missing)
+    return _numbers(values, ~np.isnan(values) if _is_float(values) else None, spec, text_of, missing)
+
+
+def _numbers(
+    values: NDArray[Any],
+    present: NDArray[np.bool_] | None,
+    spec: str,
+    text: Callable[[object], str],
+    missing: str,
+) -> _Coded | _Listed:
+    if present is not None and present.all():
+        present = None
+    some = values if present is None else values[present]
+    few = _few(some)
+    if few is not None:
+        numbers, codes = few
+        texts = [*map(text, numbers.tolist()), missing]
+        if present is None:
+            return _Coded(codes, texts)
+        every = np.full(len(values), -1, np.int64)
+        every[present] = codes
+        return _Coded(every, texts)
+    if present is None and spec != "%s":
+        return _Listed(spec, lambda low, high: values[low:high].tolist())
+    there = np.ones(len(values), np.bool_) if present is None else present
+
+    def items(low: int, high: int) -> list[Any]:
+        part = np.full(high - low, missing, object)
+        shown = values[low:high][there[low:high]].tolist()
+        part[there[low:high]] = shown if spec == "%d" else list(map(text, shown))
+        return part.tolist()
+
+    return _Listed("%s", items)
+
+
+def _few(values: NDArray[Any]) -> tuple[NDArray[Any], Ints] | None:
+    """Distinct values and codes into them, where they are few and quickly found."""
+    if values.dtype == object or len(values) < 64 or _distinct(values[:4096]) > 512:
+        return None
+    if values.dtype == np.float64:
+        return sorted_unique(values)
+    numbers, codes = unique(values.astype(np.int64, copy=False))
+    return (numbers, codes) if len(numbers) <= len(values) // _FEW + 16 else None
+
+
+def _distinct(values: NDArray[Any]) -> int:
+    ordered = np.sort(values)
+    return len(values) and 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _spec(field: _Coded | _Listed) -> str:
+    return field.spec if isinstance(field, _Listed) else "%s"
+
+
+def _joined(fields: Sequence[_Coded | _Listed], separator: str) -> list[_Coded | _Listed]:
+    """Neighbors with few distinct values as one column, so that there is less to join for each row."""
+    result: list[_Coded | _Listed] = []
+    for field in fields:
+        last = result[-1] if result else None
+        if isinstance(field, _Coded) and isinstance(last, _Coded) and len(field.codes):
+            width = len(field.texts)
+            both, codes = unique(
+                np.where(last.codes < 0, len(last.texts) - 1, last.codes) * width
+                + np.where(field.codes < 0, width - 1, field.codes)
+            )
+            if len(both) <= len(codes) // _FEW + 16:
+                texts = [
+                    f"{last.texts[p // width]}{separator}{field.texts[p % width]}" for p in both.tolist()
+                ]
+                result[-1] = _Coded(codes, [*texts, ""])
+                continue
+        result.append(field)
+    return result
+
+
+def _led(field: _Coded | _Listed, name: str) -> _Coded | _Listed:
+    """The same texts after ``name``."""
+    if isinstance(field, _Coded):
+        return _Coded(field.codes, [name + text for text in field.texts])
+    return _Listed(name.replace("%", "%%") + field.spec, field.items)
+
+
+def _is_float(values: Values) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype == np.float64
+
+
+def _is_amount(name: str) -> bool:
+    """Whether a column holds amounts rather than identifiers."""
+    return name.endswith(")") or name in _COUNTS or "GPU Ops" in name
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.splitlines())
+
+
+def _markdown(text: str) -> str:
+    return _one_line(text).replace("|", "\\|")

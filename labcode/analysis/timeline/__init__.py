@@ -1,0 +1,1 @@
+"""When what ran where: intervals, joins, busy and idle time, ranges, launches, overlap, stacks."""

@@ -1,0 +1,58 @@
+"""Which CPU call launched a GPU operation: the tables of both in, row numbers out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis.timeline.keys import process_keys
+
+Ints = NDArray[np.int64]
+
+
+def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
+    """For each operation the position in ``api`` of the call that launched it; -1 where there is none.
+
+    They have the same correlation in the same process. Where several calls share it (a runtime call and the
+    driver call inside it), it is the one that began first. Correlation 0 means that there is none.
+    """
+    op_key, api_key = process_keys(
+        ops["pid"].to_numpy(),
+        ops["correlation"].to_numpy(),
+        api["pid"].to_numpy(),
+        api["correlation"].to_numpy(),
+    )
+    if len(api_key) == 0:
+        return np.full(len(op_key), -1, np.int64)
+    order = np.lexsort((api["start_ns"].to_numpy(), api_key))
+    keys = api_key[order]
+    place = np.searchsorted(keys, op_key, "left")
+    place[place == len(keys)] = 0
+    found = (keys[place] == op_key) & (ops["correlation"].to_numpy() != 0)
+    return np.where(found, order[place], -1)
+
+
+def duration_ns(table: pd.DataFrame) -> Ints:
+    """How long each row took, in ns; never less than 0."""
+    spent = table["end_ns"].to_numpy(np.int64) - table["start_ns"].to_numpy(np.int64)
+    return np.asarray(np.maximum(spent, 0), np.int64)
+
+
+def in_window(table: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFrame:
+    """The rows that overlap the window, cut off at its ends; all of them without one."""
+    if window is None:
+        return table
+    start = np.maximum(table["start_ns"].to_numpy(np.int64), window[0])
+    end = np.minimum(table["end_ns"].to_numpy(np.int64), window[1])
+    inside = end > start
+    inner: pd.DataFrame = table[inside].assign(start_ns=start[inside], end_ns=end[inside])
+    return inner
+
+
+def extent(table: pd.DataFrame) -> tuple[int, int]:
+    """From the first start to the last end; (0, 0) for an empty table."""
+    if len(table) == 0:
+        return 0, 0
+    low = int(table["start_ns"].min())
+    return low, max(low, int(table["end_ns"].max()))

@@ -1,0 +1,71 @@
+"""Copies by direction and by the memory at the host's end: the table of copies in, bytes and rates out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns
+
+_HOST = ("pageable", "pinned", "managed", "managed static")
+
+
+def transfer_summary(memcpys: pd.DataFrame) -> pd.DataFrame:
+    """Copies by kind and host memory, the most bytes first.
+
+    copy_kind ('H2D', 'D2H', 'D2D', …); host_memory ('pageable', 'pinned', 'managed'; '' where neither end is
+    on the host); count; bytes; time_ns (durations summed); busy_ns (time with at least one such copy
+    running); gb_per_s (bytes by time_ns, that is the rate within a copy; nan when no time passed);
+    mean_bytes, median_bytes, min_bytes, max_bytes.
+    """
+    table = memcpys.assign(host_memory=host_memory(memcpys), time_ns=duration_ns(memcpys))
+    rows = []
+    for (kind, host), group in table.groupby(["copy_kind", "host_memory"], sort=True):
+        size, time = group["bytes"], int(group["time_ns"].sum())
+        rows.append(
+            {
+                "copy_kind": kind,
+                "host_memory": host,
+                "count": len(group),
+                "bytes": int(size.sum()),
+                "time_ns": time,
+                "busy_ns": intervals.total(group["start_ns"].to_numpy(), group["end_ns"].to_numpy()),
+                "gb_per_s": int(size.sum()) / time if time else np.nan,
+                "mean_bytes": float(size.mean()),
+                "median_bytes": float(size.median()),
+                "min_bytes": int(size.min()),
+                "max_bytes": int(size.max()),
+            }
+        )
+    summary = pd.DataFrame(rows, columns=list(_DTYPES)).astype(_DTYPES)
+    return summary.sort_values(
+        ["bytes", "copy_kind", "host_memory"], ascending=[False, True, True], ignore_index=True
+    )
+
+
+_DTYPES = {
+    "copy_kind": "str",
+    "host_memory": "str",
+    "count": "int64",
+    "bytes": "int64",
+    "time_ns": "int64",
+    "busy_ns": "int64",
+    "gb_per_s": "float64",
+    "mean_bytes": "float64",
+    "median_bytes": "float64",
+    "min_bytes": "int64",
+    "max_bytes": "int64",
+}
+
+
+def host_memory(memcpys: pd.DataFrame) -> pd.Series:
+    """The kind of memory at the host's end of each copy; '' for copies between devices.
+
+    Of a copy within the host it is the source's, unless only the destination is pageable: that decides the
+    speed.
+    """
+    source = memcpys["src_kind"].where(memcpys["src_kind"].isin(_HOST), "")
+    target = memcpys["dst_kind"].where(memcpys["dst_kind"].isin(_HOST), "")
+    slower = (source == "") | (target == "pageable")
+    return target.where(slower, source)

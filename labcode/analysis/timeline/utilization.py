@@ -1,0 +1,164 @@
+"""How busy each GPU was and what the CPU did meanwhile: operations, calls and ranges in, times and gaps out.
+
+A GPU is busy while at least one operation of any process runs on it: times are unions of intervals and never
+exceed the window. Whole-graph launches count as operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import extent, launch_rows
+from labcode.analysis.timeline.matching import named_like
+from labcode.analysis.timeline.nvtx import labels
+
+Ints = NDArray[np.int64]
+Window = tuple[int, int]
+
+SYNCHRONIZING = r"Synchronize|^cu(?:da)?(?:Memcpy|Memset)(?!.*Async)|^cu(?:da)?(?:Free|MemFree)(?:_v\d+)?$"
+LAUNCHING = r"^cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)"
+
+
+def device_busy(
+    ops: pd.DataFrame, window: Window | None = None, devices: Iterable[int] | None = None
+) -> pd.DataFrame:
+    """Busy and idle time of each GPU within the window (by default from its first to its last operation).
+
+    device; window_ns; busy_ns; idle_ns; busy_share, idle_share (of window_ns; nan when it is 0); op_count
+    (operations that ran within the window). ``devices`` adds GPUs that did nothing.
+    """
+    window = extent(ops) if window is None else window
+    rows = []
+    for device in sorted({*ops["device"].unique().tolist(), *(devices or ())}):
+        start, end = _of_device(ops, device)
+        inside = intervals.clip(start, end, window)
+        busy, width = intervals.total(*inside), max(window[1] - window[0], 0)
+        share = busy / width if width else np.nan
+        rows.append((device, width, busy, width - busy, share, 1 - share, len(inside[0])))
+    columns = ["device", "window_ns", "busy_ns", "idle_ns", "busy_share", "idle_share", "op_count"]
+    whole = {c: "float64" if c.endswith("share") else "int64" for c in columns}
+    return pd.DataFrame(rows, columns=columns).astype(whole)
+
+
+def idle_gaps(ops: pd.DataFrame, window: Window | None = None, min_gap_ns: int = 0) -> pd.DataFrame:
+    """Stretches of the window in which a GPU ran nothing, the earliest first.
+
+    device; start_ns; end_ns; duration_ns (at least ``min_gap_ns``).
+    """
+    window = extent(ops) if window is None else window
+    parts = []
+    for device in sorted(ops["device"].unique().tolist()):
+        start, end = intervals.complement(*_of_device(ops, device), window)
+        parts.append(pd.DataFrame({"device": np.full(len(start), device), "start_ns": start, "end_ns": end}))
+    empty = pd.DataFrame({c: np.empty(0, np.int64) for c in ("device", "start_ns", "end_ns")})
+    gaps = pd.concat(parts, ignore_index=True) if parts else empty
+    gaps["duration_ns"] = gaps["end_ns"] - gaps["start_ns"]
+    gaps = gaps[gaps["duration_ns"] >= min_gap_ns]
+    return gaps.sort_values(["start_ns", "device"], kind="stable", ignore_index=True)
+
+
+def explain_gaps(
+    gaps: pd.DataFrame, api: pd.DataFrame, nvtx: pd.DataFrame, ops: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """What the launching CPU thread was doing in each gap.
+
+    The launching thread is the one whose call started the operation that ends the gap (with ``ops``), else
+    the one that made the last launching call before the end of the gap. Adds to ``gaps``: pid, tid (Int64:
+    missing where there is no such thread); range ('domain:name' of the NVTX range that was innermost for most
+    of the gap, '' for none), range_share; call (API function that was innermost for most of the gap, '' for
+    none), call_share; api_share (of the gap inside any API call), sync_share (inside a synchronizing call),
+    none_share (in the program's own code). Shares are of the gap's duration.
+    """
+    thread = _launching_threads(gaps, api, ops)
+    explained = gaps.assign(
+        pid=pd.array(np.where(thread[0] >= 0, thread[0], 0), dtype="Int64"),
+        tid=pd.array(np.where(thread[1] >= 0, thread[1], 0), dtype="Int64"),
+    )
+    explained.loc[thread[0] < 0, ["pid", "tid"]] = pd.NA
+    count = len(gaps)
+    texts = {name: np.full(count, "", object) for name in ("range", "call")}
+    shares = {name: np.zeros(count) for name in ("range_share", "call_share", "api_share", "sync_share")}
+    start, end = gaps["start_ns"].to_numpy(np.int64), gaps["end_ns"].to_numpy(np.int64)
+    width = np.maximum(end - start, 1)
+    ended = nvtx[nvtx["end_ns"].notna() & (nvtx["event_type"] == "push_pop")]
+    ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
+    by_thread = dict(iter(ranges.groupby(["pid", "tid"])))
+    calls_by_thread = dict(iter(api.groupby(["pid", "tid"])))
+    for key in {(p, t) for p, t in zip(*thread, strict=True) if p >= 0}:
+        here = np.flatnonzero((thread[0] == key[0]) & (thread[1] == key[1]))
+        low, high = start[here], end[here]
+        if key in by_thread:
+            texts["range"][here], most = _dominant(by_thread[key], "label", low, high)
+            shares["range_share"][here] = most / width[here]
+        calls = calls_by_thread.get(key)
+        if calls is not None:
+            texts["call"][here], most = _dominant(calls, "name", low, high)
+            shares["call_share"][here] = most / width[here]
+            waits = calls[named_like(calls["name"], SYNCHRONIZING)]
+            for name, some in (("api_share", calls), ("sync_share", waits)):
+                inside = intervals.covered_within(some["start_ns"], some["end_ns"], low, high)
+                shares[name][here] = inside / width[here]
+    return explained.assign(
+        range=pd.Series(texts["range"], dtype="str", index=gaps.index),
+        range_share=shares["range_share"],
+        call=pd.Series(texts["call"], dtype="str", index=gaps.index),
+        **{name: shares[name] for name in ("call_share", "api_share", "sync_share")},
+        none_share=1 - shares["api_share"],
+    )
+
+
+def _of_device(ops: pd.DataFrame, device: int) -> tuple[Ints, Ints]:
+    mine = ops[ops["device"] == device]
+    return mine["start_ns"].to_numpy(np.int64), mine["end_ns"].to_numpy(np.int64)
+
+
+def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame | None) -> tuple[Ints, Ints]:
+    """pid and tid for each gap; -1 where there is none."""
+    pid, tid = np.full(len(gaps), -1, np.int64), np.full(len(gaps), -1, np.int64)
+    ends = gaps["end_ns"].to_numpy(np.int64)
+    launching = api[named_like(api["name"], LAUNCHING)].sort_values("start_ns", kind="stable")
+    if len(launching):
+        before = np.searchsorted(launching["start_ns"].to_numpy(), ends, "left") - 1
+        some = before >= 0
+        pid[some] = launching["pid"].to_numpy()[before[some]]
+        tid[some] = launching["tid"].to_numpy()[before[some]]
+    if ops is None or len(ops) == 0:
+        return pid, tid
+    row = launch_rows(ops, api)
+    known = np.flatnonzero(row >= 0)
+    launched = ops.iloc[known]
+    for device in gaps["device"].unique():
+        here = np.flatnonzero(gaps["device"].to_numpy() == device)
+        mine = np.flatnonzero(launched["device"].to_numpy() == device)
+        mine = mine[np.argsort(launched["start_ns"].to_numpy()[mine], kind="stable")]
+        starts = launched["start_ns"].to_numpy()[mine]
+        following = np.searchsorted(starts, ends[here], "left")
+        some = following < len(starts)
+        caller = row[known[mine[following[some]]]]
+        pid[here[some]], tid[here[some]] = api["pid"].to_numpy()[caller], api["tid"].to_numpy()[caller]
+    return pid, tid
+
+
+def _dominant(table: pd.DataFrame, column: str, low: Ints, high: Ints) -> tuple[NDArray[np.object_], Ints]:
+    """For each window the name that was innermost in it longest ('' for none), and for how long."""
+    start, end, row = intervals.innermost(table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
+    codes, names = pd.factorize(table[column])
+    text, most = np.full(len(low), "", object), np.zeros(len(low), np.int64)
+    window, piece = intervals.expand(np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left"))
+    if len(window) == 0:
+        return text, most
+    time = np.minimum(end[piece], high[window]) - np.maximum(start[piece], low[window])
+    key = window * len(names) + codes[row[piece]]
+    keys, place = np.unique(key, return_inverse=True)
+    sums = np.bincount(place, weights=time).astype(np.int64)
+    best = np.lexsort((-sums, keys // len(names)))
+    owner = keys[best] // len(names)
+    first = np.concatenate(([True], owner[1:] != owner[:-1]))
+    text[owner[first]] = np.asarray(names, object)[keys[best][first] % len(names)]
+    most[owner[first]] = sums[best][first]
+    return text, most

@@ -1,0 +1,73 @@
+"""The occupancy calculator on a page: ``{occupancy-calculator}`` in, a container with its tables as JSON
+out.
+
+The computing is done in the browser by ``book/_static/occupancy.js``, from the tables of
+`labcode.analysis.kernel.occupancy`; where pages hold no scripts (PDF, notebooks), one sentence stands
+instead."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from labcode.analysis.kernel.occupancy import tables
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+WITHOUT_SCRIPTS = (
+    "The calculator computes in the browser: open this page in the HTML edition with scripts allowed."
+)
+
+
+class OccupancyCalculator(SphinxDirective):
+    """``{occupancy-calculator}``, with the first values as options: cc, threads, registers, shared."""
+
+    option_spec: ClassVar[Any] = {
+        "cc": directives.unchanged,
+        "threads": directives.positive_int,
+        "registers": directives.nonnegative_int,
+        "shared": directives.nonnegative_int,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """The container for the script, and the sentence for pages without one."""
+        html = calculator_html(
+            str(self.options.get("cc", "9.0")),
+            threads=self.options.get("threads", 256),
+            registers=self.options.get("registers", 64),
+            shared_bytes=self.options.get("shared", 0),
+        )
+        other = nodes.paragraph(text=WITHOUT_SCRIPTS)
+        only = nodes.raw("", html, format="html")
+        if self.env.app.builder.format == "html":
+            return [only]
+        return [other]
+
+
+def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int) -> str:
+    """The container that ``occupancy.js`` fills, with its tables and first values."""
+    data = json.dumps(tables(), separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<div class="lab-occupancy" data-cc="{cc}" data-threads="{threads}" data-registers="{registers}" '
+        f'data-shared="{shared_bytes}"><script type="application/json">{data}</script>'
+        f"<noscript><p>{WITHOUT_SCRIPTS}</p></noscript></div>"
+    )
+
+
+def register(app: Sphinx) -> None:
+    """Add the directive, and its script and style to the pages that use it."""
+    app.add_directive("occupancy-calculator", OccupancyCalculator)
+    app.connect("html-page-context", _add_files)
+
+
+def _add_files(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    if "lab-occupancy" in str(context.get("body", "")):
+        app.add_js_file("occupancy.js", loading_method="defer")
+        app.add_css_file("occupancy.css")

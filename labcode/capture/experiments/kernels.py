@@ -1,0 +1,265 @@
+"""The experiments on kernels: benches of the CUDA programs, and their counters under Nsight Compute.
+
+Under ncu each program marks one launch of each case (``cuda/common/profiled.hpp``), so that a report has it
+once. The full set costs about half a second and 50 KB a launch; runs that need less collect less.
+"""
+
+from __future__ import annotations
+
+from labcode.capture.experiments.record import CUDA_SOURCES, Experiment, workloads
+from labcode.capture.experiments.record import variant_run as _run
+
+_MARKED = ("--profile-from-start", "off")
+_COUNTERS = tuple(  # what the pages and exercises read, without the sections on NVLink, NUMA and time series
+    word
+    for section in (
+        *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
+        *("MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats", "InstructionStats"),
+        *("LaunchStats", "Occupancy", "WorkloadDistribution"),
+    )
+    for word in ("--section", section)
+)
+_LINES = ("--section", "SourceCounters", "--import-source", "yes")
+_FULL = ("--set", "full", "--import-source", "yes")
+_ROOFS = ("--set", "roofline", "--section", "LaunchStats", "--section", "Occupancy")
+_ONCE = ("--repetitions", "1")  # under ncu the program's own times say nothing
+_WARM_ONCE = (*_ONCE, "--warmup", "1")
+
+
+def _named(*kernels: str) -> tuple[str, ...]:
+    """The option that names kernels, without namespace and template arguments."""
+    return ("-k", f"regex:^({'|'.join(kernels)})$")
+
+
+_CASES = (  # the kernels of cuda/compute_metrics
+    *("chase", "chase_shared", "diverge", "read_columns", "read_strided", "mix_fma", "mix_integer"),
+    *("mix_special", "index_divide", "index_multiply", "index_shift", "chains", "count_global"),
+    *("count_shared", "count_aggregated", "hadamard"),
+)
+_COPIES = ("strided", "coalesced", "vectorized", "in_flight", "bulk_ring", "bulk")
+_TRANSPOSES = ("naive", "tiled", "vectorized", "windowed", "chunks")
+_SUMS = ("atomics", "tree", "shuffle", "vectorized", "bulk")
+_SOFTMAXES = ("three_passes", "online", "on_chip", "vectorized", "warp_rows", "cluster", "bulk")
+_ROUNDS = tuple(f"round{n}" for n in (*range(8), 9))  # round 8 launches round 7's kernel
+_ROOF_KERNELS = (
+    *("copy", "read", "read_l1", "read_shared"),
+    *("fma_rate", "mma_bf16", "mma_fp64", "wgmma_bf16"),
+)
+_LADDER_HEADERS = ("cuda/common/ladder.cuh", "cuda/common/profiled.hpp")
+_ROW_HEADERS = ("cuda/common/rows.cuh", "cuda/common/rows_program.cuh")
+_REPEAT_HEADERS = ("cuda/common/profiled.hpp", "cuda/common/repeat.cuh")
+_BENCHED = ("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm")
+
+
+def _program(name: str, *headers: str) -> tuple[str, ...]:
+    """Sources of a CUDA program: its wrapper, its own files, the shared headers named and those all share."""
+    files = tuple(f"cuda/{name}/{name}.{suffix}" for suffix in ("cu", "cuh"))
+    shared = tuple(path for path in CUDA_SOURCES if not path.endswith("oscillator.cuh"))
+    return (*workloads(name), *files, *headers, *shared)
+
+
+def _benches() -> tuple[Experiment, ...]:
+    return (
+        Experiment(
+            id="kernel_bench",
+            title="The kernels' ladders beside the device copy, PyTorch and CUB, in one run a topic",
+            tool="bench",
+            module="labcode.workloads.kernel_bench",
+            runs=tuple(_run(topic) for topic in _BENCHED),
+            sources=(
+                *workloads("kernel_bench"),
+                *(
+                    f"labcode/kernels/{name}.py"
+                    for name in ("bench", "baselines", "catalogue", "checking", "launch", "row_kernels")
+                ),
+                *(f"labcode/kernels/topics/{topic}.py" for topic in _BENCHED),
+                *(f"cuda/{topic}/{topic}.cuh" for topic in _BENCHED),
+                "cuda/common/rows.cuh",
+                "labcode/timing.py",
+            ),
+            needs=("torch", "cupy", "nvcc"),
+        ),
+        Experiment(
+            id="ceilings",
+            title="The roofs of memory and arithmetic, and kernels of every intensity under them, measured",
+            tool="bench",
+            module="labcode.workloads.roofline_kernels",
+            runs=(_run("record", variant="all"),),
+            sources=_program("roofline_kernels", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="compute_metrics",
+            title="What keeps multiprocessors from working, one effect at a time, beside predictions",
+            tool="bench",
+            module="labcode.workloads.compute_metrics",
+            runs=(_run("record", variant="all"),),
+            sources=_program("compute_metrics", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="optimization_loop",
+            title="A filter optimized in ten rounds: what was predicted and what was measured",
+            tool="bench",
+            module="labcode.workloads.optimization_loop",
+            runs=(_run("record", variant="all"),),
+            sources=_program("optimization_loop", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="memory_bandwidth",
+            title="Copies from strided to bulk, triad, gathers, misaligned starts, what fits into the cache",
+            tool="bench",
+            module="labcode.workloads.memory_bandwidth",
+            runs=(
+                _run("copies", variant="all"),
+                *(_run(name) for name in ("triad", "gather", "misaligned", "sizes")),
+            ),
+            sources=_program("memory_bandwidth", *_LADDER_HEADERS),
+            needs=("nvcc",),
+        ),
+    )
+
+
+def _counters() -> tuple[Experiment, ...]:
+    return (
+        Experiment(
+            id="ncu_memory",
+            title="Counters of copies from strided to bulk, of gathers and of misaligned starts",
+            tool="ncu",
+            module="labcode.workloads.memory_bandwidth",
+            runs=(
+                _run("copies", *_ONCE, variant="all", tool_args=(*_FULL, *_named(*_COPIES))),
+                _run("gathers", *_ONCE, variant="gather", tool_args=(*_COUNTERS, *_LINES, *_named("gather"))),
+                _run("misaligned", *_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named("coalesced"))),
+                _run(
+                    "exam_gathers",
+                    *("--mebibytes", "96", "--seed", "7", *_ONCE),
+                    variant="gather",
+                    tool_args=(*_COUNTERS, *_named("gather", "gather_in_flight")),
+                ),
+                _run(
+                    "exam_copies",
+                    *("--mebibytes", "384", "--seed", "7", *_ONCE),
+                    variant="all",
+                    tool_args=(*_COUNTERS, *_named(*_COPIES)),
+                ),
+            ),
+            sources=_program("memory_bandwidth", *_LADDER_HEADERS),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+        Experiment(
+            id="ncu_compute",
+            title="Counters of kernels that each show one thing that keeps multiprocessors from working",
+            tool="ncu",
+            module="labcode.workloads.compute_metrics",
+            runs=(
+                _run("all", *_WARM_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named(*_CASES))),
+                *(
+                    _run(
+                        f"exam_{number}",
+                        *("--work", "0.6", "--waves", "3", "--seed", str(6 + number), *_WARM_ONCE),
+                        variant=variant,
+                        tool_args=(*_COUNTERS, *_named(*kernels)),
+                    )
+                    for number, (variant, kernels) in enumerate(
+                        (
+                            ("dependency_chains", ("chains",)),
+                            ("bank_conflicts", ("read_columns",)),
+                            ("atomics_one_address", ("count_global", "count_shared", "count_aggregated")),
+                            ("spills", ("hadamard",)),
+                        ),
+                        start=1,
+                    )
+                ),
+            ),
+            sources=_program("compute_metrics", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+        Experiment(
+            id="ncu_roofline",
+            title="Counters of the roofs' kernels and of kernels of every intensity under them",
+            tool="ncu",
+            module="labcode.workloads.roofline_kernels",
+            runs=(
+                _run("fp32", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
+                _run("fp64", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
+                _run("tensor", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity_tensor"))),
+                _run("ceilings", *_WARM_ONCE, tool_args=(*_ROOFS, *_named(*_ROOF_KERNELS))),
+                _run(
+                    "exam_points",
+                    *("--mebibytes", "384", "--seed", "7", *_WARM_ONCE),
+                    variant="fp16",
+                    tool_args=(*_ROOFS, *_named("intensity")),
+                ),
+            ),
+            sources=_program("roofline_kernels", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+        Experiment(
+            id="ncu_loop",
+            title="Counters of the rounds of the optimization loop",
+            tool="ncu",
+            module="labcode.workloads.optimization_loop",
+            runs=(
+                _run("rounds", *_WARM_ONCE, variant="all", tool_args=(*_FULL, *_named(*_ROUNDS))),
+                _run(
+                    "exam_rounds",
+                    *("--height", "1500", "--width", "3000", "--sigma", "0.35", "--seed", "7", *_WARM_ONCE),
+                    variant="all",
+                    tool_args=(*_COUNTERS, *_named(*_ROUNDS)),
+                ),
+            ),
+            sources=_program("optimization_loop", "cuda/common/oscillator.cuh", *_REPEAT_HEADERS),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+    )
+
+
+def _ladder(
+    program: str,
+    title: str,
+    kernels: tuple[str, ...],
+    exam: tuple[str, ...],
+    headers: tuple[str, ...] = (),
+    more: tuple[str, ...] = (),
+) -> Experiment:
+    """The steps of a ladder, and the same steps on a size that no page shows; ``more``: a run's name and its
+    flags, for another size that one does."""
+    named = _named(*kernels)
+    other = [_run(*more, *_ONCE, variant="all", tool_args=(*_COUNTERS, *named))] if more else []
+    return Experiment(
+        id=f"ncu_{program}",
+        title=title,
+        tool="ncu",
+        module=f"labcode.workloads.{program}",
+        runs=(
+            _run("steps", *_ONCE, variant="all", tool_args=(*_FULL, *named)),
+            *other,
+            _run("exam_steps", *exam, "--seed", "7", *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),
+        ),
+        sources=_program(program, *_LADDER_HEADERS, *headers),
+        needs=("nvcc",),
+        ncu_args=_MARKED,
+    )
+
+
+def _ladders() -> tuple[Experiment, ...]:
+    matrix = ("--rows", "9000", "--columns", "5000", "--bytes", "2")
+    odd = ("odd_steps", "--rows", "16381", "--columns", "8189")
+    long = ("long_steps", "--columns", "131072")
+    rows = ("--columns", "4096", "--mebibytes", "300")
+    return (
+        _ladder("transpose", "Counters of the transpose, step by step", _TRANSPOSES, matrix, more=odd),
+        _ladder("sum", "Counters of the sum, step by step", _SUMS, ("--mebibytes", "300")),
+        _ladder(
+            "softmax", "Counters of softmax over rows, step by step", _SOFTMAXES, rows, _ROW_HEADERS, long
+        ),
+    )
+
+
+KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (*_benches(), *_counters(), *_ladders())

@@ -1,0 +1,1 @@
+"""Charts: bars, curves, rooflines, memory over time."""

@@ -1,0 +1,247 @@
+"""Series over time, size or step in; line charts out, as matplotlib Figures.
+
+Every line carries its name at its right end, in its own color, so that no chart needs a legend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FixedLocator, NullLocator
+from numpy.typing import ArrayLike, NDArray
+
+from labcode.figures.axes import logarithmic, plain_numbers
+from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, contrast, current, styled
+from labcode.figures.text import number, tidy, width_in
+from labcode.figures.timeline.rows import format_bytes
+
+Floats = NDArray[np.float64]
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+
+@styled
+def lines(
+    x: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    *,
+    x_label: str,
+    y_label: str,
+    bands: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    roles: Mapping[str, str] | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+    from_zero: bool = True,
+    title: str | None = None,
+    height: float = 3.0,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Lines over a common x, each named at its end; NaN leaves a hole.
+
+    The labels hold the units. bands: (low, high) around a line, such as quartiles. from_zero: start y at 0.
+    """
+    figure, axes = _line_axes(width, height, title)
+    xs = np.asarray(x, dtype=np.float64)
+    palette = current()
+    ends: list[tuple[float, float, str, str]] = []
+    tops: list[float] = []
+    for index, (name, values) in enumerate(series.items()):
+        ys = np.asarray(values, dtype=np.float64)
+        color = palette.fill((roles or {}).get(name, f"series{index % 4 + 1}"))
+        if bands and name in bands:
+            low, high = (np.asarray(edge, dtype=np.float64) for edge in bands[name])
+            axes.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
+            tops += high[np.isfinite(high)].tolist()
+        marker = MARKERS[index % len(MARKERS)] if xs.size <= 40 else None
+        axes.plot(xs, ys, color=color, marker=marker, markersize=4.5, markeredgewidth=0)
+        finite = np.flatnonzero(np.isfinite(ys))
+        tops += ys[finite].tolist()
+        if finite.size:
+            ends.append((float(xs[finite[-1]]), float(ys[finite[-1]]), name, color))
+    plain_numbers(axes.xaxis)
+    plain_numbers(axes.yaxis)
+    if log_x:
+        axes.set_xscale("log")
+        logarithmic(axes.xaxis, xs)
+    if log_y:
+        axes.set_yscale("log")
+        logarithmic(axes.yaxis)
+    elif from_zero and tops:
+        axes.set_ylim(
+            bottom=min(0.0, axes.get_ylim()[0]) if min(tops) < 0 else 0.0, top=max(0.0, *tops) * 1.08 or 1.0
+        )
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.grid(True, axis="y")
+    _name_ends(figure, axes, ends)
+    return figure
+
+
+@styled
+def time_series(
+    time: ArrayLike,
+    series: Mapping[str, tuple[ArrayLike, str]],
+    *,
+    time_unit: str = "s",
+    phases: Sequence[tuple[float, float, str]] = (),
+    roles: Mapping[str, str] | None = None,
+    title: str | None = None,
+    panel_height: float = 1.25,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Quantities over time, a panel each: name → (values, unit). phases: (start, end, name), shaded."""
+    palette = current()
+    count = max(1, len(series))
+    height = count * panel_height + 0.5 + (0.25 if title else 0.0) + (0.2 if phases else 0.0)
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(hspace=0.12))
+    panels = np.atleast_1d(np.asarray(figure.subplots(count, 1, sharex=True), dtype=object))
+    _set_title(figure, title)
+    xs = np.asarray(time, dtype=np.float64)
+    for index, (axes, (name, (values, unit))) in enumerate(zip(panels, series.items(), strict=False)):
+        ys = np.asarray(values, dtype=np.float64)
+        color = palette.fill((roles or {}).get(name, f"series{index % 4 + 1}"))
+        axes.step(xs, ys, where="post", color=color, linewidth=1.3)
+        for number_, (start, end, _) in enumerate(phases):
+            if number_ % 2 == 0:
+                axes.axvspan(start, end, color=palette.grid, linewidth=0, zorder=0, alpha=0.7)
+        axes.set_ylim(bottom=0, top=max(1e-12, float(np.nanmax(ys, initial=0.0))) * 1.12)
+        axes.set_ylabel(f"{name} ({unit})")
+        axes.grid(True, axis="y")
+        plain_numbers(axes.yaxis)
+    if xs.size > 1:
+        panels[0].set_xlim(xs[0], xs[-1])
+    _name_phases(panels[0], phases, width - 0.8)
+    panels[-1].set_xlabel(f"time ({time_unit})")
+    figure.align_ylabels(list(panels))
+    return figure
+
+
+@styled
+def bandwidth_curve(
+    sizes_bytes: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    *,
+    l2_bytes: float | None = None,
+    limit: tuple[float, str] | None = None,
+    roles: Mapping[str, str] | None = None,
+    x_label: str = "bytes moved a launch",
+    title: str | None = None,
+    height: float = 3.2,
+    width: float = WIDTH_IN,
+) -> Figure:
+    """Bandwidth (GB/s) over size (bytes); the L2 cache's size and a limit, (GB/s, name), are marked."""
+    sizes = np.asarray(sizes_bytes, dtype=np.float64)
+    figure = lines(
+        sizes,
+        series,
+        x_label=x_label,
+        y_label="bandwidth (GB/s)",
+        roles=roles,
+        title=title,
+        height=height,
+        width=width,
+    )
+    palette, axes = current(), figure.axes[0]
+    axes.set_xscale("log", base=2)
+    if sizes.size:
+        powers = np.arange(np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max())) + 1)
+        ticks = 2.0 ** powers[:: max(1, -(-powers.size // 9))]
+        axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+        axes.set_xticks(list(ticks), labels=[format_bytes(tick) for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+    if l2_bytes:
+        left, right = axes.get_xlim()
+        axes.axvspan(left, l2_bytes, color=palette.grid, alpha=0.6, linewidth=0, zorder=0)
+        axes.set_xlim(left, right)
+        text = f"fits into L2 ({format_bytes(l2_bytes)})"
+        axes.annotate(
+            text,
+            (l2_bytes, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-4, -3),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=SMALL_PT,
+            color=palette.muted,
+        )
+    if limit is not None:
+        axes.axhline(limit[0], color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)))
+        axes.set_ylim(top=max(axes.get_ylim()[1], limit[0] * 1.1))
+        axes.annotate(
+            f"{limit[1]}: {number(limit[0])} GB/s",
+            (1, limit[0]),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(-3, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=SMALL_PT,
+            color=palette.muted,
+        )
+    return figure
+
+
+def _line_axes(width: float, height: float, title: str | None) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height + (0.28 if title else 0.0)), layout="constrained")
+    axes = figure.add_subplot()
+    _set_title(figure, title)
+    return figure, axes
+
+
+def _set_title(figure: Figure, title: str | None) -> None:
+    if title:
+        figure.suptitle(tidy(title), x=0.005, ha="left", fontsize=TITLE_PT, weight="bold")
+
+
+def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write each line's name at its end, moved apart vertically where they would overlap."""
+    if not ends:
+        return
+    figure.draw_without_rendering()
+    points = [axes.transData.transform((x, y))[1] / figure.dpi * 72 for x, y, _, _ in ends]
+    order = np.argsort(points)
+    placed = np.array(points)[order]
+    least = SMALL_PT * 1.35
+    for i in range(1, len(placed)):
+        placed[i] = max(placed[i], placed[i - 1] + least)
+    overshoot = placed.mean() - np.mean(points)  # keep the block of names centered on the ends
+    for index, at in zip(order.tolist(), placed - overshoot, strict=True):
+        x, y, name, color = ends[index]
+        axes.annotate(
+            tidy(name),
+            (x, y),
+            xytext=(7, at - points[index]),
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL_PT,
+            color=_readable(color),
+            annotation_clip=False,
+        )
+
+
+def _readable(color: str) -> str:
+    """The color if it can serve as text on the page, else the text color."""
+    palette = current()
+    return color if contrast(color, palette.paper) >= 4.5 else palette.text
+
+
+def _name_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], width: float) -> None:
+    left, right = axes.get_xlim()
+    for start, end, name in phases:
+        room = (min(end, right) - max(start, left)) / (right - left) * width
+        if width_in(tidy(name)) <= room:
+            axes.annotate(
+                tidy(name),
+                ((start + end) / 2, 1),
+                xycoords=axes.get_xaxis_transform(),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                fontsize=SMALL_PT,
+                color=current().muted,
+            )

@@ -1,0 +1,98 @@
+"""A history of the allocator in; live bytes over time, stacked by allocation site, out as a Figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from labcode.analysis.memory.history import stacked
+from labcode.errors import LabError
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled
+from labcode.figures.text import number, tidy
+from labcode.outputs import whole
+from labcode.reports.memory.history import MemoryHistory, open_history
+
+_HEIGHT_IN = 2.6
+_COLORS = ("kernel", "nccl", "h2d", "d2h", "d2d", "graph", "p2p", "launch")
+_LINE_IN = 0.18
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
+_SPANS = ((1_000_000, "s"), (1_000, "ms"), (1, "µs"))
+
+
+@styled
+def memory_timeline(
+    history: MemoryHistory, *, most: int = 7, title: str | None = None, width: float = WIDTH_IN
+) -> Figure:
+    """Live bytes over time as areas on each other: a color for each of the ``most`` sites with the most.
+
+    The key below names the sites, the lowest area first; the peak is marked with its size.
+    """
+    palette = current()
+    times, areas = stacked(history, most=most)
+    begin = int(times[0]) if len(times) else 0
+    total = np.sum(list(areas.values()), axis=0) if areas else np.zeros(len(times), np.int64)
+    top = int(total.max()) if len(total) else 0
+    unit, unit_name = next((size, name) for size, name in _UNITS if top >= size or size == 1)
+    span = int(times[-1] - begin) if len(times) else 0
+    tick, tick_name = next((size, name) for size, name in _SPANS if span >= 2 * size or size == 1)
+    above, key = (0.3 if title else 0.1), _LINE_IN * len(areas)
+    height = above + _HEIGHT_IN + 0.5 + key
+    figure = Figure(figsize=(width, height))
+    left = 0.62
+    axes = figure.add_axes(
+        (left / width, (key + 0.5) / height, (width - left - 0.15) / width, _HEIGHT_IN / height)
+    )
+    colors = [palette.fill(role) for role in _COLORS]
+    chosen = [
+        palette.muted if name == "other sites" else colors[place % len(colors)]
+        for place, name in enumerate(areas)
+    ]
+    steps = (times - begin) / tick
+    if areas:
+        axes.stackplot(
+            steps,
+            [values / unit for values in areas.values()],
+            colors=chosen,
+            step="post",
+            linewidth=0,
+            alpha=0.9,
+        )
+        place = int(total.argmax())
+        axes.annotate(
+            f"peak {number(top / unit)} {unit_name}",
+            (steps[place], top / unit),
+            xytext=(0, 4),
+            textcoords="offset points",
+            fontsize=TEXT_PT,
+            ha="right" if place > len(steps) / 2 else "left",
+            weight="bold",
+        )
+    axes.set_xlim(0, max(float(steps[-1]) if len(steps) else 1.0, 1e-9))
+    axes.set_ylim(0, max(top / unit * 1.15, 1e-9))
+    axes.set_xlabel(f"time ({tick_name})", fontsize=TEXT_PT)
+    axes.set_ylabel(f"in use ({unit_name})", fontsize=TEXT_PT)
+    axes.tick_params(labelsize=TEXT_PT)
+    if title:
+        figure.text(0.04 / width, 1 - 0.03 / height, tidy(title), fontsize=TITLE_PT, weight="bold", va="top")
+    for line, (name, color) in enumerate(zip(areas, chosen, strict=True)):
+        y = (key - _LINE_IN * (line + 0.5)) / height
+        figure.text(left / width, y, "■", color=color, fontsize=TEXT_PT, va="center")
+        text = name if len(name) <= 100 else "…" + name[-99:]
+        figure.text((left + 0.18) / width, y, tidy(text), fontsize=SMALL_PT, va="center", color=palette.text)
+    return figure
+
+
+def write_memory_timeline(file: Path, output: Path) -> Path:
+    """Draw the history in ``file`` as an SVG; `LabError` for another kind of file, or no events."""
+    if output.suffix.lower() != ".svg":
+        raise LabError(
+            f"{output}: the timeline of a memory history is a picture; name a file that ends in .svg"
+        )
+    with whole(output, reads=[file]) as part:
+        history = open_history(file)
+        if not len(history.events) and not len(history.live_before):
+            raise LabError(f"{file}: no events to draw; record some steps")
+        part.write_bytes(render(lambda: memory_timeline(history, title=file.name)))
+    return output

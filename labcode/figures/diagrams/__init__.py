@@ -1,0 +1,1 @@
+"""Diagrams that show how something works; nothing in them is measured."""

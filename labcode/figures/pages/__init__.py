@@ -1,0 +1,1 @@
+"""Pages of their own with their scripts: interactive timelines, flame graphs."""

@@ -1,0 +1,424 @@
+"""A report in; one self-contained HTML page with its timeline, to zoom, pan and search, out.
+
+The page opens from disk and asks the network for nothing. It is drawn by Bokeh (BSD 3-clause, maintained
+since 2013, on the package index): its script comes out of the installed package when the page is written, so
+that nothing of others lies in this repository. Of the libraries considered, Bokeh is the one that brings
+axes, pan, zoom and hit tests for boxes, and takes other boxes at every step. Plotly makes an SVG element of
+each bar, and its script is more than three times as large; pyecharts and pydeck load theirs from the network;
+Altair compiles a whole specification to draw boxes that it then cannot exchange step by step; Perfetto's
+viewer is no package, but it opens what `labcode.figures.timeline.chrome_trace` writes.
+
+A canvas does not redraw 100,000 boxes many times a second without a GPU, and Bokeh's WebGL mode is slower
+still where the GPU is emulated. So the page holds all events, but hands Bokeh those of the visible part only;
+events narrower than a pixel are drawn as one box a pixel whose opacity is the share of time they cover
+(``interactive.js``).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis.timeline.utilization import device_busy
+from labcode.errors import LabError, ToolError
+from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
+from labcode.figures.text import number, percent
+from labcode.figures.timeline.condense import assign_lanes
+from labcode.figures.timeline.groups import Report
+from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
+from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_name
+
+Ints = NDArray[np.int64]
+
+MOST_EVENTS = 500_000
+_DEEPEST = 12  # levels of nesting that have lanes of their own
+_AXIS_PX = 30  # as in interactive.js
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Arrays of all events, by lane and start, and the texts that their codes stand for."""
+
+    start: NDArray[np.float64]  # ns since the start of the window
+    duration: NDArray[np.float64]
+    lane: Ints
+    role: Ints
+    label: Ints
+    detail: Ints
+    labels: list[str]
+    details: list[str]
+    lanes: list[dict[str, Any]]  # track and depth
+    tracks: list[Track]
+
+
+def interactive_page(report: Report, *, window: Window | None = None, title: str = "Timeline") -> str:
+    """The whole page, as HTML; window: (start_ns, end_ns), by default the measured part.
+
+    Raises `LabError` when the window holds no events or more than `MOST_EVENTS`, and `ToolError` without
+    Bokeh.
+    """
+    require_bokeh()
+    shown = window or report.window()
+    events = _collect(report, shown)
+    data = _document(events, report, shown)
+    return assemble("interactive", title, data, count=f"{len(events.start):,}")
+
+
+def assemble(name: str, title: str, data: object, **texts: str) -> str:
+    """A page from its parts: NAME.html and NAME.js of this package, Bokeh, and ``data`` as JSON."""
+    parts = {
+        "title": html.escape(title),
+        "style": _own_file("interactive.css"),
+        "bokeh": bokeh_script(),
+        "data": json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"),
+        "script": _own_file("theme.js") + _own_file(f"{name}.js"),
+        **texts,
+    }
+    pieces = _own_file(f"{name}.html").split("{{")
+    text = [pieces[0]]
+    for piece in pieces[1:]:
+        key, _, rest = piece.partition("}}")
+        text += [parts[key.strip()], rest]
+    return "".join(text)
+
+
+def embedded(page: str, *, title: str, height: int = 480) -> str:
+    """A page of `interactive_page` as an element for another page; it follows that page's light or dark."""
+    return (
+        f'<iframe class="lab-timeline" title="{html.escape(title)}" loading="lazy" '
+        f'style="width:100%;height:{height}px;border:0" srcdoc="{html.escape(page)}"></iframe>'
+    )
+
+
+def require_bokeh() -> None:
+    """A `ToolError` when Bokeh is not installed."""
+    try:
+        import bokeh  # noqa: F401
+    except ImportError:
+        raise ToolError(
+            "interactive pages are drawn by Bokeh, which is not installed: `python -m pip install bokeh`, "
+            "or choose .svg or .json"
+        ) from None
+
+
+def bokeh_script() -> str:
+    """Bokeh's script as it lies in the installed package."""
+    require_bokeh()
+    from bokeh.resources import Resources
+
+    return "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
+
+
+def _own_file(name: str) -> str:
+    return resources.files("labcode.figures").joinpath(name).read_text(encoding="utf-8")
+
+
+# ---- the events
+
+
+def _collect(report: Report, window: Window) -> _Events:
+    """All events of the window as arrays."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("start", "end", "track", "role", "label", "detail")
+    }
+    numbers: dict[Track, int] = {}
+    count = 0
+    for batch in batches(report, window):
+        events = batch.events
+        if batch.kind == "nvtx":
+            kept = (events["name"] != MEASURED).to_numpy()
+            batch = Batch(batch.kind, events[kept], batch.tracks, batch.place[kept])
+            events = batch.events
+        count += len(events)
+        if count > MOST_EVENTS:
+            raise LabError(
+                f"more than {MOST_EVENTS:,} events are too many for a page: choose a shorter window, "
+                "or write a .json for Perfetto"
+            )
+        known = np.array([numbers.setdefault(t, len(numbers)) for t in batch.tracks] + [0], np.int64)
+        columns["start"].append(events["start_ns"].to_numpy("int64"))
+        columns["end"].append(events["end_ns"].to_numpy("int64"))
+        columns["track"].append(known[batch.place])
+        columns["role"].append(events["role"].to_numpy(object))
+        shown = events["label"]
+        if batch.kind == "kernel":
+            shown = shown.map({name: kernel_label(name) for name in shown.unique()})
+        columns["label"].append(shown.to_numpy(object))
+        columns["detail"].append(np.array(_DETAILS[batch.kind](events), dtype=object))
+    if not count:
+        raise LabError("no events in this window; record some with nsys profile --trace=cuda,nvtx")
+    start, end, track, role, label, detail = (np.concatenate(parts) for parts in columns.values())
+    order = {track: place for place, track in enumerate(sorted(numbers))}
+    track = np.array([order[t] for t in numbers], np.int64)[track]
+    depth = np.zeros(count, np.int64)
+    for rows in pd.Series(track).groupby(track).indices.values():
+        depth[rows] = assign_lanes(start[rows], np.maximum(end, start)[rows], most=_DEEPEST)
+    used = np.unique(track * _DEEPEST + depth)
+    lane = np.searchsorted(used, track * _DEEPEST + depth)
+    by_place = np.lexsort((start, lane))
+    codes, labels = pd.factorize(label[by_place])
+    more, details = pd.factorize(detail[by_place])
+    roles = {name: place for place, name in enumerate(ROLE_NAMES)}
+    return _Events(
+        start=(start - window[0])[by_place].astype(np.float64),
+        duration=np.maximum(end - start, 0)[by_place].astype(np.float64),
+        lane=lane[by_place],
+        role=np.array([roles[r] for r in role[by_place]], np.int64),
+        label=codes.astype(np.int64),
+        detail=more.astype(np.int64),
+        labels=[str(text) for text in labels],
+        details=[str(text) for text in details],
+        lanes=[{"track": int(key) // _DEEPEST, "depth": int(key) % _DEEPEST} for key in used],
+        tracks=sorted(numbers),
+    )
+
+
+def _shared(rows: pd.DataFrame) -> pd.Series:
+    """Shared memory of a block; torch.profiler's traces have the sum of static and dynamic alone."""
+    if "shared_bytes" in rows:
+        return rows["shared_bytes"]
+    return rows["static_shared_bytes"] + rows["dynamic_shared_bytes"]
+
+
+def _kernel_details(rows: pd.DataFrame) -> list[str]:
+    columns = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+    return [
+        f"{name}\ngrid {a} × {b} × {c}, block {d} × {e} × {f}, {registers} registers a thread"
+        + (f", {number(shared / 1024)} KiB shared" if shared else "")
+        for name, a, b, c, d, e, f, registers, shared in zip(
+            *(rows[column].to_list() for column in ("name", *columns, "registers_per_thread")),
+            _shared(rows).to_list(),
+            strict=True,
+        )
+    ]
+
+
+def _copy_details(rows: pd.DataFrame) -> list[str]:
+    return [
+        f"{format_bytes(size)}, {source} to {target}" + (f", {number(size / ns)} GB/s" if ns > 0 else "")
+        for size, source, target, ns in zip(
+            *(rows[c].to_list() for c in ("bytes", "src_kind", "dst_kind")),
+            (rows["end_ns"] - rows["start_ns"]).to_list(),
+            strict=True,
+        )
+    ]
+
+
+def _memset_details(rows: pd.DataFrame) -> list[str]:
+    return [format_bytes(size) for size in rows["bytes"].to_list()]
+
+
+def _call_details(rows: pd.DataFrame) -> list[str]:
+    return [f"returned error {value}" if value else "" for value in rows["return_value"].to_list()]
+
+
+def _range_details(rows: pd.DataFrame) -> list[str]:
+    return ["still open at the end" if is_open else "" for is_open in rows["still_open"].to_list()]
+
+
+def _no_details(rows: pd.DataFrame) -> list[str]:
+    return [""] * len(rows)
+
+
+_DETAILS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
+    "kernel": _kernel_details,
+    "memcpy": _copy_details,
+    "memset": _memset_details,
+    "graph": _no_details,
+    "api": _call_details,
+    "nvtx": _range_details,
+}
+
+
+# ---- what the page is given
+
+
+def _document(events: _Events, report: Report, window: Window) -> dict[str, Any]:
+    """Bokeh's figure and what ``interactive.js`` needs beside it."""
+    span = float(max(window[1] - window[0], 1))
+    lanes, heads, height = _layout(events, report, window)
+    first = np.searchsorted(events.lane, np.arange(len(lanes) + 1)).tolist()
+    roles = sorted({int(role) for role in np.unique(events.role)})
+    names = list(ROLE_NAMES)
+    ranges = "annotation" if "rank" in report.nvtx() else "NVTX range"  # a trace, or a capture of nsys
+    return {
+        "item": _figure_item(events, lanes, heads, height, span),
+        "span": span,
+        "height": height,
+        "lanes": [{**lane, "first": first[i], "last": first[i + 1]} for i, lane in enumerate(lanes)],
+        "heads": heads,
+        "labels": events.labels,
+        "details": events.details,
+        "legend": [
+            {"role": role, "name": ROLE_NAMES[names[role]].replace("NVTX range", ranges)} for role in roles
+        ],
+        "themes": {"light": _theme(LIGHT), "dark": _theme(DARK)},
+    }
+
+
+def _theme(palette: Palette) -> dict[str, Any]:
+    return {
+        "fills": [palette.fill(role) for role in ROLE_NAMES],
+        "inks": [palette.on(role) for role in ROLE_NAMES],
+        "text": palette.text,
+        "muted": palette.muted,
+        "line": palette.line,
+        "grid": palette.grid,
+        "paper": palette.paper,
+    }
+
+
+def _layout(
+    events: _Events, report: Report, window: Window
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float]:
+    """Where lanes and the headings of groups stand, in lane heights from the top; the height of all."""
+    titles, threads = group_names(events.tracks, report.threads()), thread_names(report)
+    busy = device_busy(_light_ops(report, window), window)
+    idle = {int(d): s for d, s in zip(busy["device"], busy["idle_share"], strict=True)}
+    members: dict[tuple[int, int], list[int]] = {}
+    for place, lane in enumerate(events.lanes):
+        track = events.tracks[lane["track"]]
+        members.setdefault((track.pid, track.device), []).append(place)
+    lanes: list[dict[str, Any]] = [{} for _ in events.lanes]
+    heads: list[dict[str, Any]] = []
+    y = 0.0
+    for key, title in titles.items():
+        share = idle.get(key[1])
+        note = f", idle {percent(share)} of the window" if share is not None and not pd.isna(share) else ""
+        heads.append({"y": y, "text": title + note})
+        y += 1.2
+        for place in members[key]:
+            track = events.tracks[events.lanes[place]["track"]]
+            deep = events.lanes[place]["depth"]
+            first = not deep and not track.lane
+            y += 0.15 if first else 0.0
+            name = track_name(track, events.tracks, threads)
+            lanes[place] = {"y": y, "name": name if first else "", "track": name}
+            y += 1.0
+        y += 0.4
+    return lanes, heads, y
+
+
+def _light_ops(report: Report, window: Window) -> pd.DataFrame:
+    ops = report.gpu_ops()
+    kept: pd.DataFrame = ops[(ops["end_ns"] >= window[0]) & (ops["start_ns"] <= window[1])]
+    return kept
+
+
+def _figure_item(
+    events: _Events, lanes: list[dict[str, Any]], heads: list[dict[str, Any]], height: float, span: float
+) -> Any:
+    """Bokeh's figure as what its script embeds: empty sources, filled in the browser, and the events."""
+    from bokeh.core.types import ID
+    from bokeh.embed import json_item
+    from bokeh.events import DoubleTap
+    from bokeh.models import (
+        BasicTicker,
+        ColumnDataSource,
+        CustomJS,
+        CustomJSTickFormatter,
+        FixedTicker,
+        HoverTool,
+        LinearColorMapper,
+        PanTool,
+        PlainText,
+        Range1d,
+        WheelPanTool,
+        WheelZoomTool,
+    )
+    from bokeh.plotting import figure
+
+    store = ColumnDataSource(
+        {
+            "start": events.start,
+            "duration": events.duration,
+            "role": events.role.astype(np.uint8),
+            "label": events.label.astype(np.int32),
+            "detail": events.detail.astype(np.int32),
+        },
+        name="store",
+    )
+    boxes = ColumnDataSource(
+        {c: [] for c in ("left", "right", "top", "bottom", "role", "alpha", "index", "count")}, name="boxes"
+    )
+    texts = ColumnDataSource({c: [] for c in ("x", "y", "text", "role")}, name="texts")
+    plot = figure(
+        name="timeline",
+        x_range=Range1d(
+            start=0, end=span, min_interval=20, max_interval=span * 1.04, bounds=(-0.02 * span, 1.02 * span)
+        ),
+        y_range=Range1d(start=height, end=0),
+        height=600,
+        min_border_top=_AXIS_PX,
+        min_border_bottom=6,
+        sizing_mode="stretch_width",
+        x_axis_location="above",
+        tools=[],
+        toolbar_location=None,
+        output_backend="canvas",
+    )
+    mappers = {
+        name: LinearColorMapper(palette=["#000000"] * len(ROLE_NAMES), low=-0.5, high=len(ROLE_NAMES) - 0.5)
+        for name in ("fills", "inks")
+    }
+    for name, mapper in mappers.items():
+        mapper.name = name
+    box = plot.quad(
+        "left",
+        "right",
+        "top",
+        "bottom",
+        source=boxes,
+        fill_color={"field": "role", "transform": mappers["fills"]},
+        fill_alpha="alpha",
+        line_color=None,
+    )
+    plot.text(
+        "x",
+        "y",
+        "text",
+        source=texts,
+        text_color={"field": "role", "transform": mappers["inks"]},
+        text_font_size="11px",
+        text_font={"value": "sans-serif"},
+        text_baseline="middle",
+        x_offset=3,
+    )
+    named = [lane for lane in lanes if lane["name"]]
+    ticks = [lane["y"] + 0.5 for lane in named]
+    plot.yaxis.ticker = FixedTicker(ticks=ticks)
+    plot.yaxis.major_label_overrides = {
+        tick: PlainText(text=_cut(lane["name"], 34)) for tick, lane in zip(ticks, named, strict=True)
+    }
+    plot.yaxis.major_label_text_font_size = "11px"
+    plot.ygrid.visible = False
+    plot.xaxis.ticker = BasicTicker(desired_num_ticks=8)
+    plot.xaxis.formatter = CustomJSTickFormatter(code="return window.labTime(tick, ticks)")
+    plot.min_border_right = 16
+    plot.add_tools(
+        PanTool(dimensions="width"),
+        WheelZoomTool(dimensions="width", modifiers={"ctrl": True}),
+        WheelPanTool(dimension="width", modifiers={"shift": True}),
+        HoverTool(
+            renderers=[box],
+            tooltips=None,
+            callback=CustomJS(code="window.labHover(cb_data.index.indices, cb_data.geometry)"),
+        ),
+    )
+    for name, tool in (("active_drag", 0), ("active_scroll", 1)):
+        setattr(plot.toolbar, name, plot.tools[tool])
+    plot.js_on_event(DoubleTap, CustomJS(code="window.labZoomTo(cb_obj.x, cb_obj.y)"))
+    plot.tags = [store, boxes, texts, *mappers.values()]
+    return json_item(plot, ID("plot"))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,1 @@
+"""Timelines: from tables of operations to rows, pictures and traces."""

@@ -1,0 +1,192 @@
+"""A report in; the groups of rows that its timeline shows out, stacked as in the Nsight Systems window.
+
+Each process comes with its CPU threads (NVTX ranges, CUDA API calls), and below them its GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import pandas as pd
+
+from labcode.analysis.timeline.utilization import device_busy, idle_gaps
+from labcode.figures.timeline.processes import process_names
+from labcode.figures.timeline.rows import (
+    Copies,
+    Group,
+    Row,
+    Window,
+    api_role,
+    api_row,
+    device_ops,
+    in_window,
+    make_bars,
+    nvtx_row,
+    projection_row,
+    stream_rows,
+)
+
+RowKind = Literal["nvtx", "api", "projection", "streams"]
+NO_GPU_WORK = "no GPU work in this window"
+
+
+class Report(Protocol):
+    """What a timeline needs of a report: labcode.reports.nsys.report.NsysReport has it."""
+
+    def window(self) -> Window:
+        """Start and end of the measured part."""
+
+    def kernels(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid device context stream short_name."""
+
+    def memcpys(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid device context stream bytes copy_kind."""
+
+    def memsets(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid device context stream."""
+
+    def graph_launches(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid device context stream."""
+
+    def gpu_ops(self) -> pd.DataFrame:
+        """All of the above; also correlation."""
+
+    def api(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid tid correlation name."""
+
+    def nvtx(self) -> pd.DataFrame:
+        """Columns start_ns end_ns pid tid end_tid domain name event_type."""
+
+    def threads(self) -> pd.DataFrame:
+        """Columns pid tid name."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of a report is shown; see labcode.figures.timeline.timeline."""
+
+    devices: Collection[int] | None = None
+    pids: Collection[int] | None = None
+    kinds: Sequence[RowKind] = ("nvtx", "api", "streams")
+    nvtx_levels: int = 3
+    annotate_idle: bool = True
+    max_streams: int = 12
+    max_threads: int = 2
+    copies: Copies = "apart"
+    cpu_only: bool = False
+
+
+def report_groups(
+    report: Report, window: Window, choice: Choice | None = None, *, tolerance_ns: int = 0
+) -> list[Group]:
+    """The groups of a report; kernels that overlap by less than `tolerance_ns` need no lane of their own.
+
+    Idle time is a device's, over the operations of all its processes, also of those that are not shown.
+    """
+    choice = choice or Choice()
+    everything = device_ops(
+        report.kernels(), report.memcpys(), report.memsets(), report.graph_launches(), window
+    )
+    shown = everything
+    if choice.devices is not None:
+        shown = shown[shown["device"].isin(list(choice.devices))]
+    if choice.pids is not None:
+        shown = shown[shown["pid"].isin(list(choice.pids))]
+    api, nvtx, threads = report.api(), report.nvtx(), report.threads()
+    working = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
+    processes = working + [pid for pid in _without_gpu(api, nvtx, window, choice) if pid not in working]
+    if working and not choice.cpu_only:
+        processes = working
+    several_devices = shown["device"].nunique() > 1
+    groups: list[Group] = []
+    drawn: set[int] = set()
+    used = {pid: sorted(map(int, shown.loc[shown["pid"] == pid, "device"].unique())) for pid in processes}
+    called = process_names(used, threads)
+    for pid in processes:
+        own = [device for device in used[pid] if device not in drawn]
+        cpu = _cpu_rows(pid, nvtx, api, threads, window, choice)
+        named = len(processes) > 1 or several_devices
+        if cpu:
+            host = "CPU" if len(processes) == 1 else called[pid]
+            one_gpu = len(own) == 1 and len(working) == len(processes)
+            groups.append(Group(tuple(cpu), title=(f"GPU {own[0]}" if one_gpu else host) if named else ""))
+        for device in own if {"streams", "projection"} & set(choice.kinds) else []:
+            drawn.add(device)
+            rows: list[Row] = []
+            if "projection" in choice.kinds:
+                ops = report.gpu_ops()
+                ops = ops[ops["device"] == device]
+                rows.append(projection_row(nvtx, api, ops, window, levels=choice.nvtx_levels))
+            if "streams" in choice.kinds:
+                rows += stream_rows(
+                    shown[shown["device"] == device],
+                    copies=choice.copies,
+                    max_streams=choice.max_streams,
+                    tolerance_ns=tolerance_ns,
+                )
+            title = f"GPU {device}" if named and not (cpu and len(own) == 1) else ""
+            group = Group(tuple(row for row in rows if len(row.bars)), title=title)
+            groups.append(_with_idle(group, everything, device, window) if choice.annotate_idle else group)
+    if "streams" in choice.kinds and not drawn:
+        groups.append(Group((Row("GPU", make_bars([], []), message=NO_GPU_WORK),)))
+    return groups
+
+
+def _without_gpu(api: pd.DataFrame, nvtx: pd.DataFrame, window: Window, choice: Choice) -> list[int]:
+    """The processes that could be shown for what their CPU does: those named, or all with ranges or calls."""
+    if choice.pids is not None:
+        return sorted(choice.pids)
+    tables = (in_window(api, window), in_window(nvtx, window)) if choice.cpu_only else (api, nvtx)
+    return sorted({int(pid) for table in tables for pid in table["pid"]})
+
+
+def _cpu_rows(
+    pid: int,
+    nvtx: pd.DataFrame,
+    api: pd.DataFrame,
+    threads: pd.DataFrame,
+    window: Window,
+    choice: Choice,
+) -> list[Row]:
+    """The rows of one process, a thread at a time."""
+    nvtx, api, threads = (table[table["pid"] == pid] for table in (nvtx, api, threads))
+    rows: list[Row] = []
+    for tid, suffix in _threads(pid, in_window(nvtx, window), in_window(api, window), threads, choice):
+        if "nvtx" in choice.kinds:
+            mine = nvtx[nvtx["tid"] == tid]
+            name = "annotations" if "rank" in nvtx else "NVTX"  # as torch.profiler's traces call them
+            rows.append(nvtx_row(mine, window, label=name + suffix, levels=choice.nvtx_levels))
+        if "api" in choice.kinds:
+            rows.append(api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix))
+    return [row for row in rows if len(row.bars)]
+
+
+def _threads(
+    pid: int, nvtx: pd.DataFrame, api: pd.DataFrame, threads: pd.DataFrame, choice: Choice
+) -> list[tuple[int, str]]:
+    """The threads to show, the main one first, and what to add to their rows' labels: nothing for the first.
+
+    Shown are threads that put work on the GPU or wait for it, those that do so longest;
+    without any, the others.
+    """
+    time = (api["end_ns"] - api["start_ns"]).groupby(api["tid"]).sum().sort_values(ascending=False)
+    working = set(api.loc[api["name"].astype(str).map(api_role) != "call", "tid"])
+    tids = list(dict.fromkeys(int(tid) for tid in [*time.index, *nvtx.sort_values("start_ns")["tid"]]))
+    tids = [tid for tid in tids if tid in working] or tids
+    tids = sorted(tids[: choice.max_threads], key=lambda tid: tid != pid)
+    names = {int(tid): str(name) for tid, name in zip(threads["tid"], threads["name"], strict=True)}
+    result = []
+    for number, tid in enumerate(tids, start=1):
+        name = names.get(tid, "")
+        other = name if name and name != names.get(tids[0]) else f"thread {number}"
+        result.append((tid, "" if number == 1 else f", {other}"))
+    return result
+
+
+def _with_idle(group: Group, ops: pd.DataFrame, device: int, window: Window) -> Group:
+    """The group with its device's idle time and the share of the window it takes."""
+    ops = ops[ops["device"] == device]
+    (share,) = device_busy(ops, window)["idle_share"]
+    return replace(group, idle=idle_gaps(ops, window), idle_share=None if pd.isna(share) else float(share))

@@ -1,0 +1,1 @@
+"""Traces of `torch.profiler`: a file or a folder of ranks in, tables out."""

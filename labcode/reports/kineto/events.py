@@ -1,0 +1,271 @@
+"""Texts of trace events in; columns of numbers, and of codes into a list of texts, out.
+
+Each kind of event has its columns (`FIELDS`). Integers are ``int64`` with `MISSING` where the event has none,
+``real`` ones ``float64`` with nan, ``text`` ones codes into `Columns.texts` with -1. Times are nanoseconds on
+the trace's clock.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from labcode.reports.kineto.schema import ARGS, FIELDS, HOLDS, KINDS, MISSING, TYPES, Args, Event, Times
+from labcode.reports.kineto.times import nanoseconds
+
+Ints = NDArray[np.int64]
+_NO_NUMBER = re.compile(rb"(?<=[:,\[\s])-?(?:inf(?:inity)?|nan)(?=[\s,}\]])", re.IGNORECASE)
+
+
+@dataclass
+class Columns:
+    """What was read of a trace.
+
+    ``kinds`` maps a kind to its columns: name, pid, tid, start, duration, order (place in the file), those of
+    `FIELDS`, and of flows id, phase and category. ``texts`` are what codes stand for. ``threads`` are
+    (pid, tid, name), ``processes`` (pid, name). ``events`` counts the complete events by their category;
+    ``negative`` those of them with a negative duration, which count as 0 long; ``timeless`` those left out,
+    for their times are no times.
+    """
+
+    kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)
+    threads: list[tuple[int, int, str]] = field(default_factory=list)
+    processes: list[tuple[int, str]] = field(default_factory=list)
+    events: int = 0
+    negative: int = 0
+    timeless: int = 0
+
+
+class _Texts(dict[Any, int]):
+    """Gives each distinct text a number."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+class Collector:
+    """Takes texts of events, one after the other, and keeps their columns."""
+
+    def __init__(self) -> None:
+        self._names = _Texts()
+        self._raws: _Texts = _Texts()
+        self._tracks = _Texts()
+        self._parts: dict[str, list[dict[str, Any]]] = {kind: [] for kind in FIELDS}
+        self._out = Columns()
+        self._order = 0
+        self._many = msgspec.json.Decoder(list[Event], strict=False)
+        self._one = msgspec.json.Decoder(Event, strict=False)
+
+    def take(self, text: bytes) -> None:
+        """A JSON array of events; `msgspec.DecodeError` when it is none, and then nothing was taken."""
+        try:
+            events = self._many.decode(text)
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from None
+        self._add(events)
+
+    def take_one(self, text: bytes) -> bool:
+        """A text that should be one event, whatever it holds; False where nothing can be made of it."""
+        text = text.decode("utf-8", "replace").encode()
+        try:
+            self._add([self._one.decode(text)])
+            return True
+        except msgspec.DecodeError:
+            pass
+        try:
+            text = _NO_NUMBER.sub(b"null", text)
+            members = msgspec.json.decode(text)
+            times = msgspec.json.decode(text, type=Times)
+        except msgspec.DecodeError:
+            return False
+        if not isinstance(members, dict):
+            return False
+        self._add([_lenient(members, times)])
+        return True
+
+    def finish(self) -> Columns:
+        """Everything that was taken."""
+        out = self._out
+        names = [str(name) for name in self._names]
+        for kind, parts in self._parts.items():
+            if not parts:
+                continue
+            columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+            parts.clear()
+            out.kinds[kind] = columns
+        texts = [_plain_text(raw) for raw in self._raws]
+        offset = len(names)
+        for kind, columns in out.kinds.items():
+            for key in FIELDS[kind]:
+                if HOLDS[key] == "text":
+                    codes = columns[key]
+                    columns[key] = np.where(codes < 0, codes, codes + offset)
+        out.texts = names + texts
+        return out
+
+    def _add(self, events: Sequence[Any]) -> None:
+        groups: dict[str, list[Any]] = {}
+        places: dict[str, list[int]] = {}
+        order = self._order
+        for event in events:
+            category = event.cat
+            group = groups.get(category)
+            if group is None:
+                group = groups[category] = []
+                places[category] = []
+            group.append(event)
+            places[category].append(order)
+            order += 1
+        self._order = order
+        for category, group in groups.items():
+            kind = KINDS.get(category.lower())
+            if kind is None:
+                if not category:
+                    self._metadata(group)
+                continue
+            self._keep(kind, category, group, np.array(places[category], np.int64))
+
+    def _keep(self, kind: str, category: str, group: list[Any], places: Ints) -> None:
+        if kind != "flow":
+            phase = "i" if kind == "memory" else "X"
+            right = [event.ph == phase for event in group]
+            if not all(right):
+                group = [event for event, good in zip(group, right, strict=True) if good]
+                places = places[np.array(right, np.bool_)]
+        if not group:
+            return
+        start, known = nanoseconds(list(map(attrgetter("ts"), group)))
+        instant = kind in ("memory", "flow")
+        if instant:
+            duration = np.zeros(len(group), np.int64)
+        else:
+            duration, measured = nanoseconds(list(map(attrgetter("dur"), group)))
+            known &= measured
+        columns: dict[str, Any] = {
+            "name": np.fromiter(map(self._names.__getitem__, map(attrgetter("name"), group)), np.int64),
+            "pid": self._track(list(map(attrgetter("pid"), group))),
+            "tid": self._track(list(map(attrgetter("tid"), group))),
+            "start": start,
+            "duration": np.maximum(duration, 0),
+            "order": places,
+        }
+        if kind == "flow":
+            columns["id"] = _integers([event.id for event in group])
+            columns["phase"] = np.fromiter((self._names[event.ph] for event in group), np.int64)
+            columns["category"] = np.full(len(group), self._names[category])
+        arguments = list(map(attrgetter("args"), group))
+        for key in FIELDS[kind]:
+            values: Iterable[Any] = map(attrgetter(key), arguments)
+            holds = HOLDS[key]
+            if holds == "text":
+                columns[key] = self._codes(list(values))
+            elif holds == "real":
+                columns[key] = np.fromiter(
+                    (math.nan if v is None else v for v in values), np.float64, len(group)
+                )
+            else:
+                columns[key] = _integers(list(values))
+        self._out.events += int(known.sum())
+        if not known.all():
+            self._out.timeless += int((~known).sum())
+            columns = {key: values[known] for key, values in columns.items()}
+            duration = duration[known]
+        self._out.negative += int((duration < 0).sum())
+        self._parts[kind].append(columns)
+
+    def _codes(self, raws: list[Any]) -> Ints:
+        texts = list(map(bytes, raws))
+        codes = np.fromiter(map(self._raws.__getitem__, texts), np.int64, len(texts))
+        empty = self._raws.get(b"")
+        return codes if empty is None else np.where(codes == empty, -1, codes)
+
+    def _track(self, values: list[Any]) -> Ints:
+        """Numbers of processes and threads; texts that are no number get negative ones."""
+        try:
+            return np.fromiter(values, np.int64, len(values))
+        except (ValueError, TypeError, OverflowError):
+            return np.array([self._number(value) for value in values], np.int64)
+
+    def _number(self, value: Any) -> int:
+        try:
+            number = int(value)
+            return number if abs(number) < 1 << 62 else -2 - self._tracks[value]
+        except (ValueError, TypeError):
+            return -2 - self._tracks[value]
+
+    def _metadata(self, group: list[Any]) -> None:
+        for event in group:
+            if event.ph != "M" or event.name not in ("thread_name", "process_name"):
+                continue
+            label = _plain_text(bytes(event.args.label))
+            pid, tid = self._number(event.pid), self._number(event.tid)
+            if event.name == "process_name":
+                self._out.processes.append((pid, label))
+            else:
+                self._out.threads.append((pid, tid, label))
+
+
+def _integers(values: list[Any]) -> Ints:
+    """Numbers as int64; `MISSING` for none and for what does not fit."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except (ValueError, TypeError, OverflowError):  # None, a number beyond 63 bits
+        return np.array([_integer(v) for v in values], np.int64)
+
+
+def _integer(value: Any) -> int:
+    try:
+        number = int(value)
+    except (ValueError, TypeError):
+        return MISSING
+    return number if -(1 << 63) <= number < 1 << 63 else MISSING
+
+
+def _plain_text(raw: bytes) -> str:
+    """The JSON of an argument as a text: a string without its quotes, a list as it is written."""
+    if raw.startswith(b'"'):
+        try:
+            return str(msgspec.json.decode(raw))
+        except msgspec.DecodeError:
+            pass
+    return raw.decode("utf-8", "replace")
+
+
+def _lenient(members: dict[str, Any], times: Times) -> Event:
+    """An event of which some members hold something else than they should: those are left out."""
+    arguments = members.get("args")
+    kept = {}
+    for member, (name, holds) in ARGS.items():
+        value = arguments.get(member) if isinstance(arguments, dict) else None
+        if value is None:
+            continue
+        if holds == "text":
+            kept[name] = msgspec.Raw(msgspec.json.encode(value))
+            continue
+        try:
+            kept[name] = msgspec.convert(value, TYPES[holds], strict=False)
+        except msgspec.ValidationError:
+            continue
+
+    def text(key: str) -> str:
+        value = members.get(key, "")
+        return value if isinstance(value, str) else ""
+
+    def track(key: str) -> int | str:
+        value = members.get(key, 0)
+        return value if isinstance(value, int | str) else str(value)
+
+    return Event(
+        text("ph"), text("cat"), text("name"), track("pid"), track("tid"), times.ts, times.dur,
+        track("id"), Args(**kept),
+    )  # fmt: skip

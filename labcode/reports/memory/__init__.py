@@ -1,0 +1,1 @@
+"""Histories of PyTorch's allocator: a file in, tables out."""

@@ -1,0 +1,1 @@
+"""Reports of Nsight Compute: a file in, launches with their metrics out."""

@@ -1,0 +1,481 @@
+"""Nsight Systems captures: a path in, documented tables out.
+
+Times are integers in nanoseconds since the capture began. Every table has its columns and dtypes also when
+the capture holds no such events. Texts are ``str``, numbers ``int64``, numbers that may be missing ``Int64``.
+
+    report = open_report("capture.sqlite")
+    report.kernels().groupby("name")["start_ns"].count()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pandas as pd
+
+from labcode.reports.columns import Column, Ints, Objects, named, objects, unique
+from labcode.reports.frames import frame as _frame
+from labcode.reports.nsys import python as nsys_python
+from labcode.reports.nsys import schema
+from labcode.reports.nsys import stacks as nsys_stacks
+from labcode.reports.nsys.names import api_name, pid_of, tid_of
+from labcode.reports.nsys.open import open_export
+from labcode.reports.nsys.schema import SchemaVersion
+from labcode.reports.nsys.source import Source
+
+MEASURED = "lab:measured"
+
+_FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
+_WHERE = ("pid", "device", "context", "stream", "correlation")
+_GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+
+
+def open_report(path: str | Path) -> NsysReport:
+    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, exported by nsys where at
+    hand).
+
+    Raises `labcode.errors.InputError` for a file that is missing, truncated, damaged, not nsys' or of a
+    schema that cannot be read; `labcode.errors.ToolError` when an ``.nsys-rep`` cannot be exported here.
+    """
+    return NsysReport(Source(open_export(Path(path))))
+
+
+class NsysReport:
+    """One open capture. Use it as a context manager, or let it go: it holds no lock on the file.
+
+    ``path`` is the file that was opened, ``schema`` the version of its export schema, ``product_version``
+    that of the nsys which wrote it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.path: Path = source.path
+        self.schema: SchemaVersion = source.version
+        self.product_version: str = source.product
+
+    def __enter__(self) -> NsysReport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"NsysReport({str(self.path)!r}, schema {self.schema})"
+
+    def close(self) -> None:
+        """Close the file."""
+        self.source.close()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the file, a line each: its version; columns missing in tables read so far."""
+        return self.source.warnings
+
+    # ---- what ran on the GPU
+
+    def kernels(self) -> pd.DataFrame:
+        """Kernel executions (``CUPTI_ACTIVITY_KIND_KERNEL``), in the order of the export.
+
+        start_ns, end_ns; pid; device (the GPU's number, over all processes); context, stream (unique with pid
+        and device only); correlation (joins with `api` within a pid); name (demangled, with template
+        arguments), short_name; grid_x … block_z; registers_per_thread; static_shared_bytes,
+        dynamic_shared_bytes (per block); graph_node (Int64: the node of the CUDA graph it was launched by,
+        missing outside graphs).
+        """
+        more = ("demangledName", "shortName", *_GRID, "registersPerThread", "staticSharedMemory")
+        raw = self.source.ints(schema.KERNEL, (*_FRAME, *more, "dynamicSharedMemory", "graphNodeId"))
+        grid = {f"{c[:-1]}_{c[-1].lower()}": raw[c].values for c in _GRID}
+        return _frame(
+            **self._where(raw),
+            name=objects(*self.source.strings(raw["demangledName"])),
+            short_name=objects(*self.source.strings(raw["shortName"])),
+            **grid,
+            registers_per_thread=raw["registersPerThread"].values,
+            static_shared_bytes=raw["staticSharedMemory"].values,
+            dynamic_shared_bytes=raw["dynamicSharedMemory"].values,
+            graph_node=raw["graphNodeId"],
+        )
+
+    def memcpys(self) -> pd.DataFrame:
+        """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``).
+
+        start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes; copy_kind ('H2D',
+        'D2H', 'D2D', 'H2H', 'P2P', 'managed H2D', …); src_kind, dst_kind ('pageable', 'pinned', 'device',
+        'managed', …); graph_node (Int64).
+        """
+        raw = self.source.ints(
+            schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId")
+        )
+        return _frame(
+            **self._where(raw),
+            bytes=raw["bytes"].values,
+            copy_kind=named(raw["copyKind"].values, schema.COPY_KINDS),
+            src_kind=named(raw["srcKind"].filled(-1), schema.MEMORY_KINDS),
+            dst_kind=named(raw["dstKind"].filled(-1), schema.MEMORY_KINDS),
+            graph_node=raw["graphNodeId"],
+        )
+
+    def memsets(self) -> pd.DataFrame:
+        """Memsets (``CUPTI_ACTIVITY_KIND_MEMSET``).
+
+        start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes; value; mem_kind
+        ('device', 'managed', …); graph_node (Int64).
+        """
+        raw = self.source.ints(schema.MEMSET, (*_FRAME, "bytes", "value", "memKind", "graphNodeId"))
+        return _frame(
+            **self._where(raw),
+            bytes=raw["bytes"].values,
+            value=raw["value"].values,
+            mem_kind=named(raw["memKind"].filled(-1), schema.MEMORY_KINDS),
+            graph_node=raw["graphNodeId"],
+        )
+
+    def graph_launches(self) -> pd.DataFrame:
+        """Whole CUDA graphs (``CUPTI_ACTIVITY_KIND_GRAPH_TRACE``, schema 3.11 on), as traced by default.
+
+        start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; graph_id. The kernels
+        inside are in `kernels` only when the capture was made with ``--cuda-graph-trace=node``.
+        """
+        raw = self.source.ints(schema.GRAPH, (*_FRAME, "graphId"))
+        return _frame(**self._where(raw), graph_id=raw["graphId"].values)
+
+    def gpu_ops(self) -> pd.DataFrame:
+        """Everything that occupied a GPU: kernels, copies, memsets and whole-graph launches, by start time.
+
+        kind ('kernel', 'memcpy', 'memset', 'graph'); name (of the kernel; 'memcpy H2D'; 'memset'; 'graph 3');
+        start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; bytes (Int64: copies and
+        memsets); short_name; graph_node (Int64).
+        """
+        raw = [
+            self.source.ints(schema.KERNEL, (*_FRAME, "demangledName", "shortName", "graphNodeId")),
+            self.source.ints(schema.MEMCPY, (*_FRAME, "bytes", "copyKind", "graphNodeId")),
+            self.source.ints(schema.MEMSET, (*_FRAME, "bytes", "graphNodeId")),
+            self.source.ints(schema.GRAPH, (*_FRAME, "graphId")),
+        ]
+        counts = [len(part["start"].values) for part in raw]
+        copies = {kind: f"memcpy {name}" for kind, name in schema.COPY_KINDS.items()}
+        graphs, codes = unique(raw[3]["graphId"].values)
+        graph_names = objects(codes, [f"graph {number}" for number in graphs])
+        names = [
+            objects(*self.source.strings(raw[0]["demangledName"])),
+            named(raw[1]["copyKind"].values, copies, "memcpy"),
+            np.full(counts[2], "memset", object),
+            graph_names,
+        ]
+        where = [self._where(part) for part in raw]
+        size = _stacked([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
+        node = _stacked([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
+        order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
+        kinds = np.repeat(np.array(["kernel", "memcpy", "memset", "graph"], object), counts)
+        short_names = [objects(*self.source.strings(raw[0]["shortName"])), *names[1:]]
+        return _frame(
+            kind=kinds[order],
+            name=np.concatenate(names)[order],
+            **{key: np.concatenate([part[key] for part in where])[order] for key in where[0]},
+            bytes=size.take(order),
+            short_name=np.concatenate(short_names)[order],
+            graph_node=node.take(order),
+        )
+
+    def synchronizations(self) -> pd.DataFrame:
+        """Waits for the GPU as CUPTI saw them (``CUPTI_ACTIVITY_KIND_SYNCHRONIZATION``).
+
+        start_ns, end_ns, pid, device, context, stream, correlation as in `kernels`; sync_type ('event',
+        'stream wait event', 'stream', 'context'). Context-wide waits name a stream that does not exist.
+        """
+        raw = self.source.ints(schema.SYNC, (*_FRAME, "syncType"))
+        return _frame(**self._where(raw), sync_type=named(raw["syncType"].values, schema.SYNC_TYPES))
+
+    # ---- what ran on the CPU
+
+    def api(self) -> pd.DataFrame:
+        """Calls of the CUDA runtime and driver (``CUPTI_ACTIVITY_KIND_RUNTIME``), in the order of the export.
+
+        start_ns, end_ns; pid, tid; correlation (joins with GPU operations of the same pid); name (without
+        nsys' version suffix: ``cudaLaunchKernel``), raw_name (with it); event_class ('runtime', 'driver');
+        return_value.
+
+        A capture made with ``--cudabacktrace`` holds every call that has a call stack a second time, under
+        the same correlation; the second records are left out here (nsys' own reports count both) and their
+        stacks are in `api_callchains`.
+        """
+        columns = ("start", "end", "globalTid", "correlationId", "nameId", "eventClass", "returnValue")
+        once = ""
+        if self.source.has(schema.CUDA_STACKS) and self.source.has_columns(schema.RUNTIME, ("eventClass",)):
+            once = f"eventClass NOT IN ({', '.join(map(str, schema.BACKTRACE_CLASSES))})"
+        raw = self.source.ints(schema.RUNTIME, columns, once)
+        codes, texts = self.source.strings(raw["nameId"])
+        return _frame(
+            start_ns=raw["start"].values,
+            end_ns=raw["end"].values,
+            pid=pid_of(raw["globalTid"].values),
+            tid=tid_of(raw["globalTid"].values),
+            correlation=raw["correlationId"].values,
+            name=objects(codes, [api_name(text) for text in texts]),
+            raw_name=objects(codes, texts),
+            event_class=named(raw["eventClass"].values, {0: "runtime", 1: "driver"}),
+            return_value=raw["returnValue"].values,
+        )
+
+    def nvtx(self) -> pd.DataFrame:
+        """NVTX ranges and marks (``NVTX_EVENTS``), in the order of the export.
+
+        start_ns, end_ns (Int64: missing for marks and for ranges that were still open at the end); pid, tid;
+        end_tid (Int64: the thread that ended a start/end range); domain ('' the default one); name;
+        event_type ('push_pop', 'start_end', 'mark'); color (Int64: ARGB).
+        """
+        types = f"eventType IN ({', '.join(map(str, schema.EVENT_TYPES))})"
+        columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "color")
+        raw = self.source.ints(schema.NVTX, columns, types)
+        thread = raw["globalTid"].values
+        ended = raw["endGlobalTid"]
+        return _frame(
+            start_ns=raw["start"].values,
+            end_ns=raw["end"],
+            pid=pid_of(thread),
+            tid=tid_of(thread),
+            end_tid=Column(tid_of(ended.values), ended.present),
+            domain=self._domains(pid_of(thread), raw["domainId"]),
+            name=self._nvtx_texts(raw["textId"], types),
+            event_type=named(raw["eventType"].values, schema.EVENT_TYPES),
+            color=raw["color"],
+        )
+
+    def osrt(self) -> pd.DataFrame:
+        """Calls of the operating system's libraries (``OSRT_API``).
+
+        start_ns, end_ns, pid, tid, name, return_value, nesting (0: not inside another traced call), callchain
+        (Int64: joins with `osrt_callchains`; missing for calls shorter than ``--osrt-backtrace-threshold``).
+        """
+        columns = ("start", "end", "globalTid", "nameId", "returnValue", "nestingLevel", "callchainId")
+        raw = self.source.ints(schema.OSRT, columns)
+        return _frame(
+            start_ns=raw["start"].values,
+            end_ns=raw["end"].values,
+            pid=pid_of(raw["globalTid"].values),
+            tid=tid_of(raw["globalTid"].values),
+            name=objects(*self.source.strings(raw["nameId"])),
+            return_value=raw["returnValue"].values,
+            nesting=raw["nestingLevel"].values,
+            callchain=nsys_stacks.chain_of(self.source, raw["callchainId"], schema.OSRT_STACKS),
+        )
+
+    # ---- call stacks
+
+    def cpu_samples(self) -> pd.DataFrame:
+        """Where threads were when they were sampled (``COMPOSITE_EVENTS``; ``--sample=process-tree``).
+
+        sample (joins with `cpu_callchains`), start_ns, pid, tid, cpu (Int64), thread_state ('running', …),
+        cycles (since the thread's last sample, in units of the sampling period). Only running threads are
+        sampled, so a count of samples is a measure of CPU time.
+        """
+        return nsys_stacks.cpu_samples(self.source)
+
+    def cpu_callchains(self) -> pd.DataFrame:
+        """The native call stacks of `cpu_samples` (``SAMPLING_CALLCHAINS``), innermost function first.
+
+        sample, depth (0: innermost), symbol (demangled), module (the library), unresolved (True: ``symbol``
+        is no function's name).
+        """
+        return nsys_stacks.callchains(self.source, schema.SAMPLE_STACKS, "sample")
+
+    def context_switches(self) -> pd.DataFrame:
+        """When threads were given a CPU and lost it (``SCHED_EVENTS``; ``--cpuctxsw=process-tree``).
+
+        By thread and time: start_ns, pid, tid, cpu, is_sched_in (False: it was switched out),
+        thread_state ('terminated' at a thread's end, where nsys says so; else mostly 'unknown').
+        """
+        return nsys_stacks.context_switches(self.source)
+
+    def osrt_callchains(self) -> pd.DataFrame:
+        """The native call stacks of long OS calls (``OSRT_CALLCHAINS``), innermost function first.
+
+        callchain (joins with `osrt`), depth, symbol, module, unresolved as in `cpu_callchains`.
+        """
+        return nsys_stacks.callchains(self.source, schema.OSRT_STACKS, "callchain")
+
+    def api_callchains(self) -> pd.DataFrame:
+        """The native call stacks of CUDA calls (``CUDA_CALLCHAINS``; ``--cudabacktrace``), by call.
+
+        callchain, call_start_ns, call_end_ns, pid, tid, correlation (joins with GPU operations of the same
+        pid), call_name; depth, symbol, module, unresolved as in `cpu_callchains`.
+        """
+        return nsys_stacks.api_callchains(self.source)
+
+    def python_samples(self) -> pd.DataFrame:
+        """Samples of Python threads (``--python-sampling=true``), by time.
+
+        sample (a number; joins with `python_frames`), start_ns, pid, tid, thread_state ('running',
+        'interruptible', …).
+        """
+        return nsys_python.python_stacks(self.source, "sample")[0]
+
+    def python_frames(self) -> pd.DataFrame:
+        """The stacks of `python_samples`: sample, depth (0: innermost), function, file, line."""
+        return nsys_python.python_stacks(self.source, "sample")[1]
+
+    def python_backtraces(self) -> pd.DataFrame:
+        """Python stacks taken at CUDA calls (``--python-backtrace=cuda``), by time, with the call.
+
+        backtrace (joins with `python_backtrace_frames`), start_ns, pid, tid, thread_state; call_start_ns,
+        call_end_ns, correlation (Int64; missing where the capture holds no such call), call_name ('').
+        """
+        return nsys_python.python_backtraces(self.source)
+
+    def python_backtrace_frames(self) -> pd.DataFrame:
+        """The stacks of `python_backtraces`: backtrace, depth (0: innermost), function, file, line."""
+        return nsys_python.python_stacks(self.source, "backtrace")[1]
+
+    # ---- the machine and the profiler itself
+
+    def gpus(self) -> pd.DataFrame:
+        """The GPUs of the machine (``TARGET_INFO_GPU``).
+
+        device, name, sm_count, memory_bytes, memory_bandwidth_bytes_per_s (published peak), clock_hz (maximum
+        SM clock), l2_bytes, warps_per_sm, compute_capability ('9.0'), all Int64 but the texts.
+        """
+        columns = (
+            "id",
+            "smCount",
+            "totalMemory",
+            "memoryBandwidth",
+            "clockRate",
+            "l2CacheSize",
+            "maxWarpsPerSm",
+        )
+        raw = self.source.ints(schema.GPU, (*columns, "computeMajor", "computeMinor"))
+        versions = zip(raw["computeMajor"].values, raw["computeMinor"].values, strict=True)
+        return _frame(
+            device=raw["id"].values,
+            name=objects(*self.source.texts(schema.GPU, "name")),
+            sm_count=raw["smCount"],
+            memory_bytes=raw["totalMemory"],
+            memory_bandwidth_bytes_per_s=raw["memoryBandwidth"],
+            clock_hz=raw["clockRate"],
+            l2_bytes=raw["l2CacheSize"],
+            warps_per_sm=raw["maxWarpsPerSm"],
+            compute_capability=np.array([f"{major}.{minor}" for major, minor in versions], object),
+        )
+
+    def threads(self) -> pd.DataFrame:
+        """Names of threads (``ThreadNames``): pid, tid, name."""
+        raw = self.source.ints(schema.THREADS, ("globalTid", "nameId"))
+        return _frame(
+            pid=pid_of(raw["globalTid"].values),
+            tid=tid_of(raw["globalTid"].values),
+            name=objects(*self.source.strings(raw["nameId"])),
+        )
+
+    def diagnostics(self) -> pd.DataFrame:
+        """What the profiler said about itself (``DIAGNOSTIC_EVENT``, schema 3.11 on).
+
+        time_ns; severity ('info', 'warning', 'error', 'verbose'); text; pid.
+        """
+        raw = self.source.ints(schema.DIAGNOSTICS, ("timestamp", "severity", "globalPid"))
+        return _frame(
+            time_ns=raw["timestamp"].values,
+            severity=named(raw["severity"].values, schema.SEVERITIES),
+            text=objects(*self.source.texts(schema.DIAGNOSTICS, "text")),
+            pid=pid_of(raw["globalPid"].values),
+        )
+
+    def profiler_overhead(self) -> pd.DataFrame:
+        """Times the profiler itself took in the program's threads (``PROFILER_OVERHEAD``).
+
+        start_ns, end_ns, pid, tid, name.
+        """
+        raw = self.source.ints(schema.OVERHEAD, ("start", "end", "globalTid", "nameId"))
+        return _frame(
+            start_ns=raw["start"].values,
+            end_ns=raw["end"].values,
+            pid=pid_of(raw["globalTid"].values),
+            tid=tid_of(raw["globalTid"].values),
+            name=objects(*self.source.strings(raw["nameId"])),
+        )
+
+    def window(self) -> tuple[int, int]:
+        """The part of the capture to analyze, in ns: (start, end).
+
+        From the first start to the last end of the NVTX ranges named ``lab:measured``, over all processes;
+        without them from the first to the last event; (0, 0) when there is none.
+        """
+        ranges = self.nvtx()
+        whole = ranges["domain"].where(ranges["domain"] == "", ranges["domain"] + ":") + ranges["name"]
+        measured = ranges[(whole == MEASURED) & ranges["end_ns"].notna()]
+        if len(measured):
+            return int(measured["start_ns"].min()), int(measured["end_ns"].max())
+        first, last = [], []
+        for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH, schema.RUNTIME, schema.NVTX):
+            raw = self.source.ints(
+                table, ("start", "end"), f"eventType <> {schema.DOMAIN_CREATED}" * (table == schema.NVTX)
+            )
+            start, end = raw["start"].values, raw["end"]
+            if len(start):
+                first.append(int(start.min()))
+                last.append(int(np.maximum(end.filled(int(start.min())), start).max()))
+        return (min(first), max(last)) if first else (0, 0)
+
+    # ---- helpers
+
+    def _where(self, raw: Mapping[str, Column]) -> dict[str, Ints]:
+        """start_ns … correlation of GPU operations."""
+        pid = pid_of(raw["globalPid"].values)
+        return {
+            "start_ns": raw["start"].values,
+            "end_ns": raw["end"].values,
+            "pid": pid,
+            "device": self._gpu_of(pid, raw["deviceId"].values),
+            "context": raw["contextId"].values,
+            "stream": raw["streamId"].values,
+            "correlation": raw["correlationId"].values,
+        }
+
+    def _gpu_of(self, pid: Ints, device: Ints) -> Ints:
+        """The GPU's number over all processes: one that sees only some of the GPUs counts those from 0."""
+        columns = ("gpuId", "cudaId", "pid")
+        if not self.source.has_columns(schema.CUDA_DEVICE, columns):
+            return device
+        raw = self.source.ints(schema.CUDA_DEVICE, columns)
+        renamed = device.copy()
+        for gpu, own, process in zip(*(raw[c].values.tolist() for c in columns), strict=True):
+            if gpu != own:
+                renamed[(pid == process) & (device == own)] = gpu
+        return renamed
+
+    def _domains(self, pid: Ints, domain: Column) -> Objects:
+        """Names of NVTX domains: a number is a name within its process only."""
+        created = f"eventType = {schema.DOMAIN_CREATED}"
+        raw = self.source.ints(schema.NVTX, ("globalTid", "domainId", "textId"), created)
+        names = self._nvtx_texts(raw["textId"], created)
+        known = dict(
+            zip(zip(pid_of(raw["globalTid"].values), raw["domainId"].values, strict=True), names, strict=True)
+        )
+        processes, process = unique(pid)
+        numbers, number = unique(domain.filled(0))
+        table = np.empty((len(processes), len(numbers)), object)
+        for i, j in np.ndindex(table.shape):
+            table[i, j] = known.get(
+                (processes[i], numbers[j]), "" if numbers[j] == 0 else f"domain {numbers[j]}"
+            )
+        return table[process, number]
+
+    def _nvtx_texts(self, ids: Column, where: str) -> Objects:
+        """The texts of NVTX events: the registered one, or their own; '' where they have none."""
+        codes, texts = self.source.texts(schema.NVTX, "text", where)
+        own = objects(codes, texts)
+        registered = objects(*self.source.strings(ids))
+        return np.where(registered == "", own, registered)
+
+
+def _absent(count: int) -> Column:
+    return Column(np.zeros(count, np.int64), np.zeros(count, np.bool_))
+
+
+def _stacked(parts: Sequence[Column]) -> Column:
+    present = [np.ones(len(p.values), np.bool_) if p.present is None else p.present for p in parts]
+    return Column(np.concatenate([p.values for p in parts]), np.concatenate(present))

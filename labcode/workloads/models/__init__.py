@@ -1,0 +1,1 @@
+"""What the programs run: models, loaders, pictures."""

@@ -1,0 +1,1 @@
+"""What the programs share: command line, records, ranges, recording."""

@@ -1,0 +1,257 @@
+"""Two captures side by side: what is called a change, what is not, and what nsys' own diff loses."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labcode import store
+from labcode.analysis.compare.driver import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare, run
+from labcode.errors import InputError, LabError
+from labcode.reports.nsys.report import open_report
+from tests.support.exports import call, kernel, make_export, memcpy, push_pop
+
+
+def shipped(experiment, before, after):
+    captures = store.load_set(store.SHIPPED_SET)
+    return compare(*(open_report(captures.path_of(experiment, run)) for run in (before, after)))
+
+
+def kernels(name, durations, *, at=1000, stream=7, **more):
+    """Kernels of these durations, one after the other."""
+    start, rows = at, []
+    for duration in durations:
+        rows.append(kernel(start, start + duration, name, stream=stream, **more))
+        start += duration + 100
+    return rows
+
+
+@pytest.fixture
+def captures(tmp_path):
+    """Writes two exports and compares them."""
+
+    def compared(before, after, **options) -> Comparison:
+        files = [make_export(tmp_path / f"{n}.sqlite", **rows) for n, rows in enumerate((before, after))]
+        return compare(*(open_report(file) for file in files), **options)
+
+    return compared
+
+
+def row(table, name):
+    (found,) = table[table["name"] == name].to_dict("records")
+    return found
+
+
+NOISE = [1000, 1010, 990, 1005, 995, 1000, 1002, 998]
+
+
+def test_a_slower_kernel_is_called_slower_and_noise_is_not(captures):
+    slow = [2 * n for n in NOISE]
+    found = captures(
+        {"kernels": kernels("a(int)", NOISE) + kernels("b(int)", NOISE, at=10**6)},
+        {"kernels": kernels("a(int)", slow) + kernels("b(int)", NOISE[::-1], at=10**6)},
+    ).kernels
+    slower = row(found, "a(int)")
+    assert slower["verdict"] == "slower"
+    assert slower["ratio"] == pytest.approx(2)
+    assert 1.9 < slower["ratio_low"] <= 2 <= slower["ratio_high"] < 2.1
+    assert row(found, "b(int)")["verdict"] == "no change"
+    assert row(found, "b(int)")["ratio"] == 1
+
+
+def test_a_certain_change_below_the_threshold_is_not_called_one(captures):
+    before, after = {"kernels": kernels("a", [1000] * 20)}, {"kernels": kernels("a", [1030] * 20)}
+    assert row(captures(before, after).kernels, "a")["verdict"] == "no change"
+    assert row(captures(before, after, threshold=0.02).kernels, "a")["verdict"] == "slower"
+
+
+def test_scatter_wider_than_the_change_is_not_a_change(captures):
+    before = [500, 2000, 700, 1600, 900, 1300, 1100, 600]
+    found = captures(
+        {"kernels": kernels("a", before)}, {"kernels": kernels("a", [n + 150 for n in before])}
+    ).kernels
+    assert row(found, "a")["ratio"] > 1.1
+    assert row(found, "a")["ratio_low"] < 1 < row(found, "a")["ratio_high"]
+    assert row(found, "a")["verdict"] == "no change"
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(5, TOO_FEW), (6, "slower")])
+def test_fewer_than_six_instances_are_not_judged(captures, count, verdict):
+    found = captures({"kernels": kernels("a", [1000] * count)}, {"kernels": kernels("a", [3000] * 9)})
+    assert row(found.kernels, "a")["verdict"] == verdict
+    assert row(found.kernels, "a")["ratio"] == 3
+    assert np.isnan(row(found.kernels, "a")["ratio_low"]) == (verdict == TOO_FEW)
+
+
+def test_a_new_kernel_is_named_with_its_time(captures):
+    """nsys' diff recipe joins on the first report's kernels and so drops those of the second alone."""
+    comparison = captures(
+        {"kernels": kernels("a", NOISE) + kernels("gone(float*)", [700] * 3, at=10**6)},
+        {"kernels": kernels("a", NOISE) + kernels("entirely_new<int>(int)", [5000] * 7, at=10**6)},
+    )
+    new = row(comparison.kernels, "entirely_new<int>(int)")
+    assert (new["verdict"], new["count_before"], new["count_after"]) == ("new", 0, 7)
+    assert new["total_after_ns"] == 35_000
+    gone = row(comparison.kernels, "gone(float*)")
+    assert (gone["verdict"], gone["total_before_ns"], gone["total_after_ns"]) == ("vanished", 2100, 0)
+    assert "1 new (0.035 ms); 1 vanished (0.002 ms)" in comparison.summary[0]
+    assert row(comparison.totals, "kernels")["total_after_ns"] == sum(NOISE) + 35_000
+
+
+def test_a_renamed_kernel_is_matched_by_its_name_and_launch(captures):
+    grid = {"grid": (64, 2, 1), "block": (256, 1, 1)}
+    comparison = captures(
+        {"kernels": kernels("void lab::scale<float, 4>(float*, int)", NOISE, **grid)},
+        {"kernels": kernels("void lab::scale<float, 8>(float*, int)", [2 * n for n in NOISE], **grid)},
+    )
+    (found,) = comparison.kernels.to_dict("records")
+    assert found["name"] == "void lab::scale<float, 8>(float*, int)"
+    assert found["name_before"] == "void lab::scale<float, 4>(float*, int)"
+    assert found["verdict"] == "slower"
+    assert "1 perhaps renamed" in comparison.summary[0]
+
+
+def test_numbered_ranges_are_one(captures):
+    def steps(scale):
+        return [push_pop(i * 10_000, i * 10_000 + scale * 1000, f"step {i}") for i in range(8)]
+
+    found = captures({"nvtx": steps(1)}, {"nvtx": [*steps(4), push_pop(0, 90_000, "epoch 1")]}).ranges
+    assert row(found, "step #")["count_after"] == 8
+    assert row(found, "step #")["ratio"] == 4
+    assert row(found, "epoch 1")["verdict"] == "new"
+
+
+def test_ranges_on_the_gpu_have_a_table_of_their_own(captures):
+    def capture(length):
+        rows = {"nvtx": [], "api": [], "kernels": []}
+        for i in range(7):
+            at = i * 10_000
+            rows["nvtx"].append(push_pop(at, at + 900, "step"))
+            rows["api"].append(call(at + 100, at + 200, correlation=i + 1))
+            rows["kernels"].append(kernel(at + 1000, at + 1000 + length, "k", correlation=i + 1))
+        return rows
+
+    comparison = captures(capture(500), capture(1500))
+    assert row(comparison.ranges, "step")["verdict"] == "no change"
+    assert row(comparison.projected, "step")["verdict"] == "slower"
+    assert row(comparison.projected, "step")["ratio"] == 3
+
+
+def test_copies_are_compared_by_the_time_per_byte(captures):
+    def copies(count, size, time, **kind):
+        return {"memcpys": [memcpy(i * 10**6, i * 10**6 + time, size, **kind) for i in range(count)]}
+
+    found = captures(copies(8, 4096, 4000), copies(16, 2048, 2000)).transfers
+    assert row(found, "H2D pinned")["ratio"] == 1
+    assert row(found, "H2D pinned")["bytes_before"] == row(found, "H2D pinned")["bytes_after"] == 32768
+    moved = captures(copies(8, 4096, 4000, src=0), copies(8, 4096, 1000, src=1)).transfers
+    assert row(moved, "H2D pinned")["name_before"] == "H2D pageable"
+    assert row(moved, "H2D pinned")["verdict"] == "faster"
+
+
+def test_copies_without_bytes_have_no_ratio(captures):
+    one = {"memcpys": [memcpy(i * 100, i * 100 + 10, 0) for i in range(8)]}
+    assert row(captures(one, one).transfers, "H2D pinned")["verdict"] == TOO_FEW
+
+
+def test_kernels_without_duration_have_no_ratio(captures):
+    one = {"kernels": kernels("a", [0] * 8)}
+    assert np.isnan(row(captures(one, one).kernels, "a")["ratio"])
+
+
+def test_the_same_capture_shows_no_change():
+    comparison = shipped("timeline_basics", "baseline", "baseline")
+    verdicts = pd.concat(comparison.tables.values())["verdict"]
+    assert set(verdicts) <= {"no change", TOO_FEW, ONE_VALUE}
+    assert len(comparison.regressions(0)) == 0
+
+
+def test_the_training_loop_became_faster():
+    comparison = shipped("timeline_basics", "baseline", "improved")
+    assert row(comparison.projected, "step #")["verdict"] == "faster"
+    assert row(comparison.ranges, "step #")["verdict"] == "faster"
+    assert "new" in set(comparison.ranges["verdict"])
+    assert row(comparison.totals, "window")["ratio"] < 0.7
+
+
+def test_pinned_copies_are_the_pageable_ones_renamed():
+    found = shipped("memory_timeline", "pageable", "pinned").transfers
+    assert set(found["name_before"]) == {"H2D pageable", "D2H pageable"}
+    assert (found["ratio"] < 0.8).all()
+    assert set(found["verdict"]) == {TOO_FEW}, "three copies each way"
+
+
+def test_untraced_graphs_are_noted():
+    comparison = shipped("kernel_overlap", "stream", "graph_default")
+    assert any("--cuda-graph-trace=node" in warning for warning in comparison.warnings)
+    assert shipped("kernel_overlap", "stream", "graph").warnings == ()
+
+
+def test_the_same_files_give_the_same_answer():
+    one, other = (shipped("kernel_overlap", "stream", "graph") for _ in range(2))
+    pd.testing.assert_frame_equal(one.kernels, other.kernels)
+
+
+# ---- the command
+
+
+@pytest.fixture
+def pair(tmp_path):
+    before = make_export(tmp_path / "before.sqlite", kernels=kernels("a<1>(int)", NOISE))
+    after = make_export(tmp_path / "after.sqlite", kernels=kernels("a<1>(int)", [n * 3 // 2 for n in NOISE]))
+    return before, after
+
+
+@pytest.mark.parametrize(("limit", "code"), [(None, 0), (10, 1), (50, 0), (200, 0)])
+def test_the_exit_code_follows_the_limit(pair, limit, code):
+    assert run(*pair, fail_above=limit, fmt="table", output=io.StringIO()) == code
+
+
+def test_a_faster_program_passes(pair):
+    assert run(*reversed(pair), fail_above=0, fmt="table", output=io.StringIO()) == 0
+
+
+def test_the_table_names_what_failed(pair):
+    output = io.StringIO()
+    run(*pair, fail_above=10, fmt="table", output=output)
+    text = output.getvalue()
+    assert "slower by more than 10 %, with the whole interval above it:\n" in text
+    assert "  kernel a<1>(int): 1.5 (" in text
+
+
+def test_csv_has_a_row_for_each_item(pair):
+    output = io.StringIO()
+    run(*pair, fail_above=None, fmt="csv", output=output)
+    table = pd.read_csv(io.StringIO(output.getvalue()))
+    assert list(table.columns) == ["kind", *COLUMNS]
+    assert set(table["kind"]) == {"total", "kernel"}
+
+
+def test_json_can_be_read_again(pair):
+    output = io.StringIO()
+    run(*pair, fail_above=10, fmt="json", output=output)
+    found = json.loads(output.getvalue())
+    assert {item["name"] for item in found["regressions"]} == {"a<1>(int)", "kernels"}
+    assert next(item for item in found["rows"] if item["kind"] == "kernel")["verdict"] == "slower"
+
+
+def test_markdown_keeps_bars_in_names(tmp_path):
+    file = make_export(tmp_path / "a.sqlite", kernels=kernels("f<a|b>(int)", NOISE))
+    output = io.StringIO()
+    run(file, file, fail_above=None, fmt="md", output=output)
+    assert "f<a\\|b>(int)" in output.getvalue()
+
+
+def test_bad_input_is_one_line(pair, tmp_path):
+    with pytest.raises(LabError, match="'xml' is not a format; choose one of table, csv, json, md"):
+        run(*pair, fail_above=None, fmt="xml", output=io.StringIO())
+    for limit in (-1.0, float("nan")):
+        with pytest.raises(LabError, match="give a percentage of 0 or more"):
+            run(*pair, fail_above=limit, fmt="table", output=io.StringIO())
+    with pytest.raises(InputError, match=r"missing\.sqlite"):
+        run(pair[0], tmp_path / "missing.sqlite", fail_above=None, fmt="table", output=io.StringIO())
+    empty = make_export(tmp_path / "empty.sqlite")
+    with pytest.raises(LabError, match=r"empty\.sqlite: no events to compare"):
+        run(pair[0], empty, fail_above=None, fmt="table", output=io.StringIO())

@@ -1,0 +1,290 @@
+"""Running the rules and writing their verdicts: plug-ins, formats, bad input, odd captures."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule
+from labcode.analysis.rules import driver as module
+from labcode.analysis.rules.driver import NOT_ADDITIVE, diagnose, list_rules, run, select
+from labcode.analysis.rules.registry import all_rules, own_rules
+from labcode.errors import InputError, LabError
+from labcode.reports.nsys.report import open_report
+from tests.support import exports as x
+from tests.support.big_export import make_big_export
+from tests.support.random_export import make_random_export
+
+MS = 1_000_000
+HOSTILE = 'a, "b" | `c`\n\x1b[31m<script>alert(1)</script> ünï \\'
+BOOK = Path(__file__).resolve().parents[3] / "book"
+
+
+@rule("many-kernels", title="Many kernels", book="nsys/patterns", advice="Fewer.")
+def many_kernels(tables: Tables) -> Finding:
+    """An example of a rule: more than three kernels are many."""
+    tables.need_kernels()
+    count = len(tables.kernels)
+    return Finding(
+        count > 3, f"{count} kernels", count, "kernels", len(tables.ops), "operations", 0.5, tables.kernels
+    )
+
+
+@rule("broken", title="Broken")
+def broken(tables: Tables) -> Finding:
+    """Raises what no rule should."""
+    raise ZeroDivisionError(f"no {tables.width - tables.width}\nat all")
+
+
+@rule("picky", title="Picky")
+def picky(tables: Tables) -> Finding:
+    """Cannot judge."""
+    raise CannotJudgeError("there is no power log (record with --gpu-metrics-devices=all)")
+
+
+def small(tmp_path: Path, name: str = "k(int)") -> Path:
+    kernels = [x.kernel(i * MS, i * MS + MS // 4, name, correlation=i) for i in range(1, 9)]
+    api = [x.call(i * MS - 9000, i * MS - 5000, correlation=i) for i in range(1, 9)]
+    ranges = [x.push_pop(i * MS, (i + 1) * MS, name) for i in range(1, 9)]
+    return x.make_export(tmp_path / "a.sqlite", kernels=kernels, api=api, nvtx=ranges)
+
+
+def written(path: Path, fmt: str, *only: str) -> str:
+    stream = io.StringIO()
+    assert run(path, fmt=fmt, only=list(only), output=stream) == 0
+    return stream.getvalue()
+
+
+# ---- rules and plug-ins
+
+
+def test_a_rule_of_ones_own(tmp_path: Path) -> None:
+    with open_report(small(tmp_path)) as report:
+        (verdict,) = diagnose(report, [many_kernels])
+    assert (verdict.rule, verdict.status, verdict.severity, verdict.share) == (
+        "many-kernels",
+        "found",
+        "high",
+        1.0,
+    )
+    assert (verdict.book, verdict.advice, len(verdict.evidence)) == ("nsys/patterns", "Fewer.", 8)
+
+
+def test_a_rule_that_raises_does_not_stop_the_others(tmp_path: Path) -> None:
+    with open_report(small(tmp_path)) as report:
+        verdicts = diagnose(report, [broken, picky, many_kernels])
+    assert [(v.rule, v.status) for v in verdicts] == [
+        ("many-kernels", "found"),
+        ("broken", "failed"),
+        ("picky", "could not judge"),
+    ]
+    assert verdicts[1].message.startswith(
+        "rule broken failed: ZeroDivisionError: no 0 at all (test_diagnose.py, line "
+    )
+    assert verdicts[2].message.startswith("could not judge: there is no power log")
+
+
+def test_a_rule_that_returns_nothing_or_leaves_has_failed(tmp_path: Path) -> None:
+    empty = Rule("empty", "Empty", "", "", lambda tables: None)  # type: ignore[arg-type, return-value]
+    leaver = Rule("leaver", "Leaver", "", "", lambda tables: sys.exit(3))
+    with open_report(small(tmp_path)) as report:
+        assert [v.status for v in diagnose(report, [empty, leaver])] == ["failed", "failed"]
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = ModuleType("a_plugin")
+    plugin.many_kernels, plugin.number = many_kernels, 3  # type: ignore[attr-defined]
+    again = ModuleType("another_plugin")
+    again.taken = Rule("idle-gaps", "Mine", "", "", many_kernels.judge)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "a_plugin", plugin)
+    monkeypatch.setitem(sys.modules, "another_plugin", again)
+    values = ["a_plugin", "a_plugin:number", "another_plugin:taken", "no_such_module"]
+    points = [EntryPoint(f"p{i}", value, "labcode.rules") for i, value in enumerate(values)]
+    rules, wrong = all_rules(points)
+    assert rules[-1] is many_kernels and len(rules) == len(own_rules()) + 1
+    assert [(b.name, b.reason) for b in wrong] == [
+        ("p1", "a_plugin:number is neither a rule nor a module with rules"),
+        ("p2", "there is a rule named idle-gaps already"),
+        ("p3", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ]
+
+
+def test_a_plugin_that_cannot_be_loaded_is_a_failed_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = [EntryPoint("mine", "no_such_module", "labcode.rules")]
+    monkeypatch.setattr(module, "all_rules", lambda: all_rules(points))
+    with open_report(small(tmp_path)) as report:
+        failed = [v for v in diagnose(report) if v.status == "failed"]
+    assert [v.message for v in failed] == [
+        "rule mine failed: ModuleNotFoundError: No module named 'no_such_module'"
+    ]
+
+
+def test_every_rule_is_documented_and_explained_in_the_book() -> None:
+    rules = own_rules()
+    assert len({one.id for one in rules}) == len(rules) == 15
+    for one in rules:
+        assert "Numerator" in (one.judge.__doc__ or ""), one.id
+        assert "Bound:" in (one.judge.__doc__ or "") or "nothing to gain" in (one.judge.__doc__ or ""), one.id
+        assert (BOOK / f"{one.book}.md").is_file(), one.id
+        assert one.title and one.advice.endswith("."), one.id
+
+
+def test_only_some_rules(tmp_path: Path) -> None:
+    text = written(small(tmp_path), "json", "tiny-kernels", "idle-gaps", "tiny-kernels")
+    assert sorted(v["rule"] for v in json.loads(text)["verdicts"]) == ["idle-gaps", "tiny-kernels"]
+
+
+def test_a_rule_that_there_is_not() -> None:
+    with pytest.raises(
+        LabError, match=r"^'idle-gap' is not a rule; did you mean idle-gaps\? There are: idle-gaps, "
+    ):
+        select(["idle-gap"])
+    with pytest.raises(LabError, match=r"^'zzz' is not a rule; There are: "):
+        select(["zzz"])
+
+
+def test_a_format_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"^'csv' is not a format; choose one of table, json, md$"):
+        run(small(tmp_path), fmt="csv", only=[], output=io.StringIO())
+
+
+def test_a_capture_at_fault_is_no_failed_rule(tmp_path: Path) -> None:
+    path = x.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[x.kernel(0, MS)],
+        drop_columns={"CUPTI_ACTIVITY_KIND_KERNEL": ["end"]},
+    )
+    with pytest.raises(InputError, match=r"a\.sqlite: .*CUPTI_ACTIVITY_KIND_KERNEL"):
+        run(path, fmt="table", only=[], output=io.StringIO())
+
+
+def test_the_list_of_rules() -> None:
+    stream = io.StringIO()
+    list_rules(stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].split() == ["rule", "title", "in", "the", "book"] and len(lines) == 2 + len(own_rules())
+    assert "idle-gaps" in stream.getvalue()
+
+
+def test_a_file_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.sqlite"):
+        run(tmp_path / "nowhere.sqlite", fmt="table", only=[], output=io.StringIO())
+
+
+# ---- formats
+
+
+def test_the_table(tmp_path: Path) -> None:
+    text = written(small(tmp_path), "table")
+    assert "[high] The GPU is idle while the CPU does something else (idle-gaps)" in text
+    assert "  to gain: at most 7" in text and "in the book: nsys/timeline-basics" in text
+    assert "evidence, 5 of 8 rows:" in text and NOT_ADDITIVE in text
+    assert "\nnot found:\n" in text and "\nnot judged:\n" in text
+
+
+def test_a_table_without_findings_makes_no_remark_on_gains(tmp_path: Path) -> None:
+    path = x.make_export(tmp_path / "a.sqlite", kernels=[x.kernel(0, MS)])
+    text = written(path, "table", "idle-gaps")
+    assert "Nothing found." in text and NOT_ADDITIVE not in text
+
+
+def test_markdown(tmp_path: Path) -> None:
+    text = written(small(tmp_path), "md")
+    assert "| rule | verdict | gain at most | measured |" in text
+    assert "## The GPU is idle while the CPU does something else" in text and NOT_ADDITIVE in text
+
+
+def test_json_is_strict_and_whole(tmp_path: Path) -> None:
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    whole = json.loads(written(small(tmp_path), "json"), parse_constant=refuse)
+    assert whole["note"] == NOT_ADDITIVE and len(whole["verdicts"]) == len(own_rules())
+    idle = next(v for v in whole["verdicts"] if v["rule"] == "idle-gaps")
+    assert idle["status"] == "found" and idle["evidence_rows"] == len(idle["evidence"]) == 8
+    assert idle["share"] == pytest.approx(idle["numerator"] / idle["denominator"])
+    assert {"device", "start_ns", "duration_ns", "range", "call"} <= set(idle["evidence"][0])
+
+
+@pytest.mark.parametrize("fmt", ["table", "md", "json"])
+def test_hostile_names_stay_text(tmp_path: Path, fmt: str) -> None:
+    text = written(small(tmp_path, HOSTILE), fmt)
+    assert "\x1b" not in text
+    if fmt == "md":
+        assert "<script>" not in text
+        assert all(
+            line.count("|") - line.count("\\|") == 5
+            for line in text.splitlines()
+            if line.startswith("| idle")
+        )
+    if fmt == "table":
+        assert not [line for line in text.splitlines() if line.startswith("<")]
+
+
+# ---- odd captures
+
+
+@pytest.mark.parametrize("schema", [(3, 7, 2), (3, 11, 1), (3, 20, 3), (3, 25, 0)])
+def test_an_empty_capture_cannot_be_judged(tmp_path: Path, schema: tuple[int, int, int]) -> None:
+    with open_report(x.make_export(tmp_path / "a.sqlite", schema=schema)) as report:
+        verdicts = diagnose(report)
+    assert {v.status for v in verdicts} == {"could not judge"} and len(verdicts) == 15
+    for fmt in ("table", "md", "json"):
+        assert "could not judge" in written(tmp_path / "a.sqlite", fmt)
+
+
+@pytest.mark.parametrize("lacking", ["kernels", "api", "nvtx"])
+def test_a_capture_that_lacks_a_table(tmp_path: Path, lacking: str) -> None:
+    tables = {
+        "kernels": [x.kernel(i * MS, i * MS + MS // 4, correlation=i) for i in range(1, 9)],
+        "api": [x.call(i * MS - 9000, i * MS - 5000, correlation=i) for i in range(1, 9)],
+        "nvtx": [x.push_pop(0, 9 * MS, None)],
+    }
+    with open_report(x.make_export(tmp_path / "a.sqlite", **{**tables, lacking: []})) as report:
+        statuses = {v.rule: v.status for v in diagnose(report)}
+    assert "failed" not in statuses.values()
+    assert statuses["idle-gaps"] == ("could not judge" if lacking == "kernels" else "found")
+    assert (statuses["launch-bound"] == "could not judge") == (lacking != "nvtx")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_capture_breaks_a_rule(tmp_path: Path, seed: int) -> None:
+    with open_report(make_random_export(tmp_path / "a.sqlite", seed, shuffled=bool(seed % 2))) as report:
+        verdicts = diagnose(report)
+    assert sorted(verdict.rule for verdict in verdicts) == sorted(rule.id for rule in all_rules()[0])
+    for verdict in verdicts:
+        assert verdict.status != "failed", verdict.message
+        assert verdict.gain is None or 0 <= verdict.gain <= 1
+        if verdict.denominator and "ns" in verdict.denominator_name:
+            assert 0 <= (verdict.share or 0) <= 1, verdict.rule
+
+
+def test_times_that_end_before_they_begin_and_null_ends(tmp_path: Path) -> None:
+    far = (1 << 62) - 10
+    path = x.make_export(
+        tmp_path / "a.sqlite",
+        kernels=[
+            x.kernel(far - 500, far - 900),
+            x.kernel(far - 800, far - 100),
+            x.kernel(far - 50, far - 50),
+        ],
+        api=[x.call(far - 900, far - 950)],
+        nvtx=[x.push_pop(far - 900, None, "open"), x.mark(far - 400)],
+    )
+    with open_report(path) as report:
+        assert not [v.message for v in diagnose(report) if v.status == "failed"]
+
+
+def test_many_events(tmp_path: Path) -> None:
+    with open_report(make_big_export(tmp_path / "big.sqlite", 60_000)) as report:
+        verdicts = diagnose(report)
+    assert not [v.message for v in verdicts if v.status == "failed"]
+    assert sum(len(v.evidence) for v in verdicts) > 1000

@@ -1,0 +1,126 @@
+"""Where nsys' own rules mislead, ours do not: nsys' answer and ours on the same made-up export."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labcode.analysis.rules import Verdict
+from labcode.analysis.rules.driver import diagnose
+from labcode.reports.nsys.report import open_report
+from labcode.tools import find_nsys, run_tool
+from tests.support import exports as x
+
+MS = 1_000_000
+NSYS = find_nsys()
+needs_nsys = pytest.mark.skipif(NSYS is None, reason="no nsys here: put one on PATH or set LABCODE_NSYS")
+TWO_WITH_ONE_ID: dict[str, Any] = {
+    "kernels": [x.kernel(0, 100 * MS, device=1, correlation=1)],
+    "memcpys": [
+        x.memcpy(100 * MS, 101 * MS, 4096, src=0, pid=100, correlation=7),
+        x.memcpy(102 * MS, 103 * MS, 4096, src=1, pid=200, correlation=7),
+    ],
+    "api": [
+        x.call(99 * MS, 101 * MS, "cudaMemcpyAsync_v3020", pid=100, correlation=7),
+        x.call(102 * MS, 103 * MS, "cudaMemcpyAsync_v3020", pid=200, tid=200, correlation=7),
+    ],
+}
+BY_TURNS = {
+    "kernels": [x.kernel(i * MS, (i + 1) * MS, pid=100 + 100 * (i % 2), correlation=i) for i in range(1, 41)]
+}
+TWO_AT_ONCE = {
+    "kernels": [
+        x.kernel(i * 100 * MS, i * 100 * MS + 40 * MS, stream=7 + j, correlation=2 * i + j + 1)
+        for i in range(31)
+        for j in range(2)
+    ]
+}
+FULL_TWICE = {
+    "kernels": [
+        x.kernel(i * 100 * MS, (i + 1) * 100 * MS, stream=7 + j, correlation=2 * i + j + 1)
+        for i in range(30)
+        for j in range(2)
+    ]
+}
+AROUND = [
+    x.kernel(i * 2 * MS + at, i * 2 * MS + at + MS, correlation=None)
+    for at in (0, 1000 * MS)
+    for i in range(5)
+]
+GRAPH = {"kernels": AROUND, "graphs": [x.graph_launch(9 * MS, 1000 * MS, correlation=2)]}
+SHORT_GAPS = {"kernels": [x.kernel(i * 100 * MS, i * 100 * MS + MS, correlation=i + 1) for i in range(20)]}
+
+
+def ours(tmp_path: Path, **tables: Any) -> dict[str, Verdict]:
+    with open_report(x.make_export(tmp_path / "a.sqlite", schema=(3, 11, 1), **tables)) as report:
+        return {verdict.rule: verdict for verdict in diagnose(report)}
+
+
+def theirs(tmp_path: Path, rule: str, **tables: Any) -> list[dict[str, str]]:
+    """The rows of `nsys analyze`; none when it has nothing to say."""
+    assert NSYS is not None
+    path = x.make_export(tmp_path / "n.sqlite", schema=(3, 11, 1), **tables)
+    options = ["--quiet", "--force-export=false", "--format", "csv", "--output", "-"]
+    result = run_tool([NSYS, "analyze", *options, "--rule", rule, path], timeout_s=120)
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout.strip())))
+
+
+@needs_nsys
+def test_nsys_joins_without_the_process(tmp_path: Path) -> None:
+    rows = theirs(tmp_path, "cuda_memcpy_async", **TWO_WITH_ONE_ID)
+    assert len(rows) == 2 and {row["PID"] for row in rows} == {"100"}  # one copy, found twice
+
+
+def test_we_join_within_the_process(tmp_path: Path) -> None:
+    verdict = ours(tmp_path, **TWO_WITH_ONE_ID)["pageable-copies"]
+    assert len(verdict.evidence) == 1 and verdict.numerator == 2 * MS  # the call and the copy in it
+    assert verdict.message.startswith("1 of 2 copies")
+
+
+@needs_nsys
+def test_nsys_takes_the_work_of_another_process_for_a_gap(tmp_path: Path) -> None:
+    assert len(theirs(tmp_path, "gpu_gaps:gap=0", **BY_TURNS)) > 30
+
+
+def test_we_take_gaps_of_the_gpu(tmp_path: Path) -> None:
+    verdict = ours(tmp_path, **BY_TURNS)["idle-gaps"]
+    assert verdict.status == "not found" and verdict.numerator == 0
+
+
+@needs_nsys
+def test_nsys_adds_up_what_runs_at_once(tmp_path: Path) -> None:
+    assert theirs(tmp_path, "gpu_time_util", **TWO_AT_ONCE) == []  # 40 % busy passes as 80 %
+    rows = theirs(tmp_path, "gpu_time_util:threshold=1000", **FULL_TWICE)
+    assert max(float(row["In-Use (%)"]) for row in rows) == 200
+
+
+def test_we_never_exceed_the_wall_time(tmp_path: Path) -> None:
+    verdict = ours(tmp_path, **TWO_AT_ONCE)["low-utilization"]
+    assert verdict.status == "found" and verdict.evidence["busy_share"].max() < 0.5
+    full = ours(tmp_path, **FULL_TWICE)["low-utilization"]
+    assert full.status == "not found" and "busy for 100.0 %" in full.message
+
+
+@needs_nsys
+def test_nsys_takes_a_graph_for_idle_time(tmp_path: Path) -> None:
+    assert [row["Duration (ns)"] for row in theirs(tmp_path, "gpu_gaps", **GRAPH)] == [str(991 * MS)]
+
+
+def test_we_take_a_graph_for_work(tmp_path: Path) -> None:
+    verdicts = ours(tmp_path, **GRAPH)
+    assert verdicts["idle-gaps"].status == verdicts["low-utilization"].status == "not found"
+
+
+@needs_nsys
+def test_nsys_sees_no_gap_shorter_than_half_a_second(tmp_path: Path) -> None:
+    assert theirs(tmp_path, "gpu_gaps", **SHORT_GAPS) == []
+
+
+def test_our_threshold_follows_the_capture(tmp_path: Path) -> None:
+    verdict = ours(tmp_path, **SHORT_GAPS)["idle-gaps"]
+    assert verdict.severity == "high" and verdict.numerator == 19 * 99 * MS

@@ -1,0 +1,97 @@
+"""The reports of `labcode stats` that nsys has not."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from labcode.analysis.stats import many as nsys_many
+from labcode.analysis.stats.nsys import stacks as stack_reports
+from labcode.analysis.stats.nsys.reports import OWN_REPORTS, TABLES, stats
+from labcode.errors import InputError, LabError
+from labcode.reports.nsys.report import open_report
+from tests.support import exports as e
+from tests.support import stacks as s
+
+OWN = "labcode/workloads/models/loaders.py"
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture with every kind of sample, a kernel and its launch."""
+    second = e.call(95, 111, "cudaLaunchKernel", correlation=1) | {"eventClass": 67, "callchainId": 0}
+    return e.make_export(
+        tmp_path_factory.mktemp("reports") / "full.sqlite",
+        kernels=[e.kernel(200, 300, correlation=1), e.kernel(700, 800)],
+        api=[e.call(100, 110, correlation=1), second],
+        osrt=[e.osrt(320, 420, "read"), e.osrt(450, 460, "fork")],
+        nvtx=[e.push_pop(0, 1000, "lab:measured")],
+        threads=[e.thread(100, 100, "python3")],
+        extra_sql=[
+            *s.chain("CUDA_CALLCHAINS", 0, ["cudaLaunchKernel"]),
+            *s.cpu_samples([(10, ["leaf", "main"]), (20, ["main"]), (2_000, ["afterwards"])]),
+            *s.switches([(0, True), (400, False)]),
+            *s.python_stacks([(95, [("step", OWN, 9)])], kind=s.ON_CUDA),
+            *s.python_stacks([(10, [("f", OWN, 1), ("main", OWN, 5)]), (20, [("main", OWN, 6)])]),
+        ],
+    )
+
+
+def printed(path: Path, *names: str, fmt: str = "csv") -> str:
+    text = io.StringIO()
+    stats(path, names, fmt, text)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("python_stacks", f"50.0,1,main ({OWN})"),
+        ("python_functions", f"50.0,100.0,1,2,main ({OWN})"),
+        ("cpu_samples", "50.0,100.0,1,2,main"),
+        ("thread_states", "40.0,400,600,1,600,100,100,python3"),
+        ("osrt_classes", "100,100,1,100,read,100,100"),
+        ("osrt_gaps", "12.5,100,1,read,read,100,100,yes"),
+        ("launch_sites", f"50.0,100,1,0,{OWN},9,step"),
+    ],
+)
+def test_the_first_row_of_each_report(full: Path, name: str, first: str) -> None:
+    header, row = printed(full, name).splitlines()[:2]
+    assert row == first
+    assert len(header.split(",")) == len(first.split(","))
+
+
+def test_the_names_are_own_and_all_listed() -> None:
+    assert tuple(stack_reports.REPORTS) == OWN_REPORTS
+    assert not set(OWN_REPORTS) & set(TABLES)
+    assert set(stack_reports._NEEDS) == set(OWN_REPORTS)
+
+
+@pytest.mark.parametrize("name", OWN_REPORTS)
+def test_what_is_missing_is_said_with_the_option_that_records_it(tmp_path: Path, name: str) -> None:
+    empty = e.make_export(tmp_path / "a.sqlite", nvtx=[e.push_pop(0, 9)])
+    with pytest.raises(InputError, match=rf"so there is no {name}; record them with nsys profile --"):
+        printed(empty, name)
+
+
+def test_an_own_report_goes_to_a_file_and_a_wrong_name_is_corrected(full: Path, tmp_path: Path) -> None:
+    written = nsys_many.write_all([full], ["osrt_gaps", "osrt_sum"], "json", tmp_path / "out")
+    assert [path.name for path in written.files] == ["full_osrt_gaps.json", "full_osrt_sum.json"]
+    with pytest.raises(LabError, match="did you mean launch_sites"):
+        printed(full, "launch_site")
+
+
+def test_a_capture_with_nothing_but_samples_is_reported_whole(tmp_path: Path) -> None:
+    sql = [*s.cpu_samples([(10, ["leaf"]), (20, ["leaf"])]), *s.switches([(5, True), (25, False)])]
+    path = e.make_export(tmp_path / "a.sqlite", osrt=[e.osrt(7, 9)], extra_sql=sql)
+    assert printed(path, "cpu_samples").splitlines()[1] == "100.0,100.0,2,2,leaf"
+    assert printed(path, "thread_states").splitlines()[1].startswith("95.2,20,1,")
+    assert printed(path, "osrt_classes").splitlines()[1] == "2,2,1,2,read,100,100"
+
+
+def test_times_of_the_report_are_those_of_the_analysis(full: Path) -> None:
+    with open_report(full) as report:
+        table = stack_reports.launch_site_sum(report)
+    assert table["GPU Time (ns)"].sum() == 200

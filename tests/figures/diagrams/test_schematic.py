@@ -1,0 +1,45 @@
+"""Explanatory drawings: every text readable in every mode, and no measured number in any of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from matplotlib.figure import Figure
+
+from labcode.figures import render, style
+from labcode.figures.diagrams import schematic
+from labcode.figures.style import PALETTES
+from tests.figures.reading import assert_readable, words
+
+DRAWINGS = [
+    schematic.asynchronous_launch,
+    schematic.streams_in_order,
+    schematic.copy_engines,
+    schematic.ring_all_reduce,
+    schematic.bucketed_overlap,
+    schematic.host_timer_and_events,
+    schematic.nvtx_projection,
+]
+MEASURED = re.compile(r"\d\s*(?:[nµm]?s|[KMGT]i?B(?:/s)?|%|[GM]Hz|W)\b")
+
+
+@pytest.mark.parametrize("draw", DRAWINGS, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("mode", list(PALETTES))
+def test_drawings_are_readable(draw: Callable[[], Figure], mode: str) -> None:
+    with style(mode):  # type: ignore[arg-type]
+        assert_readable(draw())
+
+
+@pytest.mark.parametrize("draw", DRAWINGS, ids=lambda draw: draw.__name__)
+def test_drawings_hold_no_measurement(draw: Callable[[], Figure]) -> None:
+    assert not [text for text in words(draw()) if MEASURED.search(text)]
+    assert len(render(draw)) < 60_000
+
+
+def test_the_ring_adds_up() -> None:
+    """In each column of the middle state exactly one GPU holds the sum of all four."""
+    numbers = [text for text in words(schematic.ring_all_reduce()) if re.fullmatch(r"\d", text)]
+    cells = [int(text) for text in numbers]
+    assert cells.count(4) == 4 + 16

@@ -1,0 +1,88 @@
+"""`labcode flame`: the four kinds of files, and bad use in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labcode.errors import LabError
+from labcode.figures.pages.flame_export import write_flame
+from labcode.store import sets_root
+from tests.support import exports as e
+from tests.support import stacks as s
+
+OWN = "labcode/workloads/models/loaders.py"
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture with Python samples of two threads and CPU samples of one."""
+    return e.make_export(
+        tmp_path_factory.mktemp("flame") / "a.sqlite",
+        nvtx=[e.push_pop(0, 1000, "lab:measured")],
+        threads=[e.thread(100, 100, "python3"), e.thread(100, 101, "loader")],
+        extra_sql=[
+            *s.cpu_samples([(10, ["leaf", "main"])]),
+            *s.python_stacks([(10, [("f", OWN, 1), ("main", OWN, 5)]), (5000, [("late", OWN, 6)])]),
+            *s.python_stacks([(20, [("load", OWN, 6)])], tid=101, domain=8),
+        ],
+    )
+
+
+def test_the_suffix_decides(capture: Path, tmp_path: Path) -> None:
+    text = write_flame(capture, tmp_path / "a.txt").read_text()
+    assert text == f"load ({OWN}) 1\nmain ({OWN});f ({OWN}) 1\n"
+    assert json.loads(write_flame(capture, tmp_path / "a.json", of="cpu").read_text())["name"].endswith(
+        "CPU samples"
+    )
+    assert b"<svg" in write_flame(capture, tmp_path / "a.svg").read_bytes()
+    pytest.importorskip("bokeh")
+    assert "a.sqlite: Python samples" in write_flame(capture, tmp_path / "a.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.json", "a.svg", "a.txt"]
+
+
+@pytest.mark.parametrize("thread", ["loader", "101"])
+def test_one_thread_by_name_or_number(capture: Path, tmp_path: Path, thread: str) -> None:
+    made = write_flame(capture, tmp_path / "a.txt", thread=thread)
+    assert made.read_text() == f"load ({OWN}) 1\n"
+
+
+def test_a_window(capture: Path, tmp_path: Path) -> None:
+    samples = e.make_export(tmp_path / "b.sqlite", extra_sql=s.cpu_samples([(10, ["leaf"])]))
+    assert write_flame(samples, tmp_path / "b.txt", of="cpu").read_text() == "leaf 1\n"
+    assert "late" in write_flame(capture, tmp_path / "a.txt", window="all").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("a.png", {}, r"a\.png: \.png is not a kind of flame graph; name a file that ends in \.svg"),
+        ("no/a.svg", {}, "there is no folder"),
+        ("a.svg", {"of": "gpu"}, "--of gpu: choose one of python, cpu, launches"),
+        ("a.svg", {"of": "launches"}, "holds no Python backtraces of CUDA calls; record them with"),
+        ("a.svg", {"thread": "x"}, r"no samples of a thread x; there are some of 100 \(python3\)"),
+        ("a.svg", {"window": "500ns..900ns"}, "no samples in this window"),
+    ],
+)
+def test_bad_use_is_named_and_writes_nothing(
+    capture: Path, tmp_path: Path, name: str, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(LabError, match=said):
+        write_flame(capture, tmp_path / name, **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("of", "said"), [("cpu", "CPU samples"), ("python", "Python samples")])
+def test_a_capture_without_samples_is_told_how_to_record_them(tmp_path: Path, of: str, said: str) -> None:
+    bare = e.make_export(tmp_path / "bare.sqlite", nvtx=[e.push_pop(0, 1000, "lab:measured")])
+    with pytest.raises(LabError, match=rf"bare\.sqlite: holds no {said}; record them with nsys profile --"):
+        write_flame(bare, tmp_path / "a.svg", of=of)
+    assert [path.name for path in tmp_path.iterdir()] == ["bare.sqlite"]
+
+
+def test_a_shipped_capture_without_samples(tmp_path: Path) -> None:
+    file = sets_root() / "h200/timeline_basics/baseline.sqlite.xz"
+    with pytest.raises(LabError, match=r"holds no CPU samples; record them with .* --sample=process-tree"):
+        write_flame(file, tmp_path / "a.svg", of="cpu")

@@ -1,0 +1,296 @@
+"""The interactive page: what it holds, and that it works in a browser without network or errors."""
+
+import json
+import re
+import sys
+import time
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("bokeh")
+
+from labcode import cli, store
+from labcode.errors import LabError, ToolError
+from labcode.figures.pages import interactive
+from labcode.figures.pages.interactive import bokeh_script, embedded, interactive_page
+from labcode.reports.kineto.report import open_trace
+from labcode.reports.nsys.report import open_report
+from tests.book.check_browser import browser, complaints, find_browser
+from tests.support import traces
+from tests.support.big_export import make_big_export
+from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
+
+HOSTILE = '</script><img src=x onerror="window.broken=1">\'$$x$$ {{ data }} &lt;'
+
+
+def page_of(path: Path, title="Timeline", **rows) -> str:
+    with open_report(make_export(path / "a.sqlite", **rows)) as report:
+        return interactive_page(report, title=title)
+
+
+def data_of(page: str):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page).group(1))
+
+
+def shipped(experiment, run):
+    captures = store.load_set(store.SHIPPED_SET)
+    with open_report(captures.path_of(experiment, run)) as report:
+        return interactive_page(report, title=run)
+
+
+def test_the_page_brings_everything_along(tmp_path):
+    page = page_of(tmp_path, kernels=[kernel(0, 10)])
+    assert bokeh_script() in page
+    own = page.replace(bokeh_script(), "")
+    assert "http:" not in own
+    assert "https:" not in own
+    assert "src=" not in own
+
+
+def test_the_legend_of_a_trace_speaks_of_annotations(tmp_path):
+    with open_trace(traces.training(tmp_path)[0]) as report:
+        legend = {entry["name"] for entry in data_of(interactive_page(report))["legend"]}
+    assert "annotation" in legend and not any("NVTX" in name for name in legend)
+    data = data_of(page_of(tmp_path, kernels=[kernel(0, 10)], nvtx=[push_pop(0, 100, "outer")]))
+    assert "NVTX range" in {entry["name"] for entry in data["legend"]}
+
+
+def test_lanes_nest_and_follow_the_order_of_tracks(tmp_path):
+    data = data_of(
+        page_of(
+            tmp_path,
+            kernels=[kernel(0, 10, stream=7), kernel(5, 20, stream=7), kernel(0, 10, stream=9)],
+            nvtx=[push_pop(0, 100, "lab:measured"), push_pop(0, 100, "outer"), push_pop(10, 20, "inner")],
+            api=[call(0, 9)],
+        )
+    )
+    assert [lane["name"] for lane in data["lanes"]] == [
+        "NVTX, main thread",
+        "",
+        "CUDA API, main thread",
+        "stream 7",
+        "",
+        "stream 9",
+    ]
+    assert [lane["last"] - lane["first"] for lane in data["lanes"]] == [1] * 6
+    places = [lane["y"] for lane in data["lanes"]]
+    assert places == sorted(places)
+    assert all(b - a > 0.999 for a, b in pairwise(places))
+    assert "lab:measured" not in data["labels"]
+
+
+def test_headings_tell_idle_time(tmp_path):
+    data = data_of(page_of(tmp_path, kernels=[kernel(0, 250), kernel(750, 1000)]))
+    assert [head["text"] for head in data["heads"]] == ["GPU 0, idle 50% of the window"]
+
+
+def test_details_of_a_copy(tmp_path):
+    data = data_of(page_of(tmp_path, memcpys=[memcpy(0, 1000, 16 << 20, src=0)]))
+    assert data["details"] == ["16 MiB, pageable to device, 16,800 GB/s"]
+
+
+def test_too_many_events_for_a_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(interactive, "MOST_EVENTS", 3)
+    with pytest.raises(LabError, match=r"more than 3 events are too many .* \.json for Perfetto"):
+        page_of(tmp_path, kernels=[kernel(i, i + 1) for i in range(4)])
+
+
+def test_a_window_without_events(tmp_path):
+    report = open_report(make_export(tmp_path / "a.sqlite", kernels=[kernel(0, 10)]))
+    with pytest.raises(LabError, match="no events in this window"):
+        interactive_page(report, window=(100, 200))
+
+
+def test_without_bokeh_the_message_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "bokeh", None)
+    with pytest.raises(ToolError, match="pip install bokeh"):
+        page_of(tmp_path, kernels=[kernel(0, 10)])
+
+
+def test_hostile_names_stay_text(tmp_path):
+    page = page_of(
+        tmp_path,
+        title=HOSTILE,
+        kernels=[kernel(0, 10, HOSTILE, short=HOSTILE)],
+        nvtx=[push_pop(0, 20, HOSTILE)],
+        threads=[thread(100, 101, HOSTILE)],
+        api=[call(0, 9, HOSTILE, tid=101)],
+    )
+    assert HOSTILE not in page
+    assert "<img" not in page.replace(bokeh_script(), "")
+    assert page.count("</script>") == page.replace(bokeh_script(), "").count("</script>") == 3
+    assert HOSTILE in data_of(page)["labels"]
+
+
+def test_an_embedded_page_is_one_attribute(tmp_path):
+    page = page_of(tmp_path, kernels=[kernel(0, 10, HOSTILE, short=HOSTILE)])
+    frame = embedded(page, title='the "first" run', height=300)
+    assert re.fullmatch(r'<iframe [^<>]*srcdoc="[^"<>]*"></iframe>', frame, re.DOTALL)
+    assert 'title="the &quot;first&quot; run"' in frame
+
+
+# ---- in a browser
+
+needs_browser = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
+LOAD_S = 30
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens a page from disk; gives the tab."""
+    with suppress(OSError), browser(find_browser()) as tab:  # a browser that ends late keeps its folder
+        for name in ("Page", "Network", "Runtime", "Log"):
+            tab.call(f"{name}.enable")
+
+        def shown(page: str, scheme: str = "light"):
+            file = tmp_path / "page.html"
+            file.write_text(page, encoding="utf-8")
+            tab.call(
+                "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+            )
+            tab.open(file.as_uri())
+            end = time.monotonic() + LOAD_S
+            while tab.evaluate("document.documentElement.dataset.ready") != "true":
+                assert time.monotonic() < end, complaints(tab.events, "file:")
+                time.sleep(0.05)
+            return tab
+
+        yield shown
+
+
+def settled(tab, expression):
+    """The value of an expression after the next frames."""
+    found = tab.call(
+        "Runtime.evaluate",
+        awaitPromise=True,
+        returnByValue=True,
+        expression="(async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);"
+        f" return {expression}; }})()",
+    )
+    return found["result"].get("value")
+
+
+def key(tab, name):
+    tab.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {name!r}, bubbles: true}}))")
+
+
+@needs_browser
+def test_a_shipped_capture_opens_without_complaint(opened):
+    tab = opened(shipped("timeline_basics", "improved"))
+    assert settled(tab, "labTimeline.boxes.data.left.length") > 100
+    assert complaints(tab.events, "file:") == []
+    assert tab.evaluate("document.querySelectorAll('#legend li').length") >= 5
+
+
+@needs_browser
+def test_keys_zoom_move_and_fit(opened):
+    tab = opened(shipped("timeline_basics", "improved"))
+    whole = settled(tab, "labTimeline.range.end - labTimeline.range.start")
+    key(tab, "w")
+    assert settled(tab, "labTimeline.range.end - labTimeline.range.start") < 0.8 * whole
+    before = settled(tab, "labTimeline.range.start")
+    key(tab, "d")
+    assert settled(tab, "labTimeline.range.start") > before
+    key(tab, "0")
+    assert settled(tab, "labTimeline.range.end - labTimeline.range.start") == pytest.approx(whole)
+    assert complaints(tab.events, "file:") == []
+
+
+@needs_browser
+def test_search_finds_and_steps(opened, tmp_path):
+    rows = [kernel(i * 1000, i * 1000 + 500, f"k{i % 2}(int)") for i in range(20)]
+    tab = opened(page_of(tmp_path, kernels=rows))
+    tab.evaluate("labTimeline.search('K1')")
+    assert tab.evaluate("document.getElementById('found').textContent") == "10 found"
+    faint = "Array.from(labTimeline.boxes.data.alpha).filter(a => a < 0.5).length"
+    assert settled(tab, faint) == 10
+    tab.evaluate("labTimeline.step(1); labTimeline.step(1)")
+    assert tab.evaluate("document.getElementById('found').textContent") == "2 of 10"
+    shown = settled(tab, "[labTimeline.range.start, labTimeline.range.end]")
+    assert shown[0] <= 3000
+    assert shown[1] >= 3500
+
+
+@needs_browser
+def test_hostile_names_run_nothing_and_ask_nothing(opened, tmp_path):
+    rows = {"kernels": [kernel(0, 10, HOSTILE, short=HOSTILE)], "nvtx": [push_pop(0, 20, HOSTILE, tid=101)]}
+    tab = opened(page_of(tmp_path, title=HOSTILE, threads=[thread(100, 101, HOSTILE)], **rows))
+    tab.evaluate("labHover([0], {})")
+    assert HOSTILE in settled(tab, "document.getElementById('tip').textContent")
+    assert tab.evaluate("window.broken") is None
+    assert tab.evaluate("document.querySelectorAll('img').length") == 0
+    assert complaints(tab.events, "file:") == []
+
+
+@needs_browser
+def test_light_and_dark_follow_the_system_and_the_button(opened, tmp_path):
+    tab = opened(page_of(tmp_path, kernels=[kernel(0, 10)]), "dark")
+    assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+    tab.evaluate("document.getElementById('theme').click()")
+    assert tab.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+@needs_browser
+def test_inside_a_page_it_follows_that_page(opened, tmp_path):
+    inner = page_of(tmp_path, kernels=[kernel(0, 10)])
+    outer = (
+        '<!doctype html><html data-ready="true" data-theme="dark"><link rel="icon" href="data:,">'
+        f"<body>{embedded(inner, title='t')}</body></html>"
+    )
+    tab = opened(outer)
+    inside = "document.querySelector('iframe').contentDocument.documentElement.dataset"
+    end = time.monotonic() + LOAD_S
+    while tab.evaluate(f"{inside}.ready") != "true":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert tab.evaluate(f"{inside}.theme") == "dark"
+    tab.evaluate("document.documentElement.dataset.theme = 'light'")
+    assert settled(tab, f"{inside}.theme") == "light"
+
+
+@needs_browser
+def test_a_hundred_thousand_events_stay_smooth(opened, tmp_path):
+    """Moving through 100,000 events takes a few frames a step even without a GPU and on a busy machine."""
+    with open_report(make_big_export(tmp_path / "big.sqlite", 48_000)) as report:
+        page = interactive_page(report)
+    count = int(re.search(r">([\d,]+) events\.", page).group(1).replace(",", ""))
+    assert count >= 100_000
+    tab = opened(page)
+    moved = tab.call(
+        "Runtime.evaluate",
+        awaitPromise=True,
+        returnByValue=True,
+        expression="""(async () => {
+          const t = labTimeline, frame = () => new Promise(requestAnimationFrame), taken = [];
+          for (let i = 0; i < 30; i++) {
+            const begin = performance.now(), width = t.span * 0.8 ** i;
+            t.show(t.span * 0.4, t.span * 0.4 + width);
+            await frame(); await frame();
+            taken.push(performance.now() - begin);
+          }
+          return [taken.sort((a, b) => a - b)[15], t.boxes.data.left.length];
+        })()""",
+    )["result"]["value"]
+    assert moved[0] < 250, "milliseconds for two frames; 33 is the least"
+    assert complaints(tab.events, "file:") == []
+
+
+@pytest.mark.parametrize(
+    "command", [["timeline", "{}", "-o", "x.html"], ["flame", "{}", "--of", "launches", "-o", "x.html"]]
+)
+def test_without_bokeh_one_line_and_no_file(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = store.load_set(store.SHIPPED_SET).path_of("python_backtraces", "baseline")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    monkeypatch.setattr(sys, "argv", ["labcode", *(word.format(capture) for word in command)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "drawn by Bokeh, which is not installed" in said and len(said.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
