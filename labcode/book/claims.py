@@ -22,6 +22,7 @@ from labcode import store
 from labcode.book import display
 from labcode.book.values import format_value, is_number
 from labcode.errors import InputError
+from labcode.outputs import whole
 
 CLAIMS_FILE = "claims.json"
 _SCHEMA = 1
@@ -122,9 +123,16 @@ def read_claims(path: Path) -> dict[str, Claim]:
     if not path.is_file():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return {key: Claim(**entry) for key, entry in data["claims"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        data: Any = store.load_json(path)
+        claims = {key: Claim(**entry) for key, entry in data["claims"].items()}
+        for one in claims.values():
+            texts = (one.key, one.text, one.shown, one.bound)
+            if not all(isinstance(text, str) for text in texts) or not isinstance(one.holds, bool):
+                raise TypeError
+            if one.value is not None:
+                float(one.value)
+        return claims
+    except (InputError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
         ) from None
@@ -139,9 +147,8 @@ def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None
         entry["value"] = _rounded(entry["value"])
     data = {"schema": _SCHEMA, "set": set_name, "claims": entries}
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    with whole(path) as part:
+        part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> list[str]:

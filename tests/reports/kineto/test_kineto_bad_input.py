@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -263,3 +265,14 @@ def test_bytes_changed_at_random_never_crash(seed: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(30)
 def test_hostile_texts_take_time_in_proportion_to_their_length(text: bytes, tmp_path: Path) -> None:
     assert len(opened(tmp_path, text).ops()) == 0
+
+
+def test_a_trace_that_ends_in_60_gb_of_zeros_is_read_up_to_them(tmp_path: Path) -> None:
+    path = traces.training(tmp_path, steps=2, layers=2, packed=False)[0]
+    text = path.read_bytes()
+    path.write_bytes(text[: len(text) // 2])
+    os.truncate(path, 60 * 10**9)
+    began = time.monotonic()
+    report = open_trace(path)
+    assert len(report.gpu_ops()) > 0 and "cut off (zeros follow)" in report.warnings[0]
+    assert time.monotonic() - began < 10
