@@ -17,7 +17,9 @@ import typer
 
 from labcode import __version__
 from labcode.bench.cli import bench_app
+from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
+from labcode.terminal import console, guarded
 
 _PLAIN = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
 
@@ -37,6 +39,7 @@ captures_app = typer.Typer(
 app.add_typer(captures_app, name="captures")
 app.add_typer(bench_app, name="bench")
 
+DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
 SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
 
 
@@ -84,15 +87,15 @@ def doctor(
     """Say what this machine has and permits, what of the book can run here, and how to enable the rest."""
     import json
 
-    from rich.console import Console
-
+    from labcode import tools
     from labcode.doctor import probe
 
-    report = probe.probe()
+    with tools.within(DOCTOR_LIMIT_S):
+        report = probe.probe()
     if json_output:
         typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
-        probe.render(report, Console())
+        probe.render(report, console())
 
 
 @app.command()
@@ -108,13 +111,11 @@ def capture(
     ] = None,
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
-    from rich.console import Console
-
     from labcode.capture import catalogue, runner
     from labcode.doctor import probe
 
     if list_only:
-        catalogue.render(Console(), set_name or None)
+        catalogue.render(console(), set_name or None)
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
@@ -125,7 +126,7 @@ def capture(
         doctor=probe.probe,
         resume=resume,
         archive=archive,
-        console=Console(stderr=True),
+        console=console(stderr=True),
     )
     raise typer.Exit(code)
 
@@ -133,11 +134,9 @@ def capture(
 @captures_app.command("list")
 def captures_list() -> None:
     """List the capture sets, their machines and experiments."""
-    from rich.console import Console
-
     from labcode.capture import catalogue
 
-    catalogue.render_sets(Console())
+    catalogue.render_sets(console())
 
 
 @captures_app.command("verify")
@@ -524,11 +523,9 @@ def exercises(
     ] = False,
 ) -> None:
     """Grade your answers to the book's exercises."""
-    from rich.console import Console
-
     from labcode.grading import run
 
-    code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=Console())
+    code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=console())
     raise typer.Exit(code)
 
 
@@ -566,6 +563,11 @@ def _abandon_stdout() -> None:
 
 def main() -> None:
     """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
+    with guarded(), signals_as_exceptions():
+        _main()
+
+
+def _main() -> NoReturn:
     gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
     try:
         code = app(standalone_mode=False)
@@ -576,12 +578,17 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
         sys.exit(130)
+    except Ended as ended:
+        print(f"labcode: ended by {ended}; nothing was left half-written", file=sys.stderr)
+        sys.exit(128 + ended.number)
     except BrokenPipeError:
         _abandon_stdout()
         sys.exit(0)
     except OSError as error:
         _abandon_stdout()
         _fail(describe_os_error(error))
+    except RecursionError:
+        _fail("what was read is nested too deep for a capture; record it again")
     except Exception as error:
         # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.
         describe = getattr(error, "format_message", None)

@@ -30,10 +30,11 @@ def describe_os_error(error: OSError) -> str:
     reason = error.strerror or str(error)
     advice = {
         errno.ENOSPC: "; free some space and run the command again, nothing was left half-written",
+        errno.EFBIG: "; it would be larger than this process may write (see `ulimit -f`), nothing was left",
         errno.EDQUOT: "; your disk quota is used up, free some space and run the command again",
         errno.EACCES: "; you do not have the permission, choose another place or change the file's mode",
         errno.EPERM: "; you do not have the permission, choose another place or change the file's mode",
         errno.EROFS: "; the file system is read-only, choose another place",
         errno.ENOENT: "; check the path",
     }.get(error.errno or 0, "")
-    return f"{where}{reason}{advice}"
+    return " ".join(f"{where}{reason}{advice}".split())

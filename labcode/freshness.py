@@ -58,7 +58,12 @@ def expand(patterns: Iterable[str], root: Path) -> list[Path]:
     """The files that paths and globs name, in order and once each; `InputError` for one that names none."""
     found: set[Path] = set()
     for pattern in patterns:
-        matches = {path for path in root.glob(pattern) if path.is_file() and "__pycache__" not in path.parts}
+        try:
+            matches = {p for p in root.glob(pattern) if p.is_file() and "__pycache__" not in p.parts}
+        except (ValueError, NotImplementedError) as error:
+            raise InputError(
+                f"{pattern!r}: names no source ({error}); correct the experiment's sources"
+            ) from None
         if not matches:
             raise InputError(f"{root / pattern}: no such source file; correct the experiment's sources")
         found |= matches

@@ -1,51 +1,72 @@
-"""Files for a folder in; all of them there, whole, or none of them, out. Needs the standard library alone.
+"""What is to be written in; all of it there, whole, or none of it, out. Needs the standard library alone.
 
-    with staged(Path("tables"), force=False) as work:
+    with whole(Path("a.svg"), reads=[capture]) as part:
+        part.write_bytes(picture)
+    with staged(Path("tables"), force=False, reads=[capture]) as work:
         (work / "a.csv").write_text("...")
 
-Files are written into a hidden folder beside their places and moved when the last one is done. On an error,
-a full disk or Ctrl-C nothing of them is left.
+Files are written into a folder of their own (mode 0700) beside their places and moved when the last one is
+done. On an error, a full disk, Ctrl-C or a signal that ends the process nothing of them is left, and what was
+there before stays; what a killed process left is removed by the next one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from labcode.errors import LabError
+from labcode.errors import InputError, LabError
 
 _KNOWN = (
     *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
     *(".memory.json.xz", ".memory.json", ".trace.json.gz", ".trace.json", ".json.gz", ".json"),
 )
+WORK = ".labcode-"
+_NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")
 
 
 @contextlib.contextmanager
-def staged(folder: Path, *, force: bool) -> Iterator[Path]:
+def whole(output: Path, *, reads: Iterable[Path] = ()) -> Iterator[Path]:
+    """A path to write ``output`` to; on the way out the file there takes its place, links followed.
+
+    ``reads`` are the files that it is made of. Raises `LabError` where it is one of them, where its folder is
+    missing, and where something lies that is no plain file.
+    """
+    place = Path(os.path.realpath(output))
+    refuse_inputs([output], reads)
+    if not place.parent.is_dir():
+        raise LabError(f"{output}: there is no folder {output.parent}; create it first")
+    if place.exists() and not place.is_file():
+        raise LabError(f"{output}: a folder or a device, not a file; choose another name for the output")
+    with _named(output), private_folder(place.parent) as work:
+        yield work / place.name
+        _move(work / place.name, place)
+
+
+@contextlib.contextmanager
+def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator[Path]:
     """A hidden folder to write into; on the way out its files are moved into ``folder``, which is made.
 
-    Raises `LabError` where ``folder`` is a file, or would lose a file of the same name without ``force``.
+    Raises `LabError` where ``folder`` is a file, would lose a file of the same name without ``force``, or one
+    of the files that theirs are made of (``reads``).
     """
     made = _make(folder)
     done = False
     try:
-        work = Path(tempfile.mkdtemp(dir=folder, prefix=".labcode-"))
-        try:
+        with _named(folder), private_folder(folder) as work:
             yield work
             files = sorted(path for path in work.iterdir() if path.is_file())
+            refuse_inputs((folder / path.name for path in files), reads)
             refuse_existing(folder, (path.name for path in files), force=force)
             for path in files:
-                path.replace(folder / path.name)
+                _move(path, folder / path.name)
             done = True
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
-        if error.filename is None:  # a full disk does not say where
-            error.filename = str(folder)
-        raise
     finally:
         if not done:
             for path in made:
@@ -53,9 +74,45 @@ def staged(folder: Path, *, force: bool) -> Iterator[Path]:
                     path.rmdir()
 
 
+@contextlib.contextmanager
+def private_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A folder that only this user can look into, gone afterwards; by default among temporary files.
+
+    What processes that were killed left there is removed first: folders whose name says that they were made
+    on this machine, by a process of this user that has ended.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    machine = _machine()
+    for left in parent.glob(f"{WORK}*"):
+        made = _NAME.fullmatch(left.name)
+        if made and made["machine"] == machine and _began(made["pid"]) != made["began"]:
+            with contextlib.suppress(OSError):
+                if left.lstat().st_uid == os.geteuid():
+                    shutil.rmtree(left, ignore_errors=True)
+    prefix = f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
+    """`InputError` when one of the outputs is a file that is read, by whatever name or link."""
+    inputs = list(reads)
+    for output in outputs:
+        for file in inputs:
+            with contextlib.suppress(OSError):  # one of them is not there
+                if output.samefile(file):
+                    raise InputError(f"{output}: is the input itself; choose another name for the output")
+
+
 def refuse_existing(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """`LabError` when one of the files is in the folder already, unless ``force`` says to overwrite it."""
     there = [name for name in names if (folder / name).exists()]
+    for name in there:
+        if not (folder / name).is_file():
+            raise LabError(f"{folder / name}: a folder or a device, not a file; choose another folder")
     if there and not force:
         more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
         raise LabError(
@@ -90,6 +147,43 @@ def _without_suffix(file: Path) -> str:
         if file.name.endswith(suffix) and len(file.name) > len(suffix):
             return file.name[: -len(suffix)]
     return file.name
+
+
+def _move(made: Path, place: Path) -> None:
+    """Put a file that has reached the disk into its place; it takes the mode of the one that was there."""
+    with made.open("rb") as handle:
+        os.fsync(handle.fileno())
+    if place.exists():
+        shutil.copymode(place, made)
+    made.replace(place)
+
+
+@contextlib.contextmanager
+def _named(output: Path) -> Iterator[None]:
+    """Errors of the system that name no file, or one inside of a hidden folder, name the output."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or WORK in f"{error.filename}{error.filename2}":  # a full disk, a copy
+            error.filename, error.filename2 = str(output), None
+        raise
+
+
+def _machine() -> str:
+    """This machine, or the container whose processes can be seen, as a short word that does not name it."""
+    with contextlib.suppress(OSError):
+        name = f"{os.uname().nodename} {Path('/proc/self/ns/pid').readlink()}"
+        return f"{zlib.crc32(name.encode()):08x}"
+    return "0"
+
+
+def _began(process: str) -> str:
+    """When a process began, as the system counts; 0 for one that has ended and where nothing says so."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        state, *_, began = fields.rpartition(")")[2].split()[:20]
+        return "0" if state in "ZX" else began
+    return "0"
 
 
 def _make(folder: Path) -> list[Path]:

@@ -11,19 +11,24 @@ import json
 import lzma
 import os
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
 from labcode.errors import InputError, LabError
+from labcode.inputs import plain_file
+from labcode.outputs import private_folder
 
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
 CLAIMS_FILE = "claims.json"
 _COMPRESSED = ".xz"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_LARGEST_JSON = 1 << 28  # bytes
+_LARGEST_PACKED = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -138,16 +143,17 @@ class CaptureSet:
         if not stored.name.endswith(_COMPRESSED):
             _check_hash(stored, expected)
             return stored
-        unpacked = cache_folder() / f"{expected}{suffix}"
-        if not unpacked.exists():
+
+        def unpack(target: Path) -> None:
             _check_hash(stored, expected)
-            unpack_xz(stored, unpacked)
-        return unpacked
+            unpack_xz(stored, target)
+
+        return cached(expected, suffix, unpack)
 
     def record(self, experiment: str, run: str, *, clean: bool = False) -> dict[str, Any]:
         """The record a program printed about its own run; ``clean=True`` is the run without a profiler."""
         path = self.path_of(experiment, run, ".clean.json" if clean else ".json")
-        loaded = _load_json(path)
+        loaded = load_json(path)
         if not isinstance(loaded, dict):
             raise InputError(f"{path}: not a run's record; capture the experiment again")
         return loaded
@@ -200,7 +206,7 @@ def load_set(name: str | None = None) -> CaptureSet:
             f"{folder}: no capture set of this name (there are: {have}); "
             f"`labcode capture --set {name}` makes one"
         )
-    return parse_manifest(_load_json(manifest), folder)
+    return parse_manifest(load_json(manifest), folder)
 
 
 def holder(name: str, experiment: str) -> CaptureSet:
@@ -219,21 +225,22 @@ def holder(name: str, experiment: str) -> CaptureSet:
 def parse_manifest(data: object, folder: Path) -> CaptureSet:
     """Turn a manifest's JSON into records; `InputError` for a newer schema or a missing field."""
     where = folder / "manifest.json"
-    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+    if not isinstance(data, dict) or type(data.get("schema")) is not int:
         raise InputError(f"{where}: not a capture set's manifest")
     if data["schema"] > MANIFEST_SCHEMA:
         raise InputError(
-            f"{where}: manifest schema {data['schema']} is newer than this labcode knows "
+            f"{where}: manifest schema {str(data['schema'])[:20]} is newer than this labcode knows "
             f"({MANIFEST_SCHEMA}); update labcode"
         )
     try:
-        experiments = {key: _experiment(key, value) for key, value in data["experiments"].items()}
-        machines = dict(data["machines"])
+        machines = {key: _machine(key, value) for key, value in _is(data, "machines", dict).items()}
+        experiments = {key: _experiment(key, value) for key, value in _is(data, "experiments", dict).items()}
         for record in experiments.values():
             machines[record.machine]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
-            f"{where}: damaged manifest ({type(error).__name__}: {error}); restore it from version control"
+            f"{where}: damaged manifest ({type(error).__name__}: {str(error)[:200]}); "
+            "restore it from version control"
         ) from None
     return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
 
@@ -248,9 +255,16 @@ def read_claims(path: Path) -> dict[str, Claim]:
     if not path.is_file():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return {key: Claim(**entry) for key, entry in data["claims"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        data: Any = load_json(path)
+        claims = {key: Claim(**entry) for key, entry in data["claims"].items()}
+        for one in claims.values():
+            texts = (one.key, one.text, one.shown, one.bound)
+            if not all(isinstance(text, str) for text in texts) or not isinstance(one.holds, bool):
+                raise TypeError
+            if one.value is not None:
+                float(one.value)
+        return claims
+    except (InputError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
         ) from None
@@ -263,18 +277,44 @@ def file_sha256(path: Path) -> str:
 
 
 def unpack_xz(source: Path, target: Path) -> None:
-    """Unpack ``source`` (xz) into ``target`` atomically: afterwards the whole file is there or nothing."""
+    """Unpack ``source`` (xz) into ``target``: afterwards the whole file is there, or after an error none."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".unpack-")
-    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as out, lzma.open(source) as packed:
-            shutil.copyfileobj(packed, out, 1 << 20)
-        temporary.replace(target)
-    except (lzma.LZMAError, EOFError) as error:
+        with plain_file(source, most_bytes=_LARGEST_PACKED).open("rb") as raw, target.open("wb") as out:
+            if raw.read(len(_XZ_MAGIC)) != _XZ_MAGIC:  # of zeros alone it would be told at their end
+                raise lzma.LZMAError("it does not begin like an .xz file")
+            raw.seek(0)
+            with lzma.open(raw) as packed:
+                shutil.copyfileobj(packed, out, 1 << 20)
+    except BaseException as error:
+        target.unlink(missing_ok=True)
+        if not isinstance(error, lzma.LZMAError | EOFError):
+            raise
         raise InputError(f"{source}: cannot be unpacked ({error}); fetch the file again") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
+    """A file of the user's cache that ``make`` writes, once for each ``key`` (hexadecimal).
+
+    It lies in a folder that nobody else can look into, and its name holds the SHA-256 of its content: one
+    that is not what its name says was changed by somebody else, and is thrown away and made again.
+    """
+    folder = cache_folder() / f"unpacked-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.lstat().st_uid != os.getuid() or folder.is_symlink():
+        raise LabError(
+            f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
+        )
+    folder.chmod(0o700)
+    for found in folder.glob(f"{key}-*{suffix}"):
+        with suppress(FileNotFoundError):  # another process threw it away
+            if found.name == f"{key}-{file_sha256(found)}{suffix}":
+                return found
+            found.unlink()
+    with private_folder(folder) as work:
+        made = work / f"made{suffix}"
+        make(made)
+        return made.replace(folder / f"{key}-{file_sha256(made)}{suffix}")
 
 
 def _check_hash(path: Path, expected: str) -> None:
@@ -287,45 +327,95 @@ def _check_hash(path: Path, expected: str) -> None:
         )
 
 
-def _load_json(path: Path) -> object:
+def load_json(path: Path) -> object:
+    """The JSON in a file of a set; `InputError` when it is none, or one that no reader takes."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        return json.loads(plain_file(path, most_bytes=_LARGEST_JSON).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # also numbers of more digits than Python reads
         raise InputError(f"{path}: not valid JSON ({error}); restore it from version control") from None
 
 
-def _experiment(key: str, value: Mapping[str, Any]) -> ExperimentRecord:
-    for name in (key, *value["runs"]):
-        if not name.replace("_", "").replace("-", "").isalnum():
-            raise LabError(f"{name!r} is not a name an experiment or run can have")
-    runs = {
-        run: RunRecord(
-            name=run,
-            argv=tuple(entry["argv"]),
-            tool_args=tuple(entry["tool_args"]),
-            files=tuple(
-                FileRecord(_plain(n), f["sha256"], int(f["bytes"])) for n, f in entry["files"].items()
-            ),
-            warnings=tuple(entry["warnings"]),
-        )
-        for run, entry in value["runs"].items()
-    }
+def _experiment(key: str, value: object) -> ExperimentRecord:
+    _name(key)
+    runs = {_name(run): _run(run, entry) for run, entry in _is(value, "runs", dict).items()}
+    listed = _is(value, "sources", list, dict)  # a list, without digests, in the first schema
+    sources = {path: _text(listed, path) for path in listed} if isinstance(listed, dict) else {}
+    for source in sources if isinstance(listed, dict) else _texts(value, "sources"):
+        if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
+            raise ValueError(f"source {source!r} lies outside of the repository")
     return ExperimentRecord(
         id=key,
-        title=value["title"],
-        tool=value["tool"],
-        machine=value["machine"],
-        captured=value["captured"],
-        sources=MappingProxyType(dict(value["sources"]) if isinstance(value["sources"], dict) else {}),
-        wall_s=float(value["wall_s"]),
+        title=_text(value, "title"),
+        tool=_text(value, "tool"),
+        machine=_text(value, "machine"),
+        captured=_text(value, "captured"),
+        sources=MappingProxyType(sources),
+        wall_s=float(_is(value, "wall_s", int, float)),
         runs=MappingProxyType(runs),
-        timed=TimedCode(tuple(value["timed"]["sources"]), value["timed"]["digest"])
-        if "timed" in value
-        else None,
+        timed=_timed(_is(value, "timed", dict)) if isinstance(value, dict) and "timed" in value else None,
     )
 
 
+def _timed(value: object) -> TimedCode:
+    return TimedCode(tuple(map(str, _is(value, "sources", list))), _text(value, "digest"))
+
+
+def _run(name: str, value: object) -> RunRecord:
+    files = _is(value, "files", dict)
+    records = [
+        FileRecord(_plain(file), _text(entry, "sha256"), _is(entry, "bytes", int))
+        for file, entry in files.items()
+    ]
+    argv, tool_args, warnings = (_texts(value, field) for field in ("argv", "tool_args", "warnings"))
+    return RunRecord(name, argv, tool_args, tuple(records), warnings)
+
+
+def _machine(key: str, value: object) -> dict[str, Any]:
+    """A machine's record: what is not a list of GPUs is text, a number, or unknown."""
+    if not isinstance(value, dict):
+        raise TypeError(f"machine {key} is no object")
+    gpus = _is(value, "gpus", list) if "gpus" in value else []
+    for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
+        for field in facts:
+            _is(facts, field, str, int, float, bool, type(None))
+    if value.get("gpu_count") is not None:
+        _is(value, "gpu_count", int)
+    for gpu in gpus:
+        _is({"name": None, **gpu}, "name", str, type(None))
+    return value
+
+
+def _is(value: object, field: str, *kinds: type) -> Any:
+    """The field of an object, checked to be of one of these types, to be finite, and to be printable."""
+    if not isinstance(value, dict):
+        raise TypeError(f"no object where {field!r} should be")
+    found = value[field]
+    if type(found) not in kinds:
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{field!r} is of type {type(found).__name__}, not {wanted}")
+    if isinstance(found, str):
+        found.encode()  # half a character of two is none
+    if isinstance(found, int | float) and not abs(found) < 1e18:
+        raise ValueError(f"{field!r} is no sensible number")
+    return found
+
+
+def _text(value: object, field: str) -> str:
+    return str(_is(value, field, str))
+
+
+def _texts(value: object, field: str) -> tuple[str, ...]:
+    return tuple(_text({field: item}, field) for item in _is(value, field, list))
+
+
+def _name(name: str) -> str:
+    if not name.replace("_", "").replace("-", "").isalnum():
+        raise LabError(f"{name!r} is not a name an experiment or run can have")
+    return name
+
+
 def _plain(name: str) -> str:
-    if name != Path(name).name or name in ("", ".", ".."):
+    if name != Path(name).name or name in ("", ".", "..") or "\0" in name:
         raise ValueError(f"file name {name!r}")
+    name.encode()
     return name

@@ -10,14 +10,21 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from labcode.errors import ToolError
 
 _TAIL_BYTES = 1 << 18
+_MOST_PRINTED = 1 << 28  # bytes
+_LOOK_S = 0.25  # how often a running program's output is looked at
+_GRACE_S = 5.0  # from the request to end to the end by force
+_SHARE = 0.6  # of the time left for several programs, what one of them may take
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 _MARK = "LABCODE_CHILD_OF"
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -63,9 +70,10 @@ def run_tool(
 
     ``env`` is added to this process' environment. ``what`` names the job in errors. Output goes through
     files, so a daemon that keeps the program's pipe open cannot make this wait. Raises `ToolError` when the
-    program cannot be started or outlives its time; an exit code other than 0 is the caller's to judge. On
-    Ctrl-C its processes are killed before `KeyboardInterrupt` goes on.
+    program cannot be started, outlives its time or prints without end; an exit code other than 0 is the
+    caller's to judge. On Ctrl-C its processes are killed before `KeyboardInterrupt` goes on.
     """
+    limit_s = timeout_s if (left := _left_s()) is None else min(timeout_s, _SHARE * left)
     words = [str(word) for word in argv]
     name = what or Path(words[0]).name
     mark = uuid.uuid4().hex
@@ -91,17 +99,49 @@ def run_tool(
         except OSError as error:
             raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); install it again") from None
         try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
+            _wait(process, limit_s, (out, err))
+        except _StoppedError as stopped:
             _kill_all(process, mark)
             raise ToolError(
-                f"{name}: not done after {timeout_s:g} s, so it and all it started were stopped; "
-                f"its last line: {ToolResult(-9, _tail(out), _tail(err), timeout_s).last_line()}"
+                f"{name}: {stopped}, so it and all it started were stopped; "
+                f"its last line: {ToolResult(-9, _tail(out), _tail(err), limit_s).last_line()}"
             ) from None
         except BaseException:
             _kill_all(process, mark)
             raise
         return ToolResult(process.returncode, _tail(out), _tail(err), time.monotonic() - began)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Meanwhile all programs together get so many seconds: each a share of what is left when it starts."""
+    token = _deadline.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def _left_s() -> float | None:
+    deadline = _deadline.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+class _StoppedError(Exception):
+    """Why a program was stopped."""
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO[bytes]]) -> None:
+    end = time.monotonic() + limit_s
+    while True:
+        left = end - time.monotonic()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, min(left, _LOOK_S)))
+            return
+        if left <= 0:
+            raise _StoppedError(f"not done after {limit_s:.3g} s")
+        if sum(os.fstat(stream.fileno()).st_size for stream in printed) > _MOST_PRINTED:
+            raise _StoppedError(f"it printed more than {_MOST_PRINTED >> 20} MiB")
 
 
 def find_nsys() -> Path | None:
@@ -220,7 +260,8 @@ def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a program and all that carry its mark in their environment, wherever they moved to."""
     _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+        left = _left_s()
+        process.wait(_GRACE_S if left is None else min(_GRACE_S, left / 10))
     _signal(_marked(mark), signal.SIGKILL, process.pid)
     process.wait()
 

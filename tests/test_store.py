@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from labcode import store
 from labcode.errors import InputError, LabError
 from labcode.store import load_set, unpack_xz
+from tests.support.command import labcode
+from tests.test_cli import one_line
 
 RECORD = {"program": "p", "results": {"time_ms": 1.5}}
 
@@ -122,6 +126,33 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
             lambda m: m["experiments"].update({"../x": m["experiments"]["loop"]}),
             "is not a name an experiment",
         ),
+        (lambda m: m["experiments"]["loop"].update(sources=[7]), "'sources' is of type int, not str"),
+        (lambda m: m["experiments"]["loop"].update(sources=7), "'sources' is of type int, not list"),
+        (
+            lambda m: m["experiments"]["loop"].update(sources=["/etc/passwd"]),
+            "lies outside of the repository",
+        ),
+        (lambda m: m["experiments"]["loop"].update(sources=["../../x"]), "lies outside of the repository"),
+        (lambda m: m["experiments"]["loop"].update(title=None), "'title' is of type NoneType, not str"),
+        (lambda m: m["experiments"]["loop"].update(title="\ud800"), "surrogates not allowed"),
+        (lambda m: m["experiments"]["loop"].update(wall_s="1"), "'wall_s' is of type str, not int or float"),
+        (lambda m: m["experiments"]["loop"].update(wall_s=1e999), "'wall_s' is no sensible number"),
+        (lambda m: m["experiments"]["loop"].update(wall_s=10**4000), "'wall_s' is no sensible number"),
+        (lambda m: m["experiments"]["loop"].update(runs=[]), "'runs' is of type list, not dict"),
+        (lambda m: m["experiments"]["loop"]["runs"].update(base=3), "no object where 'files' should be"),
+        (lambda m: m["experiments"]["loop"]["runs"]["base"].update(argv="x"), "'argv' is of type str"),
+        (lambda m: m["experiments"].update(loop=None), "no object where 'runs' should be"),
+        (lambda m: m.update(experiments=[]), "'experiments' is of type list, not dict"),
+        (lambda m: m.update(machines=[]), "'machines' is of type list, not dict"),
+        (lambda m: m.update(machines={"m1": 1}), "machine m1 is no object"),
+        (lambda m: m["machines"]["m1"].update(gpus=["H200"]), "no object where"),
+        (lambda m: m["machines"]["m1"].update(gpus=[{"name": 7}]), "'name' is of type int"),
+        (lambda m: m["machines"]["m1"].update(driver=[1]), "'driver' is of type list"),
+        (
+            lambda m: m["experiments"]["loop"]["runs"]["base"]["files"].update({"a\0b": {}}),
+            r"damaged manifest \(ValueError: file name",
+        ),
+        (lambda m: m.update(schema=True), "not a capture set's manifest"),
     ],
 )
 def test_damaged_manifests_are_refused(folder: Path, change, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -130,12 +161,42 @@ def test_damaged_manifests_are_refused(folder: Path, change, message: str) -> No
     write(folder, manifest)
     with pytest.raises(LabError, match=message):
         load_set("small")
+    for words in (("list",), ("verify",), ("verify", "small"), ("compare", "small", "other")):
+        assert re.search(message, one_line(labcode("captures", *words)))
 
 
-def test_a_manifest_that_is_no_json_is_refused(folder: Path) -> None:
-    (folder / "manifest.json").write_text("{")
-    with pytest.raises(InputError, match=r"manifest\.json: not valid JSON"):
-        load_set("small")
+@pytest.mark.parametrize(
+    "text", ["{", "[" * 100_000, '{"schema": ' + "1" * 100_000 + "}", "\ud800", "[]", "1"]
+)
+def test_a_manifest_that_is_no_json_is_refused(folder: Path, text: str) -> None:
+    (folder / "manifest.json").write_text(text, errors="surrogatepass")
+    for words in (("list",), ("verify",), ("compare", "small", "other")):
+        said = one_line(labcode("captures", *words))
+        assert re.search(r"manifest\.json: not (valid JSON|a capture set's manifest)", said)
+        assert len(said) < 500
+
+
+def test_a_manifest_that_is_a_link_to_a_device_is_not_read(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.json").symlink_to("/dev/zero")
+    assert "no capture set of this name" in one_line(labcode("captures", "verify", "small"))
+
+
+def test_a_cache_of_somebody_else_is_not_used(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache").mkdir()
+    (tmp_path / f"cache/unpacked-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LabError, match="not a folder of your own; remove it, or set LABCODE_CACHE"):
+        load_set("small").path_of("loop", "base")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_changed_file_of_the_cache_is_thrown_away(folder: Path) -> None:
+    unpacked = load_set("small").path_of("loop", "base")
+    whole = unpacked.read_bytes()
+    unpacked.write_bytes(b"poison")
+    again = load_set("small").path_of("loop", "base")
+    assert again.read_bytes() == whole and len(list(again.parent.iterdir())) == 1
 
 
 def test_unpacking_is_whole_or_not_at_all(tmp_path: Path) -> None:

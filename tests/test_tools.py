@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -167,3 +169,48 @@ def test_toolkit_is_found_where_cuda_home_says(tmp_path: Path, monkeypatch: pyte
         "PATH", os.pathsep.join(p for p in os.environ["PATH"].split(":") if not shutil.which("nvcc", path=p))
     )
     assert tools.find_nvcc() == compiler
+
+
+ENDLESS = """
+import signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    sys.stdout.write("x" * (1 << 20) + "\\n")
+"""
+
+
+def test_a_program_that_prints_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "_MOST_PRINTED", 1 << 24)
+    monkeypatch.setattr(tools, "_GRACE_S", 0.1)
+    began = time.monotonic()
+    with pytest.raises(ToolError, match=r"loud: it printed more than 16 MiB, so it and all it started were"):
+        run_tool(python(ENDLESS), 60, what="loud")
+    assert time.monotonic() - began < 10
+
+
+def test_programs_share_one_deadline() -> None:
+    stubborn = python("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    began = time.monotonic()
+    with tools.within(2):
+        for _ in range(3):
+            with pytest.raises(ToolError, match="not done after"):
+                run_tool(stubborn, 60)
+        assert run_tool(["true"], 60).returncode == 0
+    assert time.monotonic() - began < 3
+    assert run_tool(["sleep", "0.1"], 60).returncode == 0
+
+
+def test_doctor_ends_though_every_tool_hangs(tmp_path: Path) -> None:
+    for name in ("nsys", "ncu", "nvcc", "dcgmi", "nvidia-smi"):
+        executable(tmp_path / name, "#!/bin/sh\ntrap '' TERM\nyes\n")
+    env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for name in ("LABCODE_NSYS", "LABCODE_NCU", "CUDA_HOME"):
+        env.pop(name, None)
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "labcode", "doctor", "--json"], env=env, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["tools"]
+    assert "nsys: does not start; install it again" in found["nsys"]["problem"]
+    assert time.monotonic() - began < 10 + 5  # Python itself needs some of it

@@ -76,9 +76,8 @@ def bench_reports(
     Of the made-up export as it is without options every report has a million rows of its own or more; nsys
     takes minutes for some of them.
     """
-    from rich.console import Console
-
     from labcode.bench import reports
+    from labcode.terminal import console
 
     code = reports.main(
         file,
@@ -88,7 +87,7 @@ def bench_reports(
         repetitions=repetitions,
         only=only or [],
         json_file=json_file,
-        console=Console(),
+        console=console(),
         streams=streams,
         limit_s=limit,
     )

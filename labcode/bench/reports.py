@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from rich.table import Table
 from labcode import tools
 from labcode.bench.big_export import make_big_export
 from labcode.bench.side_by_side import Comparison, side_by_side
-from labcode.errors import InputError, LabError, ToolError
+from labcode.errors import LabError, ToolError
+from labcode.inputs import plain_file
+from labcode.outputs import private_folder, refuse_inputs, whole
 
 
 def main(
@@ -42,13 +43,14 @@ def main(
     found = _nsys(nsys)
     if found is None:
         console.print("nsys not found: only labcode's times")
-    with tempfile.TemporaryDirectory(prefix="labcode-bench-") as folder:
-        work = Path(folder)
+    if file is not None and json_file is not None:
+        refuse_inputs([json_file], [file])
+    with private_folder() as work:
         if file is None:
             console.print(f"making an export of {ops:,} GPU operations ({mix})")
             file = make_big_export(work / "big.sqlite", ops, mix=mix)
-        elif not file.is_file():
-            raise InputError(f"{file}: no such file; check the path")
+        else:
+            plain_file(file)
         with console.status("measuring") as status:
             outcome = side_by_side(
                 *(file, list(only or TABLES), found, work),
@@ -67,7 +69,8 @@ def main(
     for words, timing in outcome.starts.items():
         console.print(f"start: {words}: {timing.median_s:.2f} s")
     if json_file is not None:
-        json_file.write_text(json.dumps(outcome.record, indent=1) + "\n", encoding="utf-8")
+        with whole(json_file) as part:
+            part.write_text(json.dumps(outcome.record, indent=1) + "\n", encoding="utf-8")
     return 1 if outcome.missing or any(row.difference for row in outcome.reports) else 0
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from labcode.book import display
 from labcode.book.values import format_value, is_number
+from labcode.outputs import whole
 from labcode.store import Claim
 
 _SCHEMA = 1
@@ -110,9 +111,8 @@ def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None
         entry["value"] = _rounded(entry["value"])
     data = {"schema": _SCHEMA, "set": set_name, "claims": entries}
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    with whole(path) as part:
+        part.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> list[str]:

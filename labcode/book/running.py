@@ -9,6 +9,7 @@ import traceback
 from pathlib import Path
 
 from labcode.errors import LabError
+from labcode.terminal import raw
 
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -41,7 +42,7 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
                 doctreedir=doctrees,
                 buildername=builder,
                 status=None,
-                warning=sys.stderr,
+                warning=raw(sys.stderr),
                 warningiserror=strict,
                 parallel=multiprocessing.cpu_count(),
             )
@@ -66,7 +67,7 @@ def _page_error(text: str, fallback: str) -> LabError:
         print(text, file=sys.stderr)
         return LabError(f"book: {fallback}")
     message = (cell["message"] if cell else text).strip()
-    print(message if sys.stderr.isatty() else _COLOR.sub("", message), file=sys.stderr)
+    print(message if sys.stderr.isatty() else _COLOR.sub("", message), file=raw(sys.stderr))
     return LabError(
         f"{page['page']}: a cell of this page failed (see above); no page is published with an error on it"
     )

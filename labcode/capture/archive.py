@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import lzma
 import re
@@ -26,6 +27,8 @@ from labcode.capture.filing import (
 from labcode.capture.ncu_scrub import check_report
 from labcode.capture.scrub import check_export
 from labcode.errors import InputError, LabError, describe_os_error
+from labcode.inputs import plain_file
+from labcode.outputs import private_folder, whole
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
@@ -57,24 +60,19 @@ def write(archive: Path, folder: Path, experiments: list[str]) -> int:
     part = {name: manifest["experiments"][name] for name in experiments}
     used = {entry["machine"] for entry in part.values()}
     machines = {key: machine for key, machine in manifest["machines"].items() if key in used}
-    temporary = archive.with_name(f".{archive.name}.writing")
-    try:
-        with tarfile.open(temporary, "w", format=tarfile.PAX_FORMAT) as tar:
-            text = json.dumps(
-                {**manifest, "machines": machines, "experiments": part}, indent=1, ensure_ascii=False
-            )
-            manifest_file = temporary.with_name(temporary.name + ".json")
-            try:
-                manifest_file.write_text(text, encoding="utf-8")
-                tar.add(manifest_file, MANIFEST, filter=neutral)
-            finally:
-                manifest_file.unlink(missing_ok=True)
-            for name, entry in part.items():
-                for file in sorted(file for run in entry["runs"].values() for file in run["files"]):
-                    tar.add(folder / name / file, f"{name}/{file}", filter=neutral)
-        temporary.replace(archive)
-    finally:
-        temporary.unlink(missing_ok=True)
+    text = json.dumps({**manifest, "machines": machines, "experiments": part}, indent=1, ensure_ascii=False)
+    files = [
+        f"{name}/{file}"
+        for name, entry in part.items()
+        for file in sorted(file for run in entry["runs"].values() for file in run["files"])
+    ]
+    reads = [folder / MANIFEST, *(folder / file for file in files)]
+    with whole(archive, reads=reads) as made, tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
+        about = tarfile.TarInfo(MANIFEST)
+        about.size = len(text.encode())
+        tar.addfile(neutral(about), io.BytesIO(text.encode()))
+        for file in files:
+            tar.add(folder / file, file, filter=neutral)
     return archive.stat().st_size
 
 
@@ -85,10 +83,12 @@ def add(archive: Path, root: Path | None = None) -> list[str]:
     anything but the files its manifest lists, or whose files are not what the manifest says.
     """
     try:
-        with tarfile.open(archive, "r:") as tar:
+        with tarfile.open(plain_file(archive), "r:") as tar:
             members = _members(archive, tar)
             manifest = _manifest(archive, tar, members)
             folder = (root or store.sets_root()) / manifest["set"]
+            if archive.resolve().is_relative_to(folder.resolve()):
+                raise InputError(f"{archive}: lies in the set that it would change; move it elsewhere first")
             captures = store.parse_manifest(manifest, folder)
             listed = {
                 f"{e}/{f.name}"
@@ -201,13 +201,11 @@ def _check_content(archive: Path, path: Path) -> None:
             raise InputError(f"{where} is not valid JSON ({error}); refused") from None
         private = privacy.find_private_in(path)
     else:
-        unpacked = path.with_name(path.name + ".unpacked")
-        try:
+        with private_folder() as work:
+            unpacked = work / path.name.removesuffix(".xz")
             unpack_limited(path, unpacked, where)
             (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)
             private = privacy.find_private_in(unpacked)
-        finally:
-            unpacked.unlink(missing_ok=True)
     if private:
         raise InputError(f"{where} holds something private: {'; '.join(private)}; refused")
 

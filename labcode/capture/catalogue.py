@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
@@ -334,12 +335,13 @@ def render_sets(console: Console) -> None:
             gpus = machine.get("gpus") or [{}]
             about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
             versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            console.print(f"  {key}: {about}, {versions}", highlight=False)
+            console.print(f"  {key}: {about}, {versions}", highlight=False, markup=False)
         for record in captures.experiments.values():
             size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
             state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
             about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
-            console.print(f"  {record.id}: {about} on {record.machine}, {state}", highlight=False)
+            on = escape(f"  {record.id}: {about} on {record.machine}")
+            console.print(f"{on}, {state}", highlight=False)
         missing = [name for name in EXPERIMENTS if name not in captures.experiments]
         if missing:
             console.print(

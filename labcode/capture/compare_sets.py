@@ -17,7 +17,7 @@ import pandas as pd
 
 from labcode import store
 from labcode.analysis.stats.writer import FORMATS, write
-from labcode.errors import LabError
+from labcode.errors import InputError, LabError
 from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
 COLUMNS = ("kind", "where", "name", "first", "second", "ratio", "note")
@@ -125,7 +125,11 @@ def _record(captures: CaptureSet, experiment: str, run: str) -> dict[str, Any]:
     names = {file.name for file in captures.run(experiment, run).files}
     for clean, name in ((True, f"{run}.clean.json"), (False, f"{run}.json")):
         if name in names:
-            return captures.record(experiment, run, clean=clean)
+            record = captures.record(experiment, run, clean=clean)
+            objects = [record.get("parameters", {}), checks := record.get("checks", {})]
+            if not all(isinstance(one, dict) for one in (*objects, *getattr(checks, "values", tuple)())):
+                raise InputError(f"{captures.path / experiment / name}: not a run's record; capture it again")
+            return record
     return {}
 
 
@@ -141,7 +145,7 @@ def _numbers(results: object, name: str = "") -> Iterator[tuple[str, tuple[float
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
 def _claims(sets: tuple[CaptureSet, CaptureSet], remarks: list[str]) -> Iterator[tuple[object, ...]]:

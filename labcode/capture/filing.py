@@ -12,18 +12,18 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode.errors import InputError, LabError, describe_os_error
-from labcode.store import MANIFEST_SCHEMA, file_sha256, parse_manifest
+from labcode.errors import LabError, describe_os_error
+from labcode.outputs import WORK, whole
+from labcode.store import MANIFEST_SCHEMA, file_sha256, load_json, parse_manifest
 
 MANIFEST = "manifest.json"
-STAGING, OLD, MARKER, WRITING = ".staging-", ".old-", ".filing.json", ".writing-"
+STAGING, OLD, MARKER = ".staging-", ".old-", ".filing.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -79,10 +79,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.exists():
         return {"schema": MANIFEST_SCHEMA, "set": folder.name, "machines": {}, "experiments": {}}
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid JSON ({error}); restore it from version control") from None
+    manifest: Any = load_json(path)
     parse_manifest(manifest, folder)
     return dict(manifest)
 
@@ -175,18 +172,8 @@ def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON atomically: either the whole new file is there afterwards or the old one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            json.dump(value, out, indent=1, ensure_ascii=False)
-            out.write("\n")
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as part:
+        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _lock(handle: int, folder: Path) -> None:
@@ -205,10 +192,8 @@ def _lock(handle: int, folder: Path) -> None:
 
 def _clear(folder: Path) -> None:
     """Remove what never became part of the set."""
-    for staging in folder.glob(f"{STAGING}*"):
-        shutil.rmtree(staging, ignore_errors=True)
-    for unfinished in folder.glob(f"{WRITING}*"):
-        unfinished.unlink()
+    for left in (*folder.glob(f"{STAGING}*"), *folder.glob(f"{WORK}*")):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _same_entry(marker: Path, entry: object) -> bool:

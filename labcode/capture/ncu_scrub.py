@@ -12,14 +12,13 @@ others, and are overwritten by blanks, line by line.
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from labcode.capture import privacy
 from labcode.capture.scrub import compress
 from labcode.errors import InputError
+from labcode.outputs import refuse_inputs, whole
 from labcode.reports.ncu import wire as ncu_wire
 from labcode.reports.ncu.open import check_frame, unpacked
 from labcode.reports.ncu.wire import Field
@@ -76,25 +75,21 @@ def scrub_report(src: Path, dst: Path) -> None:
         raise InputError(
             f"{src}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
         )
-    with tempfile.TemporaryDirectory(dir=dst.parent, prefix=".scrub-") as folder:
-        raw = Path(folder) / "clean.ncu-rep"
-        raw.write_bytes(clean)
-        made = raw
+    with whole(dst, reads=[src]) as made:
         if dst.suffix == ".xz":
-            made = Path(folder) / "clean.ncu-rep.xz"
+            raw = made.with_suffix(".raw")
+            raw.write_bytes(clean)
             compress(raw, made)
-        shutil.move(made, dst)
+        else:
+            made.write_bytes(clean)
 
 
 def scrub_file(path: Path, output: Path | None = None) -> Path:
     """Scrub ``.ncu-rep`` or ``.ncu-rep.xz`` into ``output``, by default ``NAME.scrubbed.ncu-rep[.xz]``."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; check the path")
     packed = ".xz" if path.name.endswith(".xz") else ""
     stem = path.name.removesuffix(".xz").removesuffix(".ncu-rep")
     output = output or path.with_name(f"{stem}.scrubbed.ncu-rep{packed}")
-    if output.resolve() == path.resolve():
-        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
+    refuse_inputs([output], [path])
     scrub_report(path, output)
     return output
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -83,7 +81,7 @@ def capture(
     folder = (root or store.sets_root()) / check_name(set_name)
     if archive is not None:
         archives.check_target(archive)
-    with _termination_as_interrupt(), open_set(folder) as manifest:
+    with open_set(folder) as manifest:
         fresh = _fresh(chosen, manifest, folder) if resume else []
         for name in fresh:
             console.print(f"{name}: already there and fresh", highlight=False)
@@ -194,7 +192,7 @@ def _make_nsys(experiment: Experiment, run: Run, site: Site, staging: Path, show
     assert site.nsys is not None
     what = f"{experiment.id}/{run.name}"
     work = staging / "work"
-    work.mkdir(exist_ok=True)
+    work.mkdir(mode=0o700, exist_ok=True)
     argv = neutral_argv(experiment, run, site.gpu_count)
     clean, record, packed = (
         staging / f"{run.name}{suffix}" for suffix in (".clean.json", ".json", ".sqlite.xz")
@@ -372,21 +370,3 @@ def _progress(console: Console) -> Iterator[tuple[Progress, Say]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         yield progress, lambda text: console.print(text, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C for as long as something could be left half-written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import re
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labcode.capture import privacy, tables
 from labcode.capture.trim import columns, table_names
-from labcode.errors import InputError, describe_os_error
+from labcode.errors import InputError
+from labcode.inputs import plain_file
+from labcode.outputs import whole
 from labcode.store import repository_root, unpack_xz
 from labcode.tools import find_nsys
 
@@ -22,7 +25,7 @@ _HEADER = b"SQLite format 3\0"
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
 _STRING_REFERENCE = re.compile(r"^\s*(?P<column>\w+)\b[^\n]*REFERENCES StringIds", re.MULTILINE)
 _JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
-_STACK_KEY = re.compile(r",((?:\s|--[^\n]*\n)*)PRIMARY KEY\s*\([^()]*\)", re.IGNORECASE)
+_TYPE = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
 UNRESOLVED = "[unresolved]"  # instead of an address that has no name
 _XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
 
@@ -41,19 +44,21 @@ class ScrubReport:
 
 def check_export(path: Path) -> None:
     """`InputError` unless ``path`` is a whole SQLite file with the tables of an nsys export."""
-    try:
-        with path.open("rb") as handle:
-            header = handle.read(len(_HEADER))
-    except OSError as error:
-        raise InputError(describe_os_error(error)) from None
+    with plain_file(path).open("rb") as handle:
+        header = handle.read(len(_HEADER))
     if header != _HEADER:
         raise InputError(f"{path}: not an SQLite file; give a file written by `nsys export --type sqlite`")
     try:
         with closing(_open(path)) as db:
-            verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
             names = set(table_names(db))
+            odd = db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
+            ).fetchone()
+            verdict = "" if odd else db.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as error:
         raise InputError(f"{path}: damaged or truncated SQLite file ({error}); export it again") from None
+    if odd:
+        raise InputError(f"{path}: {odd[0]} is a virtual table, which no export of nsys has; export it again")
     if verdict != "ok":
         raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
     if not {"StringIds", "META_DATA_EXPORT"} <= names:
@@ -75,11 +80,12 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
     root = repository_root()
     check_export(src)
     dst.unlink(missing_ok=True)
-    with closing(_open(src)) as source, closing(sqlite3.connect(dst)) as target:
+    with _told(src), closing(_open(src)) as source, closing(sqlite3.connect(dst)) as target:
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
         names = table_names(source)
         kept = [name for name in names if tables.is_kept(name)]
+        declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
         pids = _captured_pids(source, kept) | set(keep_pids)
         wanted: set[int] = set()
         for name in kept:
@@ -87,7 +93,7 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
         _forget_addresses(target)
         for name in kept:
             if name != "StringIds":
-                wanted |= _referenced(target, name)
+                wanted |= _referenced(target, name, declared[name])
         before = source.execute("SELECT count(*) FROM StringIds").fetchone()[0]
         target.execute("CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)")
         target.executemany("INSERT INTO wanted VALUES (?)", ((i,) for i in wanted))
@@ -98,6 +104,20 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
     check_export(dst)
     dropped = tuple(name for name in names if name not in kept)
     return ScrubReport(tuple(kept), dropped, tuple(sorted(pids)), after, before, dst.stat().st_size)
+
+
+@contextmanager
+def _told(src: Path) -> Iterator[None]:
+    """SQLite's errors as those of a file that cannot be written, or of the one that is read."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        number = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR: errno.EIO}.get(
+            getattr(error, "sqlite_errorcode", 0) & 0xFF
+        )
+        if number:
+            raise OSError(number, str(error)) from None
+        raise InputError(f"{src}: cannot be scrubbed ({error}); export it again") from None
 
 
 def compress(src: Path, dst: Path) -> None:
@@ -113,20 +133,15 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
     the input stays. Returns the path written. Raises `InputError` for anything else, and when something
     private is left.
     """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; check the path")
     packed = path.name.endswith(".sqlite.xz")
     report = path.suffix == ".nsys-rep"
+    plain_file(path)
     if not (packed or report or path.suffix == ".sqlite"):
         raise InputError(f"{path}: cannot be scrubbed; give a .sqlite, .sqlite.xz or .nsys-rep file")
     stem = path.name.removesuffix(".xz").removesuffix(path.suffix if report else ".sqlite")
     output = output or path.with_name(f"{stem}.scrubbed.sqlite" + (".xz" if packed else ""))
-    if output.resolve() == path.resolve():
-        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
-    with tempfile.TemporaryDirectory(
-        dir=output.parent if output.parent.is_dir() else None, prefix=".scrub-"
-    ) as folder:
-        source, clean = Path(folder) / "raw.sqlite", Path(folder) / "clean.sqlite"
+    with whole(output, reads=[path]) as made:
+        source, clean = made.with_name("raw.sqlite"), made.with_name("clean.sqlite")
         if packed:
             unpack_xz(path, source)
         elif report:
@@ -140,11 +155,10 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
                 f"{path}: something private is left after scrubbing, nothing was written: "
                 + "; ".join(private)
             )
-        result = clean
         if output.name.endswith(".xz"):
-            result = Path(folder) / "clean.sqlite.xz"
-            compress(clean, result)
-        shutil.move(result, output)
+            compress(clean, made)
+        else:
+            clean.replace(made)
     return output
 
 
@@ -161,7 +175,10 @@ def _export(report: Path, target: Path) -> None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA ignore_check_constraints = ON")  # they are not run when the file is checked either
+    return db
 
 
 def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
@@ -180,14 +197,10 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
 def _copy(
     source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int], root: Path
 ) -> None:
-    declaration = source.execute(
-        "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)
-    ).fetchone()[0]
-    if name in tables.STACK_TABLES:  # the key's index is a good part of a compressed export
-        declaration = _STACK_KEY.sub(r"\1", declaration)
-    target.execute(declaration)
-    info = source.execute(f'PRAGMA table_info("{name}")').fetchall()
+    info = [row for row in source.execute(f'PRAGMA table_xinfo("{name}")') if not row[6]]  # none is computed
+    target.execute(_declaration(name, info))
     names = [row[1] for row in info]
+    listed = ", ".join(map(_quoted, names))
     private = {
         names.index(c): _blank(info[names.index(c)])
         for c in tables.PRIVATE_COLUMNS.get(name, ())
@@ -199,7 +212,7 @@ def _copy(
     payload = names.index("jsonText") if name == "NVTX_EVENTS" and "jsonText" in names else None
 
     def rows() -> Iterable[list[object]]:
-        for row in source.execute(f'SELECT * FROM "{name}"'):
+        for row in source.execute(f'SELECT {listed} FROM "{name}"'):
             if selective and not _belongs(row[owner], pids):
                 continue
             if name == "META_DATA_EXPORT" and not tables.EXPORT_FACTS.fullmatch(str(row[0])):
@@ -221,6 +234,25 @@ def _copy(
 
     marks = ", ".join("?" * len(names))
     target.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows())
+
+
+def _declaration(name: str, info: Sequence[tuple[Any, ...]]) -> str:
+    """A table with the same columns: names, types, keys, what may be NULL; nothing else of the original."""
+    keys = [row[1] for row in sorted(info, key=lambda row: row[5]) if row[5]]
+    if name in tables.STACK_TABLES:  # the key's index is a good part of a compressed export
+        keys = []
+    parts = []
+    for row in info:
+        kind = f" {row[2]}" if _TYPE.fullmatch(row[2]) else ""
+        key = " PRIMARY KEY" if keys == [row[1]] else ""
+        parts.append(_quoted(row[1]) + kind + (" NOT NULL" if row[3] else "") + key)
+    if len(keys) > 1:
+        parts.append(f"PRIMARY KEY ({', '.join(map(_quoted, keys))})")
+    return f'CREATE TABLE "{name}" ({", ".join(parts)})'
+
+
+def _quoted(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
 
 
 def _forget_addresses(db: sqlite3.Connection) -> None:
@@ -252,9 +284,8 @@ def _blank(column: tuple[object, ...]) -> object:
     return None if not column[3] else "" if str(column[2]).upper() == "TEXT" else 0
 
 
-def _referenced(db: sqlite3.Connection, name: str) -> set[int]:
-    """The ids of StringIds that a table's rows refer to."""
-    declaration = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+def _referenced(db: sqlite3.Connection, name: str, declaration: str) -> set[int]:
+    """The ids of StringIds that a table's rows refer to; ``declaration`` is the one in the original."""
     have = columns(db, name)
     declared = {m["column"] for m in _STRING_REFERENCE.finditer(declaration)}
     found: set[int] = set()

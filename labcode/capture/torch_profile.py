@@ -21,12 +21,16 @@ from typing import Any, Literal
 
 from labcode.capture import bench, privacy, torch_scrub
 from labcode.capture.filing import write_json
-from labcode.errors import InputError, LabError, ToolError, describe_os_error
+from labcode.errors import InputError, LabError, ToolError
+from labcode.inputs import plain_file
+from labcode.outputs import whole
 from labcode.store import repository_root
 from labcode.workloads.shared.recording import Request
 
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
+_LARGEST_TEXT = 2 << 30  # bytes of a recording that is scrubbed; it is held in memory as a whole
+_OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 PROFILER_S = 120.0  # what recording and writing may take beyond the program's own time
 # What converting a snapshot of another format ends with: a key that `memory_history` needs is not there.
 _LACKING = re.compile(
@@ -155,41 +159,37 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
     ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays. Returns
     the path written. Raises `InputError` for anything else, and when something private is left.
     """
-    content = _content(path)
-    if isinstance(content.get("traceEvents"), list):
-        scrubbed = torch_scrub.scrub_trace(content, repository_root())
-    elif {"events", "frames", "schema"} <= set(content):
-        scrubbed = torch_scrub.scrub_memory(content, repository_root())
-    else:
-        raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
     packing = path.suffix if path.suffix in (".gz", ".xz") else ""
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
     output = output or path.with_name(f"{stem}.scrubbed.{rest}")
-    if output.resolve() == path.resolve():
-        raise InputError(f"{output}: is the input itself; choose another name for the scrubbed copy")
-    data = json.dumps(scrubbed, separators=(",", ":"), ensure_ascii=False).encode()
-    if private := privacy.find_private(data, privacy.host_names()):
-        raise InputError(
-            f"{path}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
-        )
-    try:
-        output.write_bytes(pack(data, packing) if packing else data)
-    except OSError as error:
-        raise InputError(describe_os_error(error)) from None
+    with whole(output, reads=[path]) as part:
+        data = json.dumps(_scrubbed(path), separators=(",", ":"), ensure_ascii=False).encode()
+        if private := privacy.find_private(data, privacy.host_names()):
+            raise InputError(
+                f"{path}: something private is left after scrubbing, nothing was written: "
+                + "; ".join(private)
+            )
+        part.write_bytes(pack(data, packing) if packing else data)
     return output
+
+
+def _scrubbed(path: Path) -> dict[str, Any]:
+    content = _content(path)
+    if isinstance(content.get("traceEvents"), list):
+        return torch_scrub.scrub_trace(content, repository_root())
+    if {"events", "frames", "schema"} <= set(content):
+        return torch_scrub.scrub_memory(content, repository_root())
+    raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 
 def _content(path: Path) -> dict[str, Any]:
     """A JSON object from a file, unpacked if it is packed."""
     try:
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        elif path.suffix == ".xz":
-            data = lzma.decompress(data)
+        with _OPEN.get(path.suffix, open)(plain_file(path, most_bytes=_LARGEST_TEXT), "rb") as stream:
+            data = stream.read(_LARGEST_TEXT + 1)
+        if len(data) > _LARGEST_TEXT:
+            raise InputError(f"{path}: more than {_LARGEST_TEXT >> 30} GiB of text; record fewer steps")
         content = json.loads(data)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path}: cannot be unpacked ({error}); copy it again") from None
     except (ValueError, RecursionError) as error:

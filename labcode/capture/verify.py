@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from labcode.capture.ncu_scrub import check_report
 from labcode.capture.scrub import check_export
 from labcode.errors import InputError, LabError
 from labcode.freshness import is_fresh, source_digests
+from labcode.outputs import private_folder
 from labcode.store import CaptureSet, ExperimentRecord
 
 LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 40 MiB
@@ -106,12 +106,12 @@ def _private(path: Path, where: str) -> Iterator[Finding]:
         if path.suffix == ".json":
             try:
                 json.loads(data)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 yield Finding(where, "damaged", f"not valid JSON ({error})")
         yield from (Finding(where, "private", text) for text in privacy.find_private(data))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        unpacked = Path(folder) / path.name.removesuffix(".xz")
+    with private_folder() as folder:
+        unpacked = folder / path.name.removesuffix(".xz")
         try:
             unpack_limited(path, unpacked, where)
             (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)

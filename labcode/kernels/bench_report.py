@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from labcode.errors import LabError, describe_os_error
+from labcode import terminal
+from labcode.errors import LabError
+from labcode.outputs import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,12 +102,8 @@ def write_plot(record: Mapping[str, Any], path: Path) -> None:
     from labcode.figures.style import figure_bytes, style
 
     require_plot_suffix(path)
-    with style("light"):
-        content = figure_bytes(plot(record), path.suffix[1:])  # type: ignore[arg-type]
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise LabError(describe_os_error(error)) from None
+    with whole(path) as part, style("light"):
+        part.write_bytes(figure_bytes(plot(record), path.suffix[1:]))  # type: ignore[arg-type]
 
 
 def require_plot_suffix(path: Path) -> None:
@@ -121,9 +119,9 @@ def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: P
 
     if plot_file is not None:
         require_plot_suffix(plot_file)
-    progress = Console(stderr=True)
+    progress = terminal.console(stderr=True)
     record = bench(only, repetitions, lambda line: progress.print(line, highlight=False, style="dim"))
-    render(record, Console())
+    render(record, terminal.console())
     if json_file is not None:
         write_json(json_file, record)
     if plot_file is not None:
@@ -135,7 +133,7 @@ def list_kernels(only: list[str]) -> None:
     """Print the kernels, each with its steps and what it is held to."""
     from labcode.kernels.catalogue import kernels
 
-    console = Console()
+    console = terminal.console()
     for kernel in kernels(only):
         marks = ", ".join(f"≥ {mark.at_least:.2f} × {mark.against}" for mark in kernel.marks)
         console.print(

@@ -229,5 +229,27 @@ def test_damaged_archives_are_named(packed: Path, tmp_path: Path) -> None:
     text.write_text("hello")
     with pytest.raises(InputError, match=r"text\.tar: not a whole tar archive"):
         archive.add(text)
-    with pytest.raises(InputError, match=r"nothing\.tar: No such file or directory; check the path"):
+    with pytest.raises(InputError, match=r"nothing\.tar: no such file; check the path"):
         archive.add(tmp_path / "nothing.tar")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda entry: entry.update(sources=[7]), "'sources' is of type int, not str"),
+        (lambda entry: entry.update(sources=["/etc/passwd"]), "lies outside of the repository"),
+        (lambda entry: entry.update(captured=20260101), "'captured' is of type int, not str"),
+    ],
+)
+def test_a_manifest_of_other_types_is_refused_whole(
+    packed: Path,
+    lab: Lab,
+    edit: Callable[[dict], object],
+    message: str,  # type: ignore[type-arg]
+) -> None:
+    before = lab.tree()
+    changed = rewrite(packed, lambda m: edit_manifest(m, lambda d: edit(d["experiments"]["beta"])))
+    with pytest.raises(InputError, match=message):
+        archive.add(changed)
+    assert lab.tree() == before
+    load_set("mine")

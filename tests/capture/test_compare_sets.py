@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from labcode.capture.compare_sets import COLUMNS, compare_sets, run
 from labcode.errors import InputError, LabError
+from tests.support.command import labcode
+from tests.test_cli import one_line
 
 
 def write_set(
@@ -28,6 +31,7 @@ def write_set(
             clean, _, run_name = label.rpartition(":")
             file = f"{run_name}.clean.json" if clean else f"{run_name}.json"
             content = json.dumps({"program": experiment, "variant": run_name, **record}).encode()
+            content = content.replace(b'"DEEP"', b'{"a":' * 5000 + b"1" + b"}" * 5000)
             (folder / file).write_bytes(content)
             entry = entries.setdefault(run_name, {"argv": [], "tool_args": [], "files": {}, "warnings": []})
             entry["files"][file] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
@@ -152,3 +156,31 @@ def test_bad_use(sets: Path) -> None:
     (sets / "a100" / "claims.json").write_text("[")
     with pytest.raises(InputError):
         compare_sets("a100", "b200")
+
+
+@pytest.mark.parametrize(
+    ("record", "claims", "message"),
+    [
+        ({"parameters": [1]}, None, r"one\.json: not a run's record; capture it again"),
+        ({"checks": {"a": 1}}, None, r"one\.json: not a run's record; capture it again"),
+        ({"checks": 1}, None, r"one\.json: not a run's record; capture it again"),
+        ({"results": "DEEP"}, None, "nested too deep|not valid JSON"),
+        ({}, {"p#k": claim("a", None) | {"text": 7}}, r"claims\.json: damaged; write it again"),
+        ({}, {"p#k": claim("a", None) | {"value": "x"}}, r"claims\.json: damaged; write it again"),
+        ({}, {"p#k": claim("a", None) | {"value": 10**400}}, r"claims\.json: damaged; write it again"),
+    ],
+)
+def test_records_and_claims_of_other_types_are_one_line(
+    tmp_path: Path, record: dict[str, Any], claims: Any, message: str
+) -> None:
+    for name in ("mine", "yours"):
+        write_set(tmp_path, name, {"exp": {"one": record}}, claims)
+    env = {"LABCODE_SETS": str(tmp_path), "LABCODE_CACHE": str(tmp_path / "cache")}
+    assert re.search(message, one_line(labcode("captures", "compare", "mine", "yours", env=env)))
+
+
+def test_numbers_of_any_size_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
+    for name in ("mine", "yours"):
+        write_set(tmp_path, name, {"exp": {"one": results(huge=10**400, time_ms=1.0)}})
+    assert list(compare_sets("mine", "yours").rows["name"]) == ["time_ms"]

@@ -110,7 +110,8 @@ def _fail(*_: object) -> None:
 def test_leftovers_of_a_capture_that_was_killed_are_cleared_at_the_next_start(folder: Path) -> None:
     before = state(folder)
     stage(folder, "beta", "half")
-    (folder / ".writing-x").write_text("{")
+    (folder / ".labcode-x").mkdir()
+    (folder / ".labcode-x/manifest.json").write_text("{")
     with open_set(folder):
         pass
     assert state(folder) == before

@@ -24,6 +24,7 @@ import pandas as pd
 
 from labcode.errors import InputError, LabError
 from labcode.hardware.specs import find_spec
+from labcode.inputs import plain_file
 from labcode.reports.ncu.report import Launch, NcuReport
 
 LEVELS = ("L1", "L2", "DRAM")
@@ -141,7 +142,7 @@ def measured_ceilings(path: Path) -> list[Ceiling]:
     Raises `InputError` for a file that is not like this.
     """
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
+        loaded = json.loads(plain_file(path, most_bytes=1 << 24).read_text(encoding="utf-8"))
         if "program" in loaded:
             found = _of_record(loaded["results"]["ceilings"])
         else:
@@ -152,9 +153,7 @@ def measured_ceilings(path: Path) -> list[Ceiling]:
                 )
                 for row in loaded["ceilings"]
             ]
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path}: not a table of ceilings ({type(error).__name__}: {error}); "
             'it needs {"ceilings": [{"kind": "memory", "of": "DRAM", "value": …}, …]}'

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.errors import InputError, ToolError
+from labcode.inputs import plain_file
 from labcode.reports.ncu.report import NcuReport
 
 # pipe or unit → opcodes that it executes (CUDA Binary Utilities, instruction set reference)
@@ -222,8 +223,7 @@ def sass_of(path: Path) -> dict[str, pd.DataFrame]:
 
     from labcode.tools import run_tool
 
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; check the path")
+    plain_file(path)
     tool = shutil.which("cuobjdump") or shutil.which("/usr/local/cuda/bin/cuobjdump")
     if tool is None:
         raise ToolError("cuobjdump: not found; it comes with the CUDA toolkit: put its bin folder on PATH")

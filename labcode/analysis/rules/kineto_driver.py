@@ -60,8 +60,8 @@ def run(
         odd = [*report.warnings]
         if report.metadata().get("with_stack"):
             odd.append(STACKS_NOTE.format(path=report.path))
-        notes.writelines(f"note: {line}\n" for line in odd)
         verdicts = _told(rulebook.judge(TraceTables(report), rules, broken))
+        notes.writelines(f"note: {line}\n" for line in odd)
         rulebook.write_verdicts(cast(NsysReport, report), verdicts, fmt, output)
     return 0
 

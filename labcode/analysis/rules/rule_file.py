@@ -11,6 +11,7 @@ from pathlib import Path
 from labcode.analysis.rules.finding import Rule
 from labcode.analysis.rules.registry import rules_of
 from labcode.errors import LabError
+from labcode.inputs import plain_file
 
 
 def load_rules(path: Path) -> list[Rule]:
@@ -19,8 +20,9 @@ def load_rules(path: Path) -> list[Rule]:
     What it prints goes to stderr, so that a report on stdout stays whole. Raises `LabError` when the file is
     missing, cannot be run (with the line that failed) or defines no rule.
     """
-    if not path.is_file():
+    if not path.exists():
         raise LabError(f"{path}: no such file; name a Python file with functions under @rule")
+    plain_file(path)
     spec = importlib.util.spec_from_file_location(f"labcode_rules_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise LabError(f"{path}: not a Python file (its name does not end in .py); rename it")

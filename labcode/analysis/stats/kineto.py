@@ -20,7 +20,7 @@ from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.errors import InputError, LabError
 from labcode.outputs import base_names, staged
-from labcode.reports.kineto.open import is_trace
+from labcode.reports.kineto.open import is_trace, trace_files
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
 ENDINGS = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
@@ -199,7 +199,8 @@ def run(
             write_tables(tables, fmt, output)
         return []
     written = []
-    with staged(folder, force=force) as work:
+    reads = [one for file in files for one in (trace_files(file) if file.is_dir() else [file])]
+    with staged(folder, force=force, reads=reads) as work:
         for file, base in base_names(files).items():
             tables = _tables(file, wanted, strict=bool(reports), notes=stream)
             for name, table in tables.items():
@@ -213,7 +214,6 @@ def run(
 def _tables(file: Path, names: Sequence[str], *, strict: bool, notes: TextIO) -> dict[str, pd.DataFrame]:
     """The reports of one trace; without ``strict``, those that it has data for."""
     with open_trace(file) as report:
-        notes.writelines(f"note: {line}\n" for line in report.warnings)
         tables = {}
         for name in names:
             try:
@@ -222,7 +222,11 @@ def _tables(file: Path, names: Sequence[str], *, strict: bool, notes: TextIO) ->
                 if strict:
                     raise
     if not tables:
-        raise InputError(f"{file}: the trace holds no events that any report is made of; record it again")
+        why = "".join(f"; {line.removeprefix(f'{file}: ')}" for line in report.warnings)
+        raise InputError(
+            f"{file}: the trace holds no events that any report is made of{why}; record it again"
+        )
+    notes.writelines(f"note: {line}\n" for line in report.warnings)
     return tables
 
 

@@ -93,7 +93,7 @@ def write_all(
     if not every:
         planned = [f"{base}_{name}{SUFFIXES[fmt]}" for base in bases.values() for name in names]
         refuse_existing(folder, planned, force=force)
-    with staged(folder, force=force) as work:
+    with staged(folder, force=force, reads=files) as work:
         for file, base in bases.items():
             with closing(Source(open_export(file))) as source:
                 for name in TABLES if every else names:

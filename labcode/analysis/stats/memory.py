@@ -59,8 +59,9 @@ def run(
 
     def tables(file: Path) -> dict[str, pd.DataFrame]:
         history = open_history(file)
+        made = {name: REPORTS[name](history) for name in wanted}
         stream.writelines(f"note: {line}\n" for line in history.warnings)
-        return {name: REPORTS[name](history) for name in wanted}
+        return made
 
     if folder is None:
         for place, file in enumerate(files):
@@ -70,7 +71,7 @@ def run(
             write_tables(made, fmt, output)
         return []
     written = []
-    with staged(folder, force=force) as work:
+    with staged(folder, force=force, reads=files) as work:
         for file, base in base_names(files).items():
             for name, table in tables(file).items():
                 target = f"{base}_{name}{ENDINGS[fmt]}"

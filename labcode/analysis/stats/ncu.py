@@ -296,7 +296,7 @@ def run(
             stats(file, wanted, fmt, output, kernel=kernel, launch=launch)
         return []
     written = []
-    with staged(folder, force=force) as work:
+    with staged(folder, force=force, reads=files) as work:
         for file, base in base_names(files).items():
             wanted = _collected(file, kernel, launch) if every else (reports or DEFAULT_REPORTS)
             for name in wanted:

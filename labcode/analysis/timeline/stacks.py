@@ -36,7 +36,7 @@ def python_labels(frames: pd.DataFrame, *, by: str = "function") -> pd.Series:
 
 def native_labels(frames: pd.DataFrame, *, by: str = "function") -> pd.Series:
     """How native frames are called: the function; ``[library]`` where it has no name, or always by module."""
-    library = "[" + frames["module"].str.rpartition("/")[2].str.strip("[]") + "]"
+    library = "[" + frames["module"].str.rsplit("/", n=1).str[-1].str.strip("[]") + "]"
     if by == "module":
         return library
     if by != "function":

@@ -11,6 +11,7 @@ from labcode.analysis.memory.history import stacked
 from labcode.errors import LabError
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled
 from labcode.figures.text import number, tidy
+from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
 
 _HEIGHT_IN = 2.6
@@ -89,9 +90,9 @@ def write_memory_timeline(file: Path, output: Path) -> Path:
         raise LabError(
             f"{output}: the timeline of a memory history is a picture; name a file that ends in .svg"
         )
-    history = open_history(file)
-    if not len(history.events) and not len(history.live_before):
-        raise LabError(f"{file}: no events to draw; record some steps")
-    svg = render(lambda: memory_timeline(history, title=file.name))
-    output.write_bytes(svg)
+    with whole(output, reads=[file]) as part:
+        history = open_history(file)
+        if not len(history.events) and not len(history.live_before):
+            raise LabError(f"{file}: no events to draw; record some steps")
+        part.write_bytes(render(lambda: memory_timeline(history, title=file.name)))
     return output

@@ -29,6 +29,7 @@ from labcode.errors import LabError
 from labcode.figures.axes import logarithmic
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, render, styled
 from labcode.figures.text import fit, number, percent
+from labcode.outputs import whole
 from labcode.reports.ncu.report import NcuReport, open_report
 
 MOST_LAUNCHES = 16
@@ -264,27 +265,22 @@ def write_roofline(
     form = output.suffix.removeprefix(".")
     if form not in ("svg", "png", "pdf"):
         raise LabError(f"{output}: name the picture X.svg, X.png or X.pdf")
-    if not output.parent.is_dir():
-        raise LabError(f"{output}: there is no folder {output.parent}; create it first")
-    report = open_report(file).select(kernel, launch)
-    roofs = counter_ceilings(report.list[0])
-    if datasheet:
-        device = str(report.list[0].device().get("display_name", ""))
-        sheet = datasheet_ceilings(device)
-        if not sheet:
-            raise LabError(f"{file}: no datasheet of {device or 'this GPU'} is listed; leave out --datasheet")
-        roofs += sheet
-    if ceilings is not None:
-        roofs += measured_ceilings(ceilings)
+    with whole(output, reads=[file] if ceilings is None else [file, ceilings]) as part:
+        report = open_report(file).select(kernel, launch)
+        roofs = counter_ceilings(report.list[0])
+        if datasheet:
+            device = str(report.list[0].device().get("display_name", ""))
+            sheet = datasheet_ceilings(device)
+            if not sheet:
+                raise LabError(
+                    f"{file}: no datasheet of {device or 'this GPU'} is listed; leave out --datasheet"
+                )
+            roofs += sheet
+        if ceilings is not None:
+            roofs += measured_ceilings(ceilings)
 
-    def draw() -> Figure:
-        return roofline(report, precision=precision, ceilings=roofs)
+        def draw() -> Figure:
+            return roofline(report, precision=precision, ceilings=roofs)
 
-    data = render(draw, mode, form)  # type: ignore[arg-type]
-    part = output.with_name(f".{output.name}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
+        part.write_bytes(render(draw, mode, form))  # type: ignore[arg-type]
     return output

@@ -1,7 +1,7 @@
 """`labcode flame`: a capture and a file name in; its profile as SVG, HTML page, speedscope JSON or text out.
 
 The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom and search, ``.json`` for
-speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others. The file is there whole or not at all.
+speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from labcode.figures.pages.flame import flame, flame_text, speedscope
 from labcode.figures.pages.flame_page import flame_page
 from labcode.figures.style import render
 from labcode.figures.timeline.export import choose_window
+from labcode.outputs import whole
 from labcode.reports.nsys.report import NsysReport, open_report
 
 KINDS = {
@@ -43,17 +44,9 @@ def write_flame(
             f"{output}: {output.suffix or 'no suffix'} is not a kind of flame graph; name a file that "
             f"ends in {', '.join(_WRITERS)}"
         )
-    if not output.parent.is_dir():
-        raise LabError(f"{output}: there is no folder {output.parent}; create it first")
-    with open_report(file) as report:
+    with whole(output, reads=[file]) as part, open_report(file) as report:
         folded = profile(report, of=of, thread=thread, window=window)
-        content = write(folded, f"{file.name}: {_TITLES[of]}")
-    part = output.with_name(f".{output.name}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
+        part.write_bytes(write(folded, f"{file.name}: {_TITLES[of]}"))
     return output
 
 

@@ -2,16 +2,14 @@
 
 The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom and search
 (`labcode.figures.pages.interactive`), ``.json`` or ``.json.gz`` a trace for Perfetto
-(`labcode.figures.timeline.chrome_trace`). The file is there whole or not at all.
+(`labcode.figures.timeline.chrome_trace`).
 """
 
 from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +22,9 @@ from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
+from labcode.outputs import whole
 from labcode.reports.captures import open_capture
-from labcode.reports.kineto.open import is_trace
+from labcode.reports.kineto.open import is_trace, trace_files
 from labcode.reports.nsys.report import NsysReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
@@ -43,15 +42,14 @@ def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Pa
     cannot be read.
     """
     write = _writer(output)
-    if not output.parent.is_dir():
-        raise LabError(f"{output}: there is no folder {output.parent}; create it first")
-    with open_capture(file) as report:
+    reads = trace_files(file) if file.is_dir() else [file]
+    with whole(output, reads=reads) as part, open_capture(file) as report:
         chosen = choose_window(report, window)
         if chosen[0] >= chosen[1]:
             raise LabError(
                 f"{file}: no events to draw; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
             )
-        write(report, chosen, file.name, output)
+        write(report, chosen, file.name, part)
     return output
 
 
@@ -136,19 +134,15 @@ def _writer(output: Path) -> _Writer:
 
 
 def _write_picture(report: NsysReport, window: Window, name: str, output: Path) -> None:
-    svg = render(lambda: timeline(report, window=window, title=name))
-    with _whole(output) as stream:
-        stream.write(svg)
+    output.write_bytes(render(lambda: timeline(report, window=window, title=name)))
 
 
 def _write_page(report: NsysReport, window: Window, name: str, output: Path) -> None:
-    page = interactive_page(report, window=window, title=name)
-    with _whole(output) as stream:
-        stream.write(page.encode())
+    output.write_bytes(interactive_page(report, window=window, title=name).encode())
 
 
 def _write_trace(report: NsysReport, window: Window, name: str, output: Path) -> None:
-    with _whole(output) as stream:
+    with output.open("wb") as stream:
         if output.name.lower().endswith(".gz"):
             with (
                 gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed,
@@ -171,18 +165,3 @@ def _text(stream: io.BufferedWriter | gzip.GzipFile) -> Iterator[TextIO]:
     finally:
         text.flush()
         text.detach()
-
-
-@contextmanager
-def _whole(output: Path) -> Iterator[io.BufferedWriter]:
-    """A file that takes its name only when it has been written to the end."""
-    handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        part.chmod(0o644)
-        part.replace(output)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

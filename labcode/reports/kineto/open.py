@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import InputError
+from labcode.inputs import plain_file
 from labcode.reports.kineto.events import Collector, Columns
 from labcode.reports.kineto.text import TraceText
 
@@ -103,9 +104,7 @@ def _refuse_doubles(read: list[RankTrace]) -> None:
 
 def read_trace(path: Path) -> RankTrace:
     """Read one file."""
-    if not path.exists():
-        raise InputError(f"{path}: no such file; check the path")
-    text, collector = TraceText(path), Collector()
+    text, collector = TraceText(plain_file(path)), Collector()
     text.read(collector.take, collector.take_one)
     columns = collector.finish()
     distributed = text.metadata.get("distributedInfo")

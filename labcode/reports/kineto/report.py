@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.errors import InputError
 from labcode.reports.frames import frame
 from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
@@ -39,8 +38,6 @@ def open_trace(path: str | Path | Sequence[Path]) -> KinetoReport:
     """
     if isinstance(path, str | Path):
         path = Path(path)
-        if not path.exists():
-            raise InputError(f"{path}: no such file; check the path")
         files = trace_files(path) if path.is_dir() else [path]
         shown = path
     else:

@@ -114,6 +114,9 @@ class TraceText:
 
     def _next(self) -> bytes | None:
         block = next(self._blocks, None)
+        if block is not None and (zeros := block.find(0)) >= 0:  # no JSON has one; a sparse file has billions
+            self._note("zeros follow")
+            block, self._blocks = block[:zeros], iter(())
         if block is not None:
             self.bytes_read += len(block)
         return block

@@ -18,6 +18,7 @@ import msgspec
 import pandas as pd
 
 from labcode.errors import InputError
+from labcode.inputs import plain_file
 
 SCHEMA = 1
 SUFFIXES = (".memory.json", ".memory.json.xz", ".memory.json.gz")
@@ -116,9 +117,7 @@ _HOW = "name a .memory.json or .memory.json.xz that labcode recorded"
 
 
 def _text(path: Path) -> bytes:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; check the path")
-    with path.open("rb") as stream:
+    with plain_file(path, most_bytes=_LARGEST_TEXT).open("rb") as stream:
         head = stream.read(6)
     try:
         if head.startswith(b"\xfd7zXZ"):

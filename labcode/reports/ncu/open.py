@@ -15,7 +15,6 @@ import json
 import posixpath
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +22,14 @@ from typing import Any
 
 from labcode import store
 from labcode.errors import InputError, ToolError
+from labcode.inputs import plain_file
 from labcode.reports.ncu import extract as ncu_extract
 from labcode.reports.ncu import wire as ncu_wire
 from labcode.reports.ncu.extract import EXTRACT_FORMAT
 
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LIMIT_S = 300.0
+_LARGEST = 1 << 32  # bytes; a report is read whole
 _TOO_OLD = "'IMetric' object has no attribute 'label'"  # what its versions before 2026.3 end with
 _INSTALL = "pip install ncu-report (NVIDIA's reader; it needs no GPU)"
 
@@ -61,8 +62,6 @@ def open_extract(path: Path) -> Extract:
     """Check a report and read it; `InputError` or `ToolError` says in one line why not."""
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a report of Nsight Compute (.ncu-rep, .ncu-rep.xz)")
-    if not path.exists():
-        raise InputError(f"{path}: no such file; check the path")
     report = unpacked(path)
     frame = check_frame(report.read_bytes(), path)
     content = _read(report, path)
@@ -98,14 +97,11 @@ def open_extract(path: Path) -> Extract:
 
 def unpacked(path: Path) -> Path:
     """The report itself: ``path``, or what an ``.xz`` holds, in the user's cache."""
-    with path.open("rb") as handle:
+    with plain_file(path, most_bytes=_LARGEST).open("rb") as handle:
         head = handle.read(len(_XZ_MAGIC))
     if head != _XZ_MAGIC:
         return path
-    target = store.cache_folder() / f"{store.file_sha256(path)}.ncu-rep"
-    if not target.exists():
-        store.unpack_xz(path, target)
-    return target
+    return store.cached(store.file_sha256(path), ".ncu-rep", lambda made: store.unpack_xz(path, made))
 
 
 def check_frame(data: bytes, path: Path) -> Frame:
@@ -152,15 +148,9 @@ def check_frame(data: bytes, path: Path) -> Frame:
 
 def _read(report: Path, path: Path) -> dict[str, Any]:
     """The report's content by NVIDIA's reader in a process of its own, or from the cache."""
-    cache = store.cache_folder() / f"{store.file_sha256(report)}.ncu{EXTRACT_FORMAT}.json"
-    content = _cached(cache)
-    if content is not None:
-        return content
     from labcode.tools import run_tool
 
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache.parent, prefix=".ncu-") as folder:
-        made = Path(folder) / "extract.json"
+    def extract(made: Path) -> None:
         words: list[str | Path] = [sys.executable, "-P", Path(ncu_extract.__file__), report.resolve(), made]
         result = run_tool(words, _LIMIT_S, what=f"reading {path}")
         said = result.stdout + result.stderr
@@ -178,21 +168,14 @@ def _read(report: Path, path: Path) -> dict[str, Any]:
                 f"{path}: damaged: NVIDIA's reader crashed on it (signal {-result.returncode}); "
                 "copy it again or profile again"
             )
-        content = _cached(made) if result.returncode == 0 else None
-        if content is None:
+        if result.returncode != 0 or not made.exists():
             raise InputError(
                 f"{path}: NVIDIA's reader could not read it ({result.last_line()}); profile again"
             )
-        made.replace(cache)
+
+    made = store.cached(store.file_sha256(report), f".ncu{EXTRACT_FORMAT}.json", extract)
+    content: dict[str, Any] = json.loads(made.read_text(encoding="utf-8"))
     return content
-
-
-def _cached(file: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) and content.get("format") == EXTRACT_FORMAT else None
 
 
 def _newer(product: str, library: str) -> bool:

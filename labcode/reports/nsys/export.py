@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from labcode.errors import InputError, LabError
-from labcode.outputs import base_names, refuse_existing, staged
+from labcode.outputs import base_names, refuse_existing, refuse_inputs, staged
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.report import NsysReport, open_report
 from labcode.reports.nsys.source import Source
@@ -50,7 +50,7 @@ def export_all(
     if fmt == "sqlite":
         return _copies(bases, folder, force=force)
     written: list[Path] = []
-    with staged(folder, force=force) as work:
+    with staged(folder, force=force, reads=files) as work:
         for file, base in bases.items():
             with open_report(file) as report:
                 count = len(written)
@@ -72,12 +72,10 @@ def export_all(
 
 
 def _copies(bases: dict[Path, str], folder: Path, *, force: bool) -> list[Path]:
-    for file, base in bases.items():
-        target = folder / f"{base}.sqlite"
-        if target.exists() and target.samefile(file):
-            raise LabError(f"{file}: is that export already; choose another folder")
-    refuse_existing(folder, (f"{base}.sqlite" for base in bases.values()), force=force)
-    with staged(folder, force=force) as work:
+    names = [f"{base}.sqlite" for base in bases.values()]
+    refuse_inputs((folder / name for name in names), bases)
+    refuse_existing(folder, names, force=force)
+    with staged(folder, force=force, reads=bases) as work:
         for file, base in bases.items():
             opened = open_export(file)  # exports an .nsys-rep, unpacks an .xz, checks either
             with closing(Source(opened)):

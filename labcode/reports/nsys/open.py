@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from labcode.errors import InputError, ToolError
+from labcode.inputs import plain_file
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.direct import Layout
 
@@ -106,19 +107,14 @@ def _as_sqlite(path: Path) -> Path:
         )
     if path.is_dir():
         raise InputError(f"{path}: a folder; name an nsys export (.sqlite, .sqlite.xz) or report (.nsys-rep)")
-    if not path.exists():
-        raise InputError(f"{path}: no such file; check the path")
-    with path.open("rb") as handle:
+    with plain_file(path).open("rb") as handle:
         head = handle.read(64)
     if head.startswith(_SQLITE_MAGIC):
         return path
     if head.startswith(_XZ_MAGIC):
         from labcode import store  # these take time to import, and most files need neither
 
-        unpacked = store.cache_folder() / f"{store.file_sha256(path)}.sqlite"
-        if not unpacked.exists():
-            store.unpack_xz(path, unpacked)
-        return unpacked
+        return store.cached(store.file_sha256(path), ".sqlite", lambda made: store.unpack_xz(path, made))
     if head.startswith(_REPORT_MAGIC) or path.suffix == ".nsys-rep":
         return _exported(path)
     if head.startswith(_NCU_MAGIC):
@@ -137,8 +133,6 @@ def _as_sqlite(path: Path) -> Path:
 def _exported(report: Path) -> Path:
     """Export an ``.nsys-rep`` with the nsys of this machine into the user's cache, once for each content."""
     import hashlib
-    import shutil
-    import tempfile
 
     from labcode import store, tools
 
@@ -150,13 +144,8 @@ def _exported(report: Path) -> Path:
             "`nsys export --type sqlite` and name the .sqlite file"
         ) from None
     key = hashlib.sha256(f"{store.file_sha256(report)} {nsys}".encode()).hexdigest()
-    target = store.cache_folder() / f"{key}.sqlite"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=".export-"))
-    try:
-        made = folder / "export.sqlite"
+
+    def export(made: Path) -> None:
         options = ("--type", "sqlite", "--force-overwrite=true", "--output")
         words: list[str | Path] = [nsys, "export", *options, made, report.resolve()]
         result = tools.run_tool(words, _EXPORT_TIMEOUT_S, what=f"nsys export {report}")
@@ -165,10 +154,8 @@ def _exported(report: Path) -> Path:
                 f"{report}: nsys could not export it ({result.last_line()}); "
                 "the report may be damaged or of a newer nsys than the one here"
             )
-        made.replace(target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return target
+
+    return store.cached(key, ".sqlite", export)
 
 
 def _check_header(sqlite: Path, path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from labcode.errors import LabError
 from labcode.figures.pages.flame_export import write_flame
+from labcode.store import sets_root
 from tests.support import exports as e
 from tests.support import stacks as s
 
@@ -71,3 +72,17 @@ def test_bad_use_is_named_and_writes_nothing(
     with pytest.raises(LabError, match=said):
         write_flame(capture, tmp_path / name, **options)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("of", "said"), [("cpu", "CPU samples"), ("python", "Python samples")])
+def test_a_capture_without_samples_is_told_how_to_record_them(tmp_path: Path, of: str, said: str) -> None:
+    bare = e.make_export(tmp_path / "bare.sqlite", nvtx=[e.push_pop(0, 1000, "lab:measured")])
+    with pytest.raises(LabError, match=rf"bare\.sqlite: holds no {said}; record them with nsys profile --"):
+        write_flame(bare, tmp_path / "a.svg", of=of)
+    assert [path.name for path in tmp_path.iterdir()] == ["bare.sqlite"]
+
+
+def test_a_shipped_capture_without_samples(tmp_path: Path) -> None:
+    file = sets_root() / "h200/timeline_basics/baseline.sqlite.xz"
+    with pytest.raises(LabError, match=r"holds no CPU samples; record them with .* --sample=process-tree"):
+        write_flame(file, tmp_path / "a.svg", of="cpu")

@@ -157,7 +157,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "few.ncu-rep"
     path.write_bytes(whole())
     open_report(path)
-    made = next((tmp_path / "cache").glob("*.json"))
+    made = next((tmp_path / "cache").glob("*/*.json"))
     made.write_text("{}")
     assert len(open_report(path).list) == 14
 

@@ -66,7 +66,7 @@ def test_sqlite_unpacks(capture: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_export_is_not_written_over_itself(capture: Path) -> None:
     before = capture.read_bytes()
-    with pytest.raises(LabError, match="is that export already; choose another folder"):
+    with pytest.raises(LabError, match="is the input itself; choose another name"):
         export_all([capture], capture.parent, "sqlite", force=True)
     assert capture.read_bytes() == before
 

@@ -1,0 +1,38 @@
+"""Files to read: a path in, the same path out where a plain file of a sensible size lies there."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from labcode.errors import InputError, describe_os_error
+
+_KINDS = {
+    stat.S_IFDIR: "a folder, not a file; name a file",
+    stat.S_IFIFO: "a pipe, not a file; write what comes through it to a file and name that",
+    stat.S_IFSOCK: "a socket, not a file; name a file",
+    stat.S_IFCHR: "a device, not a file; name a file",
+    stat.S_IFBLK: "a device, not a file; name a file",
+}
+
+
+def plain_file(path: Path, *, most_bytes: int | None = None) -> Path:
+    """``path`` itself, links followed; nothing is read of it.
+
+    Raises `InputError` for what is missing or no plain file (a pipe or a device would be read for ever), and
+    for a file of more than ``most_bytes``, which is given where a file is read whole.
+    """
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: no such file; check the path") from None
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+    if kind := _KINDS.get(stat.S_IFMT(found.st_mode)):
+        raise InputError(f"{path}: {kind}")
+    if most_bytes is not None and found.st_size > most_bytes:
+        raise InputError(
+            f"{path}: {found.st_size / (1 << 30):,.1f} GiB, and such a file can have "
+            f"{most_bytes / (1 << 30):,.3g} GiB at most; record less"
+        )
+    return path

@@ -1,0 +1,82 @@
+"""What is printed in; on a terminal its text out, and no character that would steer the terminal.
+
+Names come from captures, and whoever made them could put escape sequences there. Into files and pipes they go
+as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_TURNING = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))  # lines, directions
+_SHOWN = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
+    **dict.fromkeys((0x7F, *range(0x80, 0xA0), *_TURNING), "\N{REPLACEMENT CHARACTER}"),
+}
+
+
+def plain(text: str) -> str:
+    """A text whose control characters can be seen: ``ESC [ 31 m`` → ``␛[31m``."""
+    return text.translate(_SHOWN)
+
+
+class _Plain:
+    """A stream to a terminal that `plain` text goes to; ``raw`` is the stream itself."""
+
+    def __init__(self, raw: TextIO) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        return self.raw.write(plain(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.raw.writelines(map(plain, lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Whatever is printed meanwhile to stdout and stderr reaches a terminal as `plain` text."""
+    with ExitStack() as restored:
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is not None and stream.isatty():
+                setattr(sys, name, _Plain(stream))
+                restored.callback(setattr, sys, name, stream)
+        yield
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The stream behind a guarded one, for programs that color what they print."""
+    return stream.raw if isinstance(stream, _Plain) else stream
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Rich's console on stdout or stderr: its own colors, and `plain` text."""
+    from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+    from rich.segment import Segment
+
+    class Shown:
+        def __init__(self, content: ConsoleRenderable) -> None:
+            self.content = content
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for part in console.render(self.content, options):
+                yield part if part.control else Segment(plain(part.text), part.style)
+
+    class Hook(RenderHook):
+        def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+            return [Shown(one) for one in renderables]
+
+    made = Console(file=raw(sys.stderr if stderr else sys.stdout))
+    if made.is_terminal:
+        made.push_render_hook(Hook())
+    return made
