@@ -118,7 +118,7 @@ def bokeh_script() -> str:
 
 
 def _own_file(name: str) -> str:
-    return resources.files("labcode.figures").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("labcode.figures.pages").joinpath(name).read_text(encoding="utf-8")
 
 
 # ---- the events
