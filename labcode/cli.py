@@ -430,9 +430,9 @@ def timeline(
             )
         typer.echo(str(memory.write_memory_timeline(file, output)))
         return
-    from labcode.figures.timeline import export
+    from labcode.figures.pages import timeline_export
 
-    typer.echo(str(export.write_timeline(file, output, window=window)))
+    typer.echo(str(timeline_export.write_timeline(file, output, window=window)))
 
 
 @app.command()

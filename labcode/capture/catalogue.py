@@ -237,10 +237,7 @@ def _experiments() -> dict[str, Experiment]:
             tool="bench",
             module="labcode.workloads.report_speed",
             runs=(_run("generated", "--streams", "4", "--repetitions", "3"),),
-            sources=(
-                *workloads("report_speed"),
-                *(f"labcode/bench/{name}.py" for name in ("side_by_side", "big_export", "export_tables")),
-            ),
+            sources=(*workloads("report_speed", "side_by_side", "big_export", "export_tables"),),
             times=_READERS,
             needs_gpus=0,
             needs=("nsys",),
@@ -253,8 +250,8 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.report_speed",
             runs=(_run("recorded", "--streams", "4", "--repetitions", "3", "--ops", "1500000"),),
             sources=(
-                *workloads("report_speed"),
-                *("labcode/bench/side_by_side.py", "cuda/many_operations/*.cu", *CUDA_SOURCES),
+                *workloads("report_speed", "side_by_side"),
+                *("cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
             times=_READERS,
             needs=("nsys", "nvcc"),

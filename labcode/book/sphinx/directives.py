@@ -134,7 +134,7 @@ class AllExercises(SphinxDirective):
 
 
 class ApiPackage(SphinxDirective):
-    """``{api-package} labcode.analysis``: the reference of each module of a package, from its docstrings."""
+    """``{api-package} labcode.analysis``: the reference of each module in a package, from its docstrings."""
 
     required_arguments = 1
     option_spec: ClassVar[dict[str, Any]] = {"modules": str}
@@ -149,9 +149,12 @@ class ApiPackage(SphinxDirective):
 
 
 def _modules(package: str) -> list[str]:
+    """A package, its modules, and then the same of each package in it."""
     folder = store.repository_root().joinpath(*package.split("."))
     files = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
-    return [package, *(f"{package}.{path.stem}" for path in files)]
+    inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+    within = [name for one in inner for name in _modules(f"{package}.{one}")]
+    return [package, *(f"{package}.{path.stem}" for path in files), *within]
 
 
 def _module_reference(name: str, *, package: bool) -> str:

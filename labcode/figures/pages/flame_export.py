@@ -15,8 +15,8 @@ from labcode.analysis.timeline import stacks
 from labcode.errors import LabError
 from labcode.figures.pages.flame import flame, flame_text, speedscope
 from labcode.figures.pages.flame_page import flame_page
+from labcode.figures.pages.timeline_export import choose_window
 from labcode.figures.style import render
-from labcode.figures.timeline.export import choose_window
 from labcode.outputs import whole
 from labcode.reports.nsys.report import NsysReport, open_report
 
