@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import in_window
-from labcode.analysis.timeline.matching import named_like
+from labcode.analysis.timeline.joins import in_window, named_like
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.kineto.report import STEP, KinetoReport
 

@@ -1,14 +1,39 @@
-"""Which CPU call launched a GPU operation: the tables of both in, row numbers out."""
+"""What joins tables and picks their rows: tables in, the call that launched each operation and windows out."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline.keys import process_keys
+from labcode.reports.columns import unique
 
 Ints = NDArray[np.int64]
+
+
+def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -> tuple[Ints, Ints]:
+    """One integer for each (process, number), the same in both tables."""
+    pids, process = unique(np.concatenate((pid, other_pid)))
+    numbers = np.concatenate((number, other_number))
+    low = int(numbers.min()) if len(numbers) else 0
+    width = int(numbers.max()) - low + 1 if len(numbers) else 1
+    if len(pids) * width < 1 << 62:
+        keys = process * width + (numbers - low)
+    else:
+        numbers = unique(numbers)[1]
+        keys = process * (len(numbers) + 1) + numbers
+    keys = np.asarray(keys, np.int64)
+    return keys[: len(pid)], keys[len(pid) :]
+
+
+def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
+    """Which names contain a match; each different name is looked at once, so a million rows are quick."""
+    codes, distinct = pd.factorize(names)
+    search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
+    found = np.array([search(str(name)) is not None for name in distinct], np.bool_)
+    return np.append(found, False)[codes]
 
 
 def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:

@@ -14,8 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.keys import process_keys
+from labcode.analysis.timeline.joins import duration_ns, launch_rows, process_keys
 from labcode.reports.columns import objects, unique
 from labcode.reports.kineto.report import STEP, KinetoReport
 

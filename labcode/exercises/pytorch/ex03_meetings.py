@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.timeline.communication import is_communication
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.exercises.cases import Case, Mistake, Task, brief
 from labcode.exercises.pytorch.exam import open_ranks_of
 from labcode.reports.kineto.report import KinetoReport

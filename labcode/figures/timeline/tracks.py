@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline.communication import is_communication
 from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.processes import process_names, rank_numbers
