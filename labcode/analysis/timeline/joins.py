@@ -1,4 +1,4 @@
-"""What joins tables and picks their rows: tables in, the call that launched each operation and windows out."""
+"""What joins tables and picks their rows: tables in, the launching call of each operation and windows out."""
 
 from __future__ import annotations
 
@@ -8,24 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import unique
+from labcode.reports.columns import process_keys
 
 Ints = NDArray[np.int64]
-
-
-def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -> tuple[Ints, Ints]:
-    """One integer for each (process, number), the same in both tables."""
-    pids, process = unique(np.concatenate((pid, other_pid)))
-    numbers = np.concatenate((number, other_number))
-    low = int(numbers.min()) if len(numbers) else 0
-    width = int(numbers.max()) - low + 1 if len(numbers) else 1
-    if len(pids) * width < 1 << 62:
-        keys = process * width + (numbers - low)
-    else:
-        numbers = unique(numbers)[1]
-        keys = process * (len(numbers) + 1) + numbers
-    keys = np.asarray(keys, np.int64)
-    return keys[: len(pid)], keys[len(pid) :]
 
 
 def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:

@@ -14,8 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns, launch_rows, process_keys
-from labcode.reports.columns import objects, unique
+from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.reports.columns import objects, process_keys, unique
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]

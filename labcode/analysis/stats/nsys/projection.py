@@ -14,7 +14,7 @@ from labcode.analysis.stats.nsys.nesting import START_END, STYLE_NAMES, Ranges, 
 from labcode.analysis.stats.nsys.nvtx import DEFAULT_DOMAIN, read_ranges
 from labcode.analysis.stats.nsys.rounding import round_half_up
 from labcode.analysis.stats.table import Floats, Table, Texts, take, texts_of
-from labcode.analysis.timeline.summary import group_stats
+from labcode.analysis.timeline.grouped import group_stats
 from labcode.reports.columns import Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of

@@ -11,8 +11,8 @@ from labcode.analysis.stats.nsys.nesting import START_END, STYLE_NAMES, Ranges
 from labcode.analysis.stats.nsys.nvtx import DEFAULT_DOMAIN, read_ranges
 from labcode.analysis.stats.nsys.rounding import round_half_up
 from labcode.analysis.stats.table import Table, Values, texts_of
+from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.summary import GroupStats, group_stats
 from labcode.reports.columns import Column, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.stats.nsys.rounding import round_half_up
 from labcode.analysis.stats.table import Table, Values, texts_of
-from labcode.analysis.timeline.summary import group_stats
+from labcode.analysis.timeline.grouped import group_stats
 from labcode.reports.columns import Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.source import Source

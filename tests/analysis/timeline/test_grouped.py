@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.stats.nsys.rounding import round_half_up
-from labcode.analysis.timeline.summary import group_stats
+from labcode.analysis.timeline.grouped import group_stats
 
 VALUES = st.integers(-(1 << 40), 1 << 40)
 
