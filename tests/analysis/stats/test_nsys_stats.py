@@ -355,8 +355,8 @@ def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
     heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.projection")
     code = (
         "import io, pathlib, sys\n"
-        "from labcode.analysis import nsys_many\n"
-        f"nsys_many.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
+        "from labcode.analysis.stats import many\n"
+        f"many.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

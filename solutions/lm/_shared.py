@@ -14,20 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.lm import attribution
 from labcode.analysis.lm import parts as lm_parts
 from labcode.grading.exam import open_run
-from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator
 EXPERIMENT = "lm_large"
-FORBIDDEN = (
-    "labcode.analysis.lm.attribution",
-    "labcode.analysis.lm.parts",
-    "labcode.analysis.lm.answers",
-    "labcode.exercises",
-)
 _N = "void at::native::"
 NAMES = {
     "tn": "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize256x64x8_stage3_ffma_execute_kernel__5x_cublas",
@@ -120,10 +112,14 @@ def operations(
             for _ in range(6):
                 run.op("adam", f"{top}/optimizer")
             run.op("add", f"{top}/optimizer")
-    rows = [run.rows[i] for i in rng.permutation(len(run.rows))]
+    return table(rng, run.rows)
+
+
+def table(rng: Rng, rows: list[tuple[str, str, int, int, int, int, str]]) -> pd.DataFrame:
+    """Rows of kind, name, start_ns, end_ns, device, stream, path as a table, in no particular order."""
     columns = ["kind", "name", "start_ns", "end_ns", "device", "stream", "path"]
     types = {name: "str" if name in ("kind", "name", "path") else "int64" for name in columns}
-    return pd.DataFrame(rows, columns=columns).astype(types)
+    return pd.DataFrame([rows[i] for i in rng.permutation(len(rows))], columns=columns).astype(types)
 
 
 def _forward(run: Run, top: str, model: Shape, split: bool, unknown: bool) -> None:
@@ -171,16 +167,6 @@ def exam(captures: CaptureSet, run: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The operations of a capture of another size, and its record."""
     with open_run(captures, EXPERIMENT, run) as report:
         return lm_parts.operations(report), captures.record(EXPERIMENT, run)
-
-
-def exam_report(captures: CaptureSet, run: str) -> tuple[NsysReport, dict[str, Any]]:
-    """The report itself, and the record."""
-    return open_run(captures, EXPERIMENT, run), captures.record(EXPERIMENT, run)
-
-
-def attributed(ops: pd.DataFrame) -> pd.DataFrame:
-    """The operations with pass, part, bucket and duration, as the book's own analysis has them."""
-    return attribution.attribute(ops)
 
 
 def describe(ops: pd.DataFrame, steps: int) -> str:
