@@ -449,9 +449,9 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    from labcode.figures.pages import flame_export
+    from labcode.figures.pages import flame
 
-    typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
+    typer.echo(str(flame.write_flame(file, output, of=of, thread=thread, window=window)))
 
 
 @app.command()

@@ -1,4 +1,7 @@
-"""Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out."""
+"""Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out.
+
+`restamp` writes into a set where the sources of its captures lie today.
+"""
 
 from __future__ import annotations
 
