@@ -89,7 +89,7 @@ def doctor(
     import json
 
     from labcode import tools
-    from labcode.hardware import probe
+    from labcode.doctor import probe
 
     with tools.within(DOCTOR_LIMIT_S):
         report = probe.probe()
@@ -113,6 +113,7 @@ def capture(
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
     from labcode.capture import catalogue, runner
+    from labcode.doctor import probe
 
     if list_only:
         catalogue.render(console(), set_name or None)
@@ -120,7 +121,13 @@ def capture(
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
     code = runner.capture(
-        experiments or [], set_name, resume=resume, archive=archive, console=console(stderr=True)
+        experiments or [],
+        set_name,
+        machine=probe.machine_record,
+        doctor=probe.probe,
+        resume=resume,
+        archive=archive,
+        console=console(stderr=True),
     )
     raise typer.Exit(code)
 
@@ -168,9 +175,9 @@ def captures_add(
 @captures_app.command("restamp")
 def captures_restamp(set_name: Annotated[str, typer.Argument(help="The set to restamp.")]) -> None:
     """After sources moved: check each capture by its digests, and name its sources where they lie today."""
-    from labcode.capture import restamp
+    from labcode.capture import verify
 
-    for line in restamp.restamp(set_name):
+    for line in verify.restamp(set_name):
         typer.echo(line)
 
 
@@ -424,9 +431,9 @@ def timeline(
             )
         typer.echo(str(memory.write_memory_timeline(file, output)))
         return
-    from labcode.figures.timeline import export
+    from labcode.figures.pages import timeline_export
 
-    typer.echo(str(export.write_timeline(file, output, window=window)))
+    typer.echo(str(timeline_export.write_timeline(file, output, window=window)))
 
 
 @app.command()
@@ -442,9 +449,9 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    from labcode.figures.pages import flame_export
+    from labcode.figures.pages import flame
 
-    typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
+    typer.echo(str(flame.write_flame(file, output, of=of, thread=thread, window=window)))
 
 
 @app.command()

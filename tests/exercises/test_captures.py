@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.timeline.communication import communication_overlap
+from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.grading import sql
 from labcode.grading.task import Task

@@ -9,8 +9,7 @@ import numpy as np
 
 from labcode.analysis.stats.nsys.nesting import Ranges
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.keys import process_keys
-from labcode.reports.columns import Column, Ints, unique
+from labcode.reports.columns import Column, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of
 from labcode.reports.nsys.source import Source

@@ -1,4 +1,4 @@
-"""`labcode doctor` for people: the report of `labcode.hardware.probe` in, text on a console out."""
+"""`labcode doctor` for people: the report of `labcode.doctor.probe` in, text on a console out."""
 
 from __future__ import annotations
 

@@ -14,15 +14,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from labcode.doctor.advice import can_run
+from labcode.doctor.render import render
 from labcode.errors import LabError
 from labcode.hardware import driver, management, permissions
-from labcode.hardware.advice import can_run
 from labcode.hardware.needs import gpu_count
-from labcode.hardware.render import render
-from labcode.kernels.build import find_nvcc
 from labcode.tools import (
     find_ncu,
     find_nsys,
+    find_nvcc,
     inside_nsight_compute,
     libdw_advice,
     libdw_available,

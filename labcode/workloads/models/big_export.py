@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.bench.export_tables import ENUMS, columns_of
 from labcode.errors import LabError
+from labcode.workloads.models.export_tables import ENUMS, columns_of
 
 Ints = NDArray[np.int64]
 _Columns = dict[str, Any]  # arrays, or one value for all rows

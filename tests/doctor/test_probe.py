@@ -16,7 +16,8 @@ import pytest
 from rich.console import Console
 
 from labcode import tools
-from labcode.hardware import advice, driver, management, needs, permissions, probe
+from labcode.doctor import advice, probe
+from labcode.hardware import driver, management, needs, permissions
 from labcode.hardware.driver import CudaDevice, Driver
 from labcode.hardware.permissions import Permission
 
@@ -352,7 +353,7 @@ def test_a_driver_that_hangs_or_talks_nonsense_is_named(
 
 def test_the_doctor_does_not_import_torch() -> None:
     code = (
-        "import sys; from labcode.hardware import probe; probe.probe(); probe.machine_record(); "
+        "import sys; from labcode.doctor import probe; probe.probe(); probe.machine_record(); "
         "assert not {'torch', 'cupy', 'pandas'} & set(sys.modules), set(sys.modules)"
     )
     root = Path(driver.__file__).resolve().parents[2]

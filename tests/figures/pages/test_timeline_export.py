@@ -8,8 +8,8 @@ import pytest
 
 from labcode import store
 from labcode.errors import InputError, LabError
-from labcode.figures.timeline import export
-from labcode.figures.timeline.export import choose_window, write_timeline
+from labcode.figures.pages import timeline_export
+from labcode.figures.pages.timeline_export import choose_window, write_timeline
 from labcode.reports.nsys.report import open_report
 from tests.support.exports import call, domain, kernel, make_export, push_pop
 
@@ -83,7 +83,7 @@ def test_a_failure_leaves_the_old_file_and_no_other(capture, tmp_path, monkeypat
         output.write("half of it" * 10_000)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export, "write_chrome_trace", failing)
+    monkeypatch.setattr(timeline_export, "write_chrome_trace", failing)
     with pytest.raises(OSError, match="No space left"):
         write_timeline(capture, target)
     assert target.read_text(encoding="utf-8") == "old"

@@ -114,7 +114,7 @@ def require_plot_suffix(path: Path) -> None:
 
 def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: Path | None) -> int:
     """Run the bench, print its tables, write what was asked for; exit code 1 when an output was wrong."""
-    from labcode.kernels.bench import bench
+    from labcode.workloads.models.kernel_times import bench
     from labcode.workloads.shared.common import write_json
 
     if plot_file is not None:

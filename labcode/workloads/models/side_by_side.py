@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from labcode import tools
-from labcode.bench.big_export import make_big_export
 from labcode.errors import ToolError
+from labcode.workloads.models.big_export import make_big_export
 
 LONG_S = 10.0  # a report for which nsys takes longer is measured once
 _NAMES = ("Name", "Range", "NVTX Range", "NameTree")  # columns that older nsys print without the domain's ':'
