@@ -188,16 +188,19 @@ def captures_compare(
 @app.command()
 def stats(
     files: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
             "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
         ),
-    ],
+    ] = None,
     report: Annotated[
         list[str] | None,
         typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
     ] = None,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="Every report for which there are data.")] = False,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
     output: Annotated[
@@ -208,55 +211,22 @@ def stats(
     kernel: KernelName = None,
     launch: LaunchNumber = None,
 ) -> None:
-    """Print reports of captures, or write them to files, named, computed and printed as by `nsys stats`.
+    """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
 
-    Of Nsight Compute's reports (.ncu-rep): speed_of_light, occupancy, memory, stalls, instructions, rules,
-    roofline, source, launches, details, raw. Of traces of torch.profiler (.trace.json, .trace.json.gz, or a
-    folder with one for each rank): op_sum, kernel_sum, op_kernel_trace, module_sum, idle_breakdown,
-    comm_overlap, queue_length, launch_stats, memory_timeline, op_sum_python, steps, arrivals. Of histories
-    of PyTorch's allocator (.memory.json, .memory.json.xz): peak, sites, leaks, allocations, live_bytes.
+    Every kind of file has reports of its own, and files of several kinds can be named together: `labcode
+    stats --list` names all reports, `labcode stats --list FILE` those that a file can answer.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
-    if any(_is_ncu(file) for file in files):
-        from labcode.analysis.stats import ncu as ncu_stats
+    from labcode.analysis.stats import driver
 
-        made = ncu_stats.run(
-            *(files, report or [], output_format, sys.stdout),
-            every=every,
-            folder=output,
-            force=force,
-            kernel=kernel,
-            launch=launch,
-        )
-        for path in made:
-            typer.echo(str(path))
+    if list_only:
+        driver.list_reports(files or [], output_format, sys.stdout)
         return
-    if kernel is not None or launch is not None:
-        raise LabError("stats: --kernel and --launch choose launches of .ncu-rep files")
-    if any(_is_trace(file) for file in files):
-        from labcode.analysis.stats import kineto as kineto_stats
-
-        made = kineto_stats.run(
-            *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
-        )
-        for path in made:
-            typer.echo(str(path))
-        return
-    if any(_is_memory(file) for file in files):
-        from labcode.analysis.stats import memory as memory_stats
-
-        made = memory_stats.run(
-            *(files, report or [], output_format, sys.stdout), every=every, folder=output, force=force
-        )
-        for path in made:
-            typer.echo(str(path))
-        return
-    from labcode.analysis.stats import many as nsys_many
-
+    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch)
     if output is None:
-        nsys_many.print_all(files, report or [], output_format, sys.stdout, every=every)
+        driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
-    written = nsys_many.write_all(files, report or [], output_format, output, every=every, force=force)
+    written = driver.write_all(files or [], asked, output_format, output, force=force, notes=sys.stderr)
     for path in written.files:
         typer.echo(str(path))
     for line in written.skipped:

@@ -296,7 +296,9 @@ def load_json(path: Path) -> object:
 def _experiment(key: str, value: object) -> ExperimentRecord:
     _name(key)
     runs = {_name(run): _run(run, entry) for run, entry in _is(value, "runs", dict).items()}
-    sources = {path: _text(_is(value, "sources", dict), path) for path in _is(value, "sources", dict)}
+    named = _is(value, "sources", dict)
+    sources = {path: _text(named, path) for path in named}
+    timed = value.get("timed") if isinstance(value, dict) else None
     for source in sources:
         if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
             raise ValueError(f"source {source!r} lies outside of the repository")
@@ -309,9 +311,7 @@ def _experiment(key: str, value: object) -> ExperimentRecord:
         sources=MappingProxyType(sources),
         wall_s=float(_is(value, "wall_s", int, float)),
         runs=MappingProxyType(runs),
-        timed=TimedCode(tuple(value["timed"]["sources"]), value["timed"]["digest"])
-        if "timed" in value
-        else None,
+        timed=TimedCode(tuple(timed["sources"]), timed["digest"]) if timed else None,
     )
 
 

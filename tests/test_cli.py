@@ -77,7 +77,7 @@ def _seconds(*args: str) -> float:
         (["captures", "bogus"], "No such command 'bogus'"),
         (["capture", "--bogus"], "--bogus"),
         (["capture"], "--set"),
-        (["stats"], "Missing argument"),
+        (["stats"], "--list"),
         (["stats", "absent.sqlite"], "absent.sqlite"),
         (["diagnose"], "--list"),
         (["diagnose", "absent.sqlite"], "absent.sqlite"),

@@ -44,7 +44,10 @@ def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: P
         (lambda trace: ("stats", trace, "-f", "xml"), "'xml' is not a format"),
         (lambda trace: ("stats", trace, "--all", "-r", "op_sum"), "leave out --report or --all"),
         (lambda trace: ("stats", trace.parent / "none.json"), "none.json: no such file; check the path"),
-        (lambda trace: ("stats", trace, "-k", "x"), "choose launches of .ncu-rep files"),
+        (
+            lambda trace: ("stats", trace, "-k", "x"),
+            "`labcode stats --kernel` takes a report of Nsight",
+        ),
         (lambda trace: ("stats", "a.averages.json"), "averages of a trace, not the trace; name the .trace"),
         (lambda trace: ("diagnose", trace, "--only", "no-step"), "did you mean no-steps?"),
         (lambda trace: ("timeline", trace, "-o", trace.parent / "x.pdf"), "is not a kind of timeline"),
@@ -119,7 +122,7 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
     made = labcode("timeline", path, "-o", tmp_path / "x.svg")
     assert made.returncode == 0 and (tmp_path / "x.svg").stat().st_size > 3000
     for words, message in (
-        (("stats", path, trace), "run.memory.json.xz: name reports of one kind at once"),
+        (("stats", path, trace, "-r", "peak"), "'peak' is not a report of traces"),
         (
             ("timeline", path, "-o", tmp_path / "x.svg", "--window", "all"),
             "--window is for timelines of captures",

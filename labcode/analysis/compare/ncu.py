@@ -19,8 +19,7 @@ from typing import TextIO
 import pandas as pd
 
 from labcode.analysis.kernel.stalls import main_stall
-from labcode.analysis.stats.text import records, write
-from labcode.analysis.stats.writer import FORMATS
+from labcode.analysis.stats.writer import FORMATS, records, write
 from labcode.errors import LabError
 from labcode.reports.ncu.report import Launch, NcuReport, open_report
 
@@ -193,7 +192,7 @@ def run(
         )
     slower = found.slower(fail_above) if fail_above is not None else []
     if fmt == "csv":
-        write(found.table, fmt, output)
+        write(found.table, fmt, output, exact=True)
     elif fmt == "json":
         document = {
             "before": str(before),
@@ -243,7 +242,7 @@ def _write(
             (found.table["launch_after"] == pair.after.id) & (found.table["launch_before"] == pair.before.id)
         ]
         rows = rows[rows["changed"] | (rows["metric"] == DURATION)]
-        write(rows[["metric", "before", "after", "ratio"]], fmt, output)
+        write(rows[["metric", "before", "after", "ratio"]], fmt, output, exact=True)
 
 
 def _functions(report: NcuReport) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.ncu_work import ESTIMATES, RULES
-from labcode.analysis.stats.text import records, write
+from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
 from labcode.reports.ncu.report import Launch, NcuReport, RuleResult, open_report
 
@@ -88,7 +88,12 @@ def select(ids: Sequence[str]) -> Sequence[Rule]:
 
 def list_rules(output: TextIO) -> None:
     """Write every rule on launches: its id and title."""
-    write(pd.DataFrame([(one.id, one.title) for one in RULES], columns=["rule", "title"]), "table", output)
+    write(
+        pd.DataFrame([(one.id, one.title) for one in RULES], columns=["rule", "title"]),
+        "table",
+        output,
+        exact=True,
+    )
 
 
 def _write(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO, *, nvidia: bool) -> None:

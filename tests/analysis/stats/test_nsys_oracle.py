@@ -16,7 +16,8 @@ from labcode.analysis.stats.nsys.arguments import (
     split,
     with_arguments,
 )
-from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.analysis.stats.nsys.reports import TABLES
+from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from labcode.tools import find_nsys, run_tool, tool_version

@@ -1,4 +1,4 @@
-"""nsys' stats reports: a capture and report names in, tables with nsys' own columns, units and values out.
+"""nsys' stats reports: an open capture and a name in, a table with nsys' own columns, units and values out.
 
 Every report gives what ``nsys stats`` 2025.3 prints for the same export: integers exactly, decimals to the
 printed digit, rows in the same order. Where that is a slip of nsys (a throughput that rounds the duration
@@ -8,15 +8,13 @@ down, two ranges that it loses because they begin and end together), the report'
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from labcode.analysis.stats.nsys.arguments import BY_RANGE, split, with_arguments
+from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.stats.table import Table, to_frame
-from labcode.analysis.stats.writer import FORMATS, write
-from labcode.errors import InputError, LabError
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labcode.reports.nsys.report import NsysReport
-
-__all__ = ["DEFAULT_REPORTS", "REPORTS", "TABLES", "missing_data", "stats", "write"]
 
 # Where each report is made; only what is asked for is imported.
 _MODULES = {
@@ -136,36 +132,6 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
 }
 
 
-def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
-    """Write reports of the capture at ``path`` to ``output``, by default nsys' usual ones.
-
-    ``fmt`` is 'table', 'csv', 'json' or 'md'. A single report comes alone; of several, each follows its name
-    (in JSON as a member of one object). A report whose data the capture lacks is skipped with one line that
-    says what is missing. Raises `LabError` for an unknown report or format, and `InputError` for a file that
-    cannot be read or that has no data for any of the reports.
-    """
-    names = list(dict.fromkeys(reports)) or list(DEFAULT_REPORTS)
-    check_names(names)
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    with closing(Source(open_export(path))) as source:
-        lacking = {name: missing_data(source, name) for name in names}
-        if all(lacking.values()):
-            whats = "; ".join(dict.fromkeys(what for what in lacking.values() if what))
-            raise InputError(f"{path}: {whats}")
-        if fmt == "json" and len(names) > 1:
-            _write_object(source, names, lacking, output)
-            return
-        for place, name in enumerate(names):
-            if len(names) > 1:
-                output.write("\n" * (place > 0) + {"md": "## ", "csv": "# "}.get(fmt, "") + name + "\n")
-                output.write("\n" if fmt == "md" else "")
-            if lacking[name]:
-                output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {lacking[name]}\n")
-            else:
-                write(table_of(name, source), fmt, output)
-
-
 def table_of(name: str, source: Source) -> Table:
     """A report's table: one of nsys' (`TABLES`), with its arguments, or one of our own (`OWN_REPORTS`)."""
     plain, arguments = split(name)
@@ -197,26 +163,36 @@ def missing_data(source: Source, name: str) -> str:
     return ""
 
 
-def check_names(names: Sequence[str]) -> None:
-    """`LabError` for a name that is no report, with the nearest one that is."""
-    for name in names:
-        if name.split(":")[0] in TABLES:
-            split(name)
-        elif name not in OWN_REPORTS:
-            import difflib
-
-            close = difflib.get_close_matches(name, [*TABLES, *OWN_REPORTS], n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join([*TABLES, *OWN_REPORTS])}")
+def answer(source: Source, name: str) -> Table:
+    """A report's table; `LackingError` where the capture lacks its data."""
+    why = missing_data(source, name)
+    if why:
+        raise LackingError(source.path, why)
+    return table_of(name, source)
 
 
-def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
-    output.write("{\n")
-    for place, name in enumerate(names):
-        output.write(f'"{name}": ')
-        if lacking[name]:
-            output.write("[]\n")
-        else:
-            write(table_of(name, source), "json", output)
-        output.write("," * (place < len(names) - 1))
-    output.write("}\n")
+def _about(name: str) -> str:
+    if name in TABLES:
+        return _function(name).__doc__ or ""
+    from labcode.analysis.stats.nsys import stacks as stack_reports
+
+    return stack_reports.REPORTS[name].__doc__ or ""
+
+
+def _own(name: str) -> Callable[..., Table]:
+    return lambda source: table_of(name, source)
+
+
+SHELF = Shelf(
+    of="",
+    reports={**TABLES, **{name: _own(name) for name in OWN_REPORTS}},
+    default=DEFAULT_REPORTS,
+    every=tuple(TABLES),
+    open=lambda path: closing(Source(open_export(path))),
+    answer=answer,
+    about=_about,
+    plain=lambda name: split(name)[0],
+    exact=False,
+    tells=True,
+    advice="record some with nsys profile --trace=cuda,nvtx",
+)
