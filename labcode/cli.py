@@ -273,45 +273,22 @@ def diagnose(
     launch: LaunchNumber = None,
 ) -> None:
     """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
-    if file is not None and _is_ncu(file):
-        from labcode.analysis.rules import ncu_driver as ncu_diagnose
-
-        if rule_files:
-            raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
-        ncu_diagnose.run(
-            file, fmt=output_format, only=only or [], output=sys.stdout, kernel=kernel, launch=launch
-        )
-        return
-    from labcode.analysis.rules import driver as rulebook
+    from labcode.analysis.rules import driver
 
     if list_only:
-        from labcode.analysis.rules import kineto_driver as kineto_diagnose
-        from labcode.analysis.rules import ncu_driver as ncu_diagnose
-
-        rulebook.list_rules(sys.stdout, rule_files or [])
-        sys.stdout.write("\nmore rules on traces of torch.profiler\n")
-        kineto_diagnose.list_rules(sys.stdout)
-        sys.stdout.write("\nrules on the launches of .ncu-rep files\n")
-        ncu_diagnose.list_rules(sys.stdout)
+        driver.list_rules(sys.stdout, rule_files or [])
         return
     if file is None:
         raise LabError("diagnose: name a capture to judge, or list the rules with --list")
-    if _is_memory(file):
-        raise LabError(f"{file}: a history of the allocator; no rule judges it: see `labcode stats -r leaks`")
-    if _is_trace(file):
-        from labcode.analysis.rules import kineto_driver as kineto_diagnose
-
-        code = kineto_diagnose.run(
-            file,
-            fmt=output_format,
-            only=only or [],
-            rule_files=rule_files or [],
-            output=sys.stdout,
-            notes=sys.stderr,
-        )
-        raise typer.Exit(code)
-    code = rulebook.run(
-        file, fmt=output_format, only=only or [], rule_files=rule_files or [], output=sys.stdout
+    code = driver.run(
+        file,
+        fmt=output_format,
+        only=only or [],
+        rule_files=rule_files or [],
+        kernel=kernel,
+        launch=launch,
+        output=sys.stdout,
+        notes=sys.stderr,
     )
     raise typer.Exit(code)
 

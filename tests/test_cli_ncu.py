@@ -51,7 +51,7 @@ def test_roofline_and_scrub(tmp_path: Path) -> None:
             "has no warp states; collect them with `ncu --section WarpStateStats",
         ),
         (("stats", SOL, "x.sqlite", "-r", "launches"), "'launches' is not a report; did you mean"),
-        (("stats", "x.sqlite", "-k", "a"), "`labcode stats --kernel` takes a report of Nsight Compute"),
+        (("stats", "x.sqlite", "-k", "a"), "`labcode stats --kernel` reads .ncu-rep and not this"),
         (("diagnose", SOL, "--rules", "r.py"), "rules of your own judge nsys captures"),
         (("compare", SOL, "x.sqlite"), "x.sqlite: compare a .ncu-rep with another .ncu-rep"),
         (("compare", SOL, SOL, "--gate", "total"), "--gate and --only choose among events of nsys captures"),

@@ -46,7 +46,7 @@ def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: P
         (lambda trace: ("stats", trace.parent / "none.json"), "none.json: no such file; check the path"),
         (
             lambda trace: ("stats", trace, "-k", "x"),
-            "`labcode stats --kernel` takes a report of Nsight",
+            "a trace of torch.profiler; `labcode stats --kernel` reads .ncu-rep and",
         ),
         (lambda trace: ("stats", "a.averages.json"), "averages of a trace, not the trace; name the .trace"),
         (lambda trace: ("diagnose", trace, "--only", "no-step"), "did you mean no-steps?"),

@@ -112,7 +112,7 @@ def test_what_is_no_plain_file_is_named(tmp_path: Path) -> None:
 
 def test_a_table_of_ceilings_and_rules_are_plain_files(tmp_path: Path) -> None:
     from labcode.analysis.kernel.roofline import measured_ceilings
-    from labcode.analysis.rules.rule_file import load_rules
+    from labcode.analysis.rules.registry import load_rules
 
     os.mkfifo(tmp_path / "pipe.py")
     for read in (measured_ceilings, load_rules):

@@ -75,10 +75,10 @@ def expect(path: Path, command: str, *kinds: Kind) -> Kind:
     ``kinds``."""
     kind = kind_of(path)
     if kind not in kinds:
-        takes = ", or ".join(f"{FORMATS[one].what} ({FORMATS[one].suffixes[0]})" for one in kinds)
+        takes = " or ".join(FORMATS[one].suffixes[0] for one in kinds)
         raise LabError(
-            f"{path}: {FORMATS[kind].what}; `labcode {command}` takes {takes}; "
-            f"it is read by {FORMATS[kind].commands}"
+            f"{path}: {FORMATS[kind].what}; `labcode {command}` reads {takes} and not this, which is for "
+            f"labcode {FORMATS[kind].commands}"
         )
     return kind
 
@@ -97,14 +97,19 @@ def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHist
     path = Path(path)
     kind = kind_of(path)
     if kind == "ncu":
-        from labcode.reports.ncu.report import open_report as open_launches
-
         return open_launches(path)
     if kind == "memory":
         from labcode.reports.memory.history import open_history
 
         return open_history(path)
     return _timeline(path, kind)
+
+
+def open_launches(path: Path) -> NcuReport:
+    """Open a report of Nsight Compute."""
+    from labcode.reports.ncu.report import open_report
+
+    return open_report(path)
 
 
 def open_timeline(path: Path, command: str) -> TimelineReport:

@@ -265,7 +265,8 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
             yield from answers
 
         if fmt == "json" and several:
-            _write_object(((name, _text(found, shelf)) for name, found in parts()), output)
+            texts = ((name, _text(found, shelf)) for name, found in parts())
+            _write_object(texts, output, indented=shelf.exact)
         else:
             for place, (name, found) in enumerate(parts()):
                 if several:
@@ -287,11 +288,15 @@ def _text(found: Table | pd.DataFrame | LackingError, shelf: Shelf[Any]) -> str:
     return text.getvalue()
 
 
-def _write_object(members: Iterator[tuple[str, str]], output: TextIO) -> None:
+def _write_object(members: Iterator[tuple[str, str]], output: TextIO, *, indented: bool = False) -> None:
     """Texts in JSON as members of one object."""
     import json
 
     output.write("{\n")
     for place, (name, text) in enumerate(members):
-        output.write("," * (place > 0) + f"{json.dumps(name)}: {text}")
-    output.write("}\n")
+        if indented:
+            inner = text.rstrip().replace("\n", "\n  ")
+            output.write(",\n" * (place > 0) + f"  {json.dumps(name)}: {inner}")
+        else:
+            output.write("," * (place > 0) + f"{json.dumps(name)}: {text}")
+    output.write("\n}\n" if indented else "}\n")
