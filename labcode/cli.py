@@ -52,19 +52,6 @@ LaunchNumber = Annotated[
 ]
 
 
-def _is_ncu(file: Path) -> bool:
-    return file.name.endswith((".ncu-rep", ".ncu-rep.xz"))
-
-
-def _is_trace(file: Path) -> bool:
-    name = file.name.lower()
-    return file.is_dir() or (name.endswith((".json", ".json.gz")) and ".memory.json" not in name)
-
-
-def _is_memory(file: Path) -> bool:
-    return file.name.lower().endswith((".memory.json", ".memory.json.xz", ".memory.json.gz"))
-
-
 def _version(value: bool) -> None:
     if value:
         typer.echo(f"labcode {__version__}")
@@ -320,30 +307,16 @@ def compare(
 
     Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed.
     """
-    if _is_ncu(before) or _is_ncu(after):
-        from labcode.analysis.compare import ncu as ncu_compare
+    from labcode.analysis.compare import driver
 
-        for file in (before, after):
-            if not _is_ncu(file):
-                raise LabError(f"{file}: compare a .ncu-rep with another .ncu-rep")
-        if gate or only:
-            raise LabError("compare: --gate and --only choose among events of nsys captures; use --kernel")
-        code = ncu_compare.run(
-            *(before, after), fail_above=fail_above, fmt=output_format, output=sys.stdout, kernel=kernel
-        )
-        raise typer.Exit(code)
-    for file in (before, after):
-        if _is_memory(file):
-            raise LabError(f"{file}: a history of the allocator; compare what `labcode stats` says of each")
-    from labcode.analysis.compare import driver as comparison
-
-    code = comparison.run(
+    code = driver.run(
         before,
         after,
         fail_above=fail_above,
         fmt=output_format,
         gates=gate or [],
         only=only or [],
+        kernel=kernel,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -361,15 +334,6 @@ def timeline(
 
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
     """
-    if _is_memory(file):
-        from labcode.figures.charts import memory
-
-        if window is not None:
-            raise LabError(
-                f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
-            )
-        typer.echo(str(memory.write_memory_timeline(file, output)))
-        return
     from labcode.figures.timeline import export
 
     typer.echo(str(export.write_timeline(file, output, window=window)))
@@ -435,19 +399,11 @@ def scrub(
     ] = None,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    if _is_ncu(file):
-        from labcode.capture import ncu_scrub
+    from labcode.capture import ncu_scrub, scrub, torch_profile
+    from labcode.reports import kind_of
 
-        typer.echo(str(ncu_scrub.scrub_file(file, output)))
-        return
-    if file.name.endswith((".json", ".json.gz", ".json.xz")):
-        from labcode.capture import torch_profile
-
-        typer.echo(str(torch_profile.scrub_file(file, output)))
-        return
-    from labcode.capture import scrub as scrubber
-
-    typer.echo(str(scrubber.scrub_file(file, output)))
+    scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
+    typer.echo(str(scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output)))
 
 
 @app.command()

@@ -130,9 +130,9 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
         (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),
         (
             ("diagnose", path),
-            "a history of the allocator; no rule judges it: see `labcode stats",
+            "a history of the allocator; `labcode diagnose` reads .sqlite or .json or .ncu-rep and not this",
         ),
-        (("compare", path, trace), "a history of the allocator; compare what `labcode stats` says of each"),
+        (("compare", path, trace), "a history of the allocator; `labcode compare` reads "),
     ):
         refused = labcode(*words)
         assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1

@@ -124,7 +124,7 @@ def test_a_warning_and_an_error_are_one_line(tmp_path: Path) -> None:
     file = tmp_path / "cut.trace.json"
     file.write_text('{"schemaVersion": 1, "traceEvents": [')
     said = one_line(labcode("stats", file))
-    assert "no events that any report is made of" in said and "cut off" in said
+    assert "no report has data" in said and "cut off" in said
 
 
 # ---- on a terminal

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pandas as pd
 
-from labcode.reports.ncu.launch import Launch
+if TYPE_CHECKING:
+    from labcode.reports.ncu.launch import Launch
 
 MEASURED = "lab:measured"
 
