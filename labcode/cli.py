@@ -1,6 +1,7 @@
 """The ``labcode`` command: arguments in, one function of the lab called, an exit code out.
 
-Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input.
+Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input, 128 and
+the signal's number when a signal ended it.
 Every command imports what it needs when it runs, so that ``labcode --help``
 starts without pandas, matplotlib or torch.
 """
@@ -419,7 +420,7 @@ def exercises(
     ] = False,
 ) -> None:
     """Grade your answers to the book's exercises."""
-    from labcode.exercises import run
+    from labcode.grading import run
 
     code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=console())
     raise typer.Exit(code)

@@ -44,7 +44,7 @@ def whole(output: Path, *, reads: Iterable[Path] = ()) -> Iterator[Path]:
         raise LabError(f"{output}: there is no folder {output.parent}; create it first")
     if place.exists() and not place.is_file():
         raise LabError(f"{output}: a folder or a device, not a file; choose another name for the output")
-    with _named(output), private_folder(place.parent) as work:
+    with private_folder(place.parent) as work, _named(output):
         yield work / place.name
         _move(work / place.name, place)
 
@@ -59,7 +59,7 @@ def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator
     made = _make(folder)
     done = False
     try:
-        with _named(folder), private_folder(folder) as work:
+        with private_folder(folder) as work:
             yield work
             files = sorted(path for path in work.iterdir() if path.is_file())
             refuse_inputs((folder / path.name for path in files), reads)
@@ -90,11 +90,12 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
                 if left.lstat().st_uid == os.geteuid():
                     shutil.rmtree(left, ignore_errors=True)
     prefix = f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
-    folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _named(parent):
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
@@ -160,7 +161,7 @@ def _move(made: Path, place: Path) -> None:
 
 @contextlib.contextmanager
 def _named(output: Path) -> Iterator[None]:
-    """Errors of the system that name no file, or one inside of a hidden folder, name the output."""
+    """Errors of the system that name no file, or one inside of a hidden folder, name what was to be made."""
     try:
         yield
     except OSError as error:

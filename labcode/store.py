@@ -296,23 +296,34 @@ def load_json(path: Path) -> object:
 def _experiment(key: str, value: object) -> ExperimentRecord:
     _name(key)
     runs = {_name(run): _run(run, entry) for run, entry in _is(value, "runs", dict).items()}
-    named = _is(value, "sources", dict)
-    sources = {path: _text(named, path) for path in named}
-    timed = value.get("timed") if isinstance(value, dict) else None
-    for source in sources:
-        if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
-            raise ValueError(f"source {source!r} lies outside of the repository")
+    sources = _is(value, "sources", dict, list)
+    if isinstance(sources, list):  # of the first schema, which had no digests
+        _sources(value)
+        sources = {}
+    timed = _is(value, "timed", dict) if isinstance(value, dict) and "timed" in value else None
     return ExperimentRecord(
         id=key,
         title=_text(value, "title"),
         tool=_text(value, "tool"),
         machine=_text(value, "machine"),
         captured=_text(value, "captured"),
-        sources=MappingProxyType(sources),
+        sources=MappingProxyType({_inside(source): _text(sources, source) for source in sources}),
         wall_s=float(_is(value, "wall_s", int, float)),
         runs=MappingProxyType(runs),
-        timed=TimedCode(tuple(timed["sources"]), timed["digest"]) if timed else None,
+        timed=TimedCode(_sources(timed), _text(timed, "digest")) if timed is not None else None,
     )
+
+
+def _sources(value: object) -> tuple[str, ...]:
+    return tuple(map(_inside, _texts(value, "sources")))
+
+
+def _inside(source: str) -> str:
+    """A source, checked to be a path below the repository."""
+    if PurePosixPath(source).is_absolute() or ".." in PurePosixPath(source).parts or "\0" in source:
+        raise ValueError(f"source {source!r} lies outside of the repository")
+    source.encode()
+    return source
 
 
 def _run(name: str, value: object) -> RunRecord:

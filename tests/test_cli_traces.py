@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,3 +159,36 @@ def test_every_report_that_has_data(trace: Path, tmp_path: Path) -> None:
         *("op_sum", "kernel_sum", "op_kernel_trace", "idle_breakdown", "comm_overlap", "queue_length"),
         *("launch_stats", "steps"),
     }
+
+
+def _timeless(event: dict[str, Any]) -> None:
+    event.pop("ts", None)
+
+
+def _huge(event: dict[str, Any]) -> None:
+    event["args"] = {**event.get("args", {}), "bytes": 2**63 - 1, "grid": [2**70, 1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_timeless, "no events to draw; record some with nsys (--trace=cuda,nvtx) or torch.profiler"),
+        (_huge, ""),
+    ],
+)
+def test_odd_traces_end_in_a_result_or_one_line(
+    change: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
+) -> None:
+    (path,) = traces.training(tmp_path, steps=2, layers=1)
+    content = json.loads(path.read_text())
+    for event in content["traceEvents"]:
+        change(event)
+    path.write_text(json.dumps(content | {"distributedInfo": [1]}))
+    for words in (("stats", path, "--all"), ("diagnose", path), ("compare", path, path)):
+        result = labcode(*words)
+        errors = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
+        assert (result.returncode == 0 and not errors) or (result.returncode == 2 and len(errors) == 1)
+    drawn = labcode("timeline", path, "-o", tmp_path / "x.json")
+    assert drawn.returncode == (2 if message else 0) and message in drawn.stderr
+    flame = labcode("flame", path, "-o", tmp_path / "x.svg")
+    assert flame.returncode == 2 and "not an nsys export" in flame.stderr

@@ -238,4 +238,4 @@ def test_one_definition_of_a_module_can_be_a_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["", ":NAME", "a**", "/etc/*"])
 def test_what_is_no_pattern_of_sources_is_named(tmp_path: Path, source: str) -> None:
     with pytest.raises(InputError, match=r"correct the experiment's sources"):
-        source_digest([source], tmp_path, [])
+        source_digests([source], tmp_path)

@@ -199,6 +199,7 @@ def test_a_wing_that_reaches_over_is_caught(tmp_path):
         "book",
         "exercises",
         "figures",
+        "grading",
         "reports",
         "capture",
         "kernels",
@@ -232,7 +233,7 @@ def test_a_wing_that_reaches_over_is_caught(tmp_path):
 
 
 def test_every_exercise_is_on_the_page_of_its_chapter():
-    from labcode.exercises.catalogue import EXERCISES
+    from labcode.grading.catalogue import EXERCISES
 
     for exercise in EXERCISES:
         page = ROOT / "book" / f"{exercise.chapter}.md"

@@ -362,3 +362,14 @@ def test_a_changed_file_of_the_cache_is_thrown_away(inputs: Path, change: Change
     again = labcode("stats", inputs / "a.sqlite.xz", "-r", "cuda_gpu_kern_sum")
     assert again.returncode == 0 and again.stdout == before != ""
     assert unpacked.read_bytes() == (inputs / NSYS).read_bytes()
+
+
+def test_unpacking_on_a_full_disk_leaves_nothing(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+    with little_space(1000):
+        said = one_line(labcode("stats", inputs / "a.sqlite.xz"))
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert f"{folder}: File too large; it would be larger than this process may write" in said
+    assert list(folder.iterdir()) == []

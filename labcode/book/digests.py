@@ -14,7 +14,7 @@ from pathlib import Path
 
 from labcode.store import SHIPPED_SET
 
-READING_WING = ("analysis", "book", "exercises", "figures", "reports")
+READING_WING = ("analysis", "book", "figures", "reports")
 _SOURCE_SUFFIXES = frozenset(
     {".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"}
 )
@@ -49,7 +49,7 @@ def build_digest(root: Path, sets_root: Path, current: str) -> str:
     """
     manifests = sorted(sets_root.glob("*/manifest.json"))
     claims = [path for path in sorted(sets_root.glob("*/claims.json")) if path.parent.name != current]
-    paths = [root / "labcode", root / "cuda", root / "exercises", *manifests, *claims]
+    paths = [root / "labcode", root / "cuda", root / "solutions", *manifests, *claims]
     return tree_digest(paths, root) + f"-{current}"
 
 

@@ -1,34 +1,18 @@
-"""What a hidden case is and how an answer to it is judged: a case and a value in, a complaint a learner can
-read out (or none).
-
-A case names its input in words, knows the expected value, and knows what typical mistakes would have given on
-the same input, so that a wrong answer is not only called wrong. Expected values come from `labcode.analysis`,
-computed in the grader's process.
-"""
+"""Cases that know the right answer and what typical mistakes give: parts that have no folder of their own."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from labcode.exercises.codec import Other, encode
+from labcode.grading.cases import Verdict, brief, compared, duration, generic, matches, plain, shape
 from labcode.store import CaptureSet
 
-SMALL_TABLE = 12
-_SCALES = {
-    1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
-    1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
-    1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
-    8.0: "a factor of 8: bits and bytes",
-    1.024: "a factor of 1.024: KB is 1,000 bytes, KiB is 1,024",
-    1.024**2: "a factor of 1.049: MB is 10⁶ bytes, MiB is 2²⁰",
-    1.024**3: "a factor of 1.074: GB is 10⁹ bytes, GiB is 2³⁰",
-}
+__all__ = ["Case", "Mistake", "Task", "Verdict", "brief", "duration", "judge", "matches", "plain"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +47,11 @@ class Case:
     share: bool = False
     limit_s: float = 10.0
 
+    @property
+    def time_s(self) -> float:
+        """The seconds that a learner's function may take."""
+        return self.limit_s
+
 
 @dataclass(frozen=True)
 class Task:
@@ -79,14 +68,12 @@ class Task:
     notes: Callable[[CaptureSet], list[str]] | None = None
     forbidden: tuple[str, ...] = ("labcode.analysis", "labcode.exercises")
 
+    def expect(self, case: Case) -> None:
+        """The right answer is known already."""
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a grading says: the status, one line, and lines that explain it."""
-
-    status: Literal["passed", "failed", "not run"]
-    headline: str
-    details: tuple[str, ...] = ()
+    def judge(self, case: Case, got: Any) -> tuple[str, ...]:
+        """Lines that say what is wrong with an answer; none when it is right."""
+        return judge(case, got)
 
 
 def judge(case: Case, got: Any) -> tuple[str, ...]:
@@ -94,188 +81,19 @@ def judge(case: Case, got: Any) -> tuple[str, ...]:
     expected = plain(case.expected)
     if matches(expected, got, case.relative):
         return ()
-    lines = [f"expected: {_shown(case, expected)}", f"got:      {_shown(case, got)}"]
+    lines = compared(case.show, expected, got)
     reason = _reason(case, expected, got)
     return (*lines, *([f"likely:   {reason}"] if reason else []))
 
 
-def matches(expected: Any, got: Any, relative: float) -> bool:
-    """Whether an answer is the expected one: same keys, same order in lists, numbers within ``relative``."""
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(got, Mapping)
-            and set(expected) == set(got)
-            and all(matches(value, got[key], relative) for key, value in expected.items())
-        )
-    if isinstance(expected, list):
-        return (
-            isinstance(got, list)
-            and len(expected) == len(got)
-            and all(matches(a, b, relative) for a, b in zip(expected, got, strict=True))
-        )
-    if _is_number(expected) and _is_number(got):
-        return math.isclose(expected, got, rel_tol=relative, abs_tol=relative * 1e-3) or (
-            math.isnan(expected) and math.isnan(got)
-        )
-    return type(expected) is type(got) and bool(expected == got)
-
-
-def plain(value: Any) -> Any:
-    """A value as it comes back from a learner's process: tuples as lists, numpy's numbers as Python's."""
-    from labcode.exercises.codec import decode
-
-    return decode(encode(value))
-
-
 def _reason(case: Case, expected: Any, got: Any) -> str:
-    if shape := _shape(expected, got):
+    if words := shape(expected, got):
         for mistake in case.mistakes:
             if matches(plain(mistake.gives), got, case.relative):
                 return mistake.says
-        return shape
+        return words
     for mistake in case.mistakes:
         wrong = plain(mistake.gives)
         if not matches(expected, wrong, case.relative) and matches(wrong, got, case.relative):
             return mistake.says
-    return _generic(case, expected, got)
-
-
-def _generic(case: Case, expected: Any, got: Any) -> str:
-    """Mistakes that any numeric answer can have: the unit, percent for a share, the complement of a share."""
-    pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
-    telling = [(a, b) for a, b in pairs if a and b]
-    if telling and len(telling) == len([a for a, _ in pairs if a]):
-        if case.share and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
-            return "this is in percent; a share runs from 0 to 1"
-        for factor, words in _SCALES.items():
-            for scale in (factor, 1 / factor):
-                if all(_about(b, a * scale) for a, b in telling):
-                    return words
-        if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
-            return "the sign is the other way round"
-    if case.share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
-        return "this is the other part: 1 minus the share that was asked for"
-    if case.share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
-        return (
-            "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong time"
-        )
-    if (
-        isinstance(expected, list)
-        and isinstance(got, list)
-        and sorted(map(repr, expected)) == sorted(map(repr, got))
-    ):
-        return "the right entries in the wrong order"
-    return ""
-
-
-def _shape(expected: Any, got: Any) -> str:
-    """In words: the answer is not of the kind that was asked for."""
-    if got is None:
-        return "the function returned nothing (is there a `return`?)"
-    if isinstance(got, Other):
-        return f"the answer is a {got.type_name}; return {_kind(expected)}"
-    if isinstance(expected, Mapping):
-        if not isinstance(got, Mapping):
-            return f"the answer should be {_kind(expected)}, not {_kind(got)}"
-        missing, extra = set(expected) - set(got), set(got) - set(expected)
-        if missing and {str(key) for key in missing} <= {str(key) for key in extra}:
-            return f"the keys should be {_kind(next(iter(missing)))}, not {_kind(next(iter(extra)))}"
-        words = []
-        if missing:
-            words.append("missing: " + ", ".join(map(_key_text, sorted(missing, key=repr))))
-        if extra:
-            words.append("not expected: " + ", ".join(map(_key_text, sorted(extra, key=repr))))
-        return f"the keys differ ({'; '.join(words)})" if words else ""
-    if isinstance(expected, list):
-        if not isinstance(got, list):
-            return f"the answer should be {_kind(expected)}, not {_kind(got)}"
-        if len(expected) != len(got):
-            return f"the answer should have {len(expected)} entries, it has {len(got)}"
-        return ""
-    if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
-        return f"the answer should be {_kind(expected)}, not {_kind(got)}"
-    return ""
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "True or False"
-    if isinstance(value, int):
-        return "a whole number"
-    if isinstance(value, float):
-        return "a number"
-    if isinstance(value, str):
-        return "a text"
-    if isinstance(value, Mapping):
-        return "a dictionary"
-    if isinstance(value, list | tuple):
-        return "a list (or tuple)"
-    if isinstance(value, pd.DataFrame):
-        return "a table (DataFrame)"
-    return "nothing (None)" if value is None else f"a {type(value).__name__}"
-
-
-def _about(a: float, b: float) -> bool:
-    """Equal, or equal but for rounding to a whole number."""
-    return math.isclose(a, b, rel_tol=1e-6) or (abs(b) > 1000 and abs(a - b) <= 1)
-
-
-def _key_text(key: Any) -> str:
-    return repr(key)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _numbers(value: Any) -> list[float]:
-    """The numbers of an answer in an order that does not depend on the order of keys."""
-    if isinstance(value, Mapping):
-        return [n for key in sorted(value, key=repr) for n in _numbers(value[key])]
-    if isinstance(value, list):
-        return [n for item in value for n in _numbers(item)]
-    return [float(value)] if _is_number(value) else []
-
-
-def _shown(case: Case, value: Any) -> str:
-    if case.show is not None:
-        try:
-            return case.show(value)
-        except Exception:
-            pass  # an answer of the wrong kind: show it as it is
-    return brief(value)
-
-
-def brief(value: Any, limit: int = 160) -> str:
-    """An answer as short text: numbers rounded to six digits, long ones cut."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{brief(k)}: {brief(v)}" for k, v in value.items()) + "}"
-    elif isinstance(value, tuple):
-        text = "(" + ", ".join(brief(item) for item in value) + ")"
-    elif isinstance(value, list):
-        text = "[" + ", ".join(brief(item) for item in value) + "]"
-    elif isinstance(value, pd.DataFrame):
-        text = f"a table of {len(value)} rows with the columns {', '.join(map(str, value.columns))}"
-    elif isinstance(value, Other):
-        text = f"{value.type_name}: {value.text}"
-    else:
-        text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def table_lines(case: Case, columns: Sequence[str] | None = None) -> list[str]:
-    """The input of a small case as lines of a table."""
-    if case.table is None or len(case.table) > SMALL_TABLE:
-        return []
-    table = case.table if columns is None else case.table[list(columns)]
-    return str(table.to_string(index=False)).splitlines()
-
-
-def duration(ns: float) -> str:
-    """A time in ns as text in a fitting unit."""
-    for limit, scale, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
-        if abs(ns) < limit:
-            return f"{ns / scale:.4g} {unit}"
-    return f"{ns / 1e9:.4g} s"
+    return generic(case.share, expected, got)

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 
-from labcode.exercises.records import Exercise
+from labcode.grading.records import Exercise
 
 
 def entries(package: str, path: Iterable[str]) -> tuple[Exercise, ...]:

@@ -39,6 +39,8 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
 
     The whole text; else its beginning and an ellipsis; of a numbered one ("step 12") also the number.
     """
+    if len(text) > 2 * LONGEST:  # its beginning is shown, and what it ends with
+        text = f"{text[:LONGEST]} {text[-LONGEST:]}"
     text = tidy(text)
     if len(text) < LONGEST and width_in(text, size_pt) <= room_in:
         return text

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from labcode.capture.catalogue import EXPERIMENTS, needs_of
-from labcode.exercises.catalogue import EXERCISES
+from labcode.grading.catalogue import EXERCISES
 from labcode.hardware.needs import unmet
 from labcode.store import repository_root
 

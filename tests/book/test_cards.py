@@ -2,7 +2,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book.sphinx.cards import exercise_card, exercises_table
-from labcode.exercises.records import Exercise, Part
+from labcode.grading.records import Exercise, Part
 
 HINTS = ("look", "look closer", "there")
 EXERCISE = Exercise(
@@ -13,8 +13,8 @@ EXERCISE = Exercise(
     stars=2,
     minutes=45,
     parts=(
-        Part("a", "Find the gap", "a_gap.py", "module:grade", HINTS),
-        Part("b", "Close it", "b_close.py", "module:grade", HINTS, ("gpu", "torch")),
+        Part("a", "Find the gap", "a_gap.py", HINTS),
+        Part("b", "Close it", "b_close.py", HINTS, ("gpu", "torch")),
     ),
 )
 

@@ -8,8 +8,9 @@ import pytest
 from labcode import store
 from labcode.analysis.timeline.launch_sites import launch_sites
 from labcode.exercises.advanced.ex01_reference import paths
+from labcode.grading.task import importable
 from labcode.reports.nsys.report import open_report
-from tests.exercises.support import ROOT, _importable, check_told, names_of, part, solution
+from tests.exercises.support import ROOT, check_told, names_of, part, solution
 
 SEEDS = (0, 1, 2)
 STEP, HEADS = ("step", "train.py", 66), ("heads", "model.py", 57)
@@ -57,7 +58,7 @@ def test_whose_kernel_it_is() -> None:
     nvtx = nvtx.assign(pid=71, event_type="push_pop")
     source = solution("advanced-ex01b")
     exercise, _ = part("advanced-ex01b")
-    with _importable(str(ROOT / "solutions" / exercise.folder)):
+    with importable(str(ROOT / "solutions" / exercise.folder)):
         s = names_of(source, "advanced-ex01b")
         found = s["launch_paths"](ops, api, backtraces, frames, nvtx)
     assert found == [[STEP, HEADS], [STEP, ("heads", "model.py", 58)], [STEP, ("heads", "model.py", 0)]]

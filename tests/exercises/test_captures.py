@@ -11,10 +11,11 @@ import pytest
 from labcode import store
 from labcode.analysis.timeline.communication import communication_overlap
 from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
-from labcode.exercises import sql
-from labcode.exercises.nsys import ex01_cause, expected
+from labcode.exercises.nsys import expected
+from labcode.grading import sql
+from labcode.grading.task import Task
 from labcode.reports.nsys.report import NsysReport, open_report
-from tests.exercises.support import ROOT, WITHOUT_GPU, part
+from tests.exercises.support import ROOT, WITHOUT_GPU, names_of, part, solution
 
 pytestmark = pytest.mark.skipif(
     store.SHIPPED_SET not in store.list_sets(), reason="the shipped captures are not here"
@@ -40,22 +41,24 @@ def test_what_the_cpu_did_in_long_gaps(run: str) -> None:
     """The range in a gap's middle is nearly always the one that fills most of it."""
     opened = report("timeline_basics", run)
     ops, api, nvtx, window = opened.gpu_ops(), opened.api(), opened.nvtx(), opened.window()
-    scene = expected.scene(ops, api, nvtx)
+    s = names_of(solution("nsys-ex01b"))
     gaps = explain_gaps(idle_gaps(ops, window, min_gap_ns=100_000), api, nvtx, ops)
     assert len(gaps) > 5
     by_middle = []
     for gap in gaps.itertuples():
-        thread = expected.launcher(scene, gap.device, gap.end_ns)
+        thread = s["launching_thread"](ops, api, gap.device, gap.end_ns)
         assert thread is None or thread == (gap.pid, gap.tid)
         if thread is not None:
-            by_middle.append(expected.range_at(scene, thread, (gap.start_ns + gap.end_ns) // 2) == gap.range)
+            by_middle.append(s["range_at"](nvtx, *thread, (gap.start_ns + gap.end_ns) // 2) == gap.range)
     assert sum(by_middle) >= 0.8 * len(by_middle)
 
 
 def test_the_diagnosis_of_the_exam_is_clear() -> None:
     """The largest entry leads by far, so that no sensible way of counting gives another answer."""
-    tables, window = ex01_cause._exam_tables(store.load_set(store.SHIPPED_SET))
-    idle = sorted(expected.idle_by_range(expected.scene(*tables), window).values())
+    task = Task(*part("nsys-ex01b"))
+    assert task.exam is not None
+    (case,) = (c for c in task.exam(store.load_set(store.SHIPPED_SET)) if c.function == "idle_by_range")
+    idle = sorted(task.expect(case).values())
     assert idle[-1] > 2 * idle[-2]
 
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from labcode.errors import LabError
-from labcode.exercises import catalogue
-from labcode.exercises.cases import Task
-from labcode.exercises.catalogue import EXERCISES, find, get
-from labcode.exercises.records import Exercise, Part
+from labcode.grading.catalogue import EXERCISES, find, get
+from labcode.grading.records import Exercise, Part, read
 from tests.exercises.support import ROOT
 
 BASICS = EXERCISES[0]
@@ -92,7 +91,6 @@ def test_ids_files_and_graders_are_unique() -> None:
         [e.id for e in EXERCISES],
         [e.short for e in EXERCISES],
         [e.path(p) for e, p in parts],
-        [p.grader for _, p in parts],
     ):
         assert len(values) == len(set(values))
 
@@ -118,7 +116,6 @@ def _part(**changes: object) -> Part:
         "letter": "a",
         "title": "t",
         "file": "a_t.py",
-        "grader": "m:f",
         "hints": ("1", "2", "3"),
     }
     return Part(**{**values, **changes})  # type: ignore[arg-type]
@@ -168,15 +165,62 @@ def test_needs_of_an_exercise_are_those_of_its_parts_in_a_fixed_order() -> None:
 
 def test_the_catalogue_is_light_to_import() -> None:
     heavy = ("pandas", "numpy", "torch", "rich")
-    code = f"import sys, labcode.exercises.catalogue; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, labcode.grading.catalogue; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_graders_resolve() -> None:
-    from labcode.exercises import grade
+TOML = """
+id = "lm-ex12-name"
+title = "t"
+summary = "s"
+chapter = "c"
+stars = 1
+minutes = 5
 
-    for exercise in catalogue.EXERCISES:
-        for part in exercise.parts:
-            grader = grade.resolve(part.grader)
-            assert callable(grader) if part.needs else isinstance(grader, Task), part.grader
+[[parts]]
+letter = "a"
+title = "t"
+file = "a_t.py"
+hints = ["1", "2", "3"]
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    folder = tmp_path / "lm" / "ex12_name"
+    folder.mkdir(parents=True)
+    (folder / "exercise.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_folder_is_an_exercise(tmp_path: Path) -> None:
+    found = read(write(tmp_path, TOML))
+    assert (found.id, found.parts[0].hints, found.parts[0].forbidden) == (
+        "lm-ex12-name",
+        ("1", "2", "3"),
+        ("labcode.analysis",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("stars = 1", "stars = ", r"exercise\.toml: Invalid value"),
+        ("stars = 1", 'stars = "1"', "exercise lm-ex12-name: stars should be a whole number"),
+        ("stars = 1", "stars = 9", "stars run from 1 to 5"),
+        ("stars = 1\n", "", "exercise lm-ex12-name: stars is missing"),
+        ("minutes", "hours", "exercise lm-ex12-name: unknown: hours"),
+        ('["1", "2", "3"]', "[1, 2, 3]", "part a: hints should be a list of texts"),
+        ('["1", "2", "3"]', '["1"]', "at least 3 hints"),
+        ("lm-ex12-name", "lm-ex13-name", "lm-ex13-name belongs in solutions/lm/ex13_name"),
+    ],
+)
+def test_a_damaged_description_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    folder = write(tmp_path, TOML.replace(old, new))
+    with pytest.raises(LabError, match=message):
+        read(folder)
+
+
+def test_a_folder_without_a_description(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"exercise\.toml: No such file"):
+        read(tmp_path)

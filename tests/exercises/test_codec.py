@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.exercises.codec import Database, Folder, Other, decode, encode
+from labcode.grading.codec import Database, Folder, Other, decode, encode, pack, unpack
 
 
 def through(value: Any) -> Any:
@@ -89,15 +89,20 @@ def test_endless_nesting_is_cut() -> None:
     pytest.fail("no end")
 
 
+def made(argument: Any) -> Any:
+    (only,) = unpack(pack([argument]))
+    return only
+
+
 def test_folders_and_databases_become_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = through(Folder({"a.csv": "x,y\r\n1,ß\n", "b.csv": ""}))
+    folder = made(Folder({"a.csv": "x,y\r\n1,ß\n", "b.csv": ""}))
     assert (folder / "a.csv").read_bytes() == "x,y\r\n1,ß\n".encode()
     assert sorted(path.name for path in folder.iterdir()) == ["a.csv", "b.csv"]
-    assert through(Folder({"a.csv": "1"}, only=True)).name == "a.csv"
+    assert made(Folder({"a.csv": "1"}, only=True)).name == "a.csv"
     numbers, texts = pd.Series([1, None], dtype="Int64"), pd.Series(["a", None], dtype="str")
     table = pd.DataFrame({"n": numbers, "text": texts})
-    path = through(Database({"t": table}))
+    path = made(Database({"t": table}))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT n, text FROM t").fetchall() == [(1, "a"), (None, None)]
-    assert through(Path("/x/y")) == Path("/x/y")
+    assert made(Path("/x/y")) == Path("/x/y")

@@ -11,9 +11,9 @@ import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import gpu, grade, needs
 from labcode.exercises.cases import Verdict
 from labcode.exercises.compute import ex05_patterns, kernels_gpu
+from labcode.grading import gpu, grade, needs
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
@@ -129,7 +129,7 @@ def record(short: str, time: float, value: float | None) -> dict[str, Any]:
 
 def graded(monkeypatch: pytest.MonkeyPatch, short: str, found: dict[str, Any]) -> Verdict:
     monkeypatch.setattr(gpu, "measure_kernel", lambda *_, **__: found)
-    verdict = grade.resolve(part(short)[1].grader)(Path("answer.cu"))
+    verdict = grade.on_gpu(*part(short), "grade", Path("answer.cu"))
     assert isinstance(verdict, Verdict)
     return verdict
 
@@ -164,7 +164,7 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(gpu, "measure_kernel", stop)
     for short in KERNELS:
-        assert grade.resolve(part(short)[1].grader)(Path("answer.cu")) == stopped
+        assert grade.on_gpu(*part(short), "grade", Path("answer.cu")) == stopped
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_kernel_that_spills_fails_without_a_gpu(tmp_path: Path) -> None:
     short = "compute-ex03b"
     spilling = solution(short).replace("__launch_bounds__(kThreads)", "__launch_bounds__(1024, 2)")
     file = answer(tmp_path, short, spilling.replace("kEach = 4", "kEach = 64"))
-    verdict = grade.resolve(part(short)[1].beforehand)(file)
+    verdict = grade.on_gpu(*part(short), "beforehand", file)
     assert verdict.headline == "a kernel spills registers: keep fewer values at a time"
 
 

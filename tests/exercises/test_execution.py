@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.exercises.execution import Call, Execution, run_calls
+from labcode.grading.execution import Call
+from tests.exercises.support import ROOT, Ran, run_calls
 
 
-def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Execution:
+def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Ran:
     file = tmp_path / "a_answer.py"
     file.write_text(source, encoding="utf-8")
     return run_calls(file, calls or (Call("f", (3,)),), load_limit_s=load_limit_s)
@@ -172,3 +173,24 @@ def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
             return
         time.sleep(0.05)
     pytest.fail("the child still runs")
+
+
+def test_solutions_can_neither_be_imported_nor_opened(tmp_path: Path) -> None:
+    idle = "solutions/nsys/ex01_timeline_basics/a_idle.py"
+    source = (
+        "import importlib\n\ndef f(x):\n    return open(x).read()\n\n"
+        "def g(x):\n    return importlib.import_module(x)\n"
+    )
+    names = Call("f", (str(ROOT / idle),)), Call("g", ("solutions.nsys.ex01_timeline_basics.a_idle",))
+    opened, imported = run(tmp_path, source, *names).outcomes
+    assert opened.lines[-1] == "PermissionError: the solutions are for afterwards"
+    assert imported.kind == "error" and "solutions" in imported.lines[-1]
+
+
+def test_what_is_written_into_the_graders_records_counts_for_nothing(tmp_path: Path) -> None:
+    source = (
+        "import os\n\ndef f(x):\n    for number in range(3, 20):\n        try:\n"
+        '            os.write(number, b\'[[[\\n{"event": 1}\\n{"event": "end"}\\n\')\n'
+        "        except OSError:\n            pass\n    return x\n"
+    )
+    assert [o.kind for o in run(tmp_path, source).outcomes] == ["error"]

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.exercises import inputs
 from labcode.exercises.nsys import expected
+from labcode.grading import inputs
+from tests.exercises.support import names_of, solution
 
 SEEDS = range(12)
 
@@ -44,17 +45,19 @@ def devices(ops: pd.DataFrame) -> list[int]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_idle_and_gaps(seed: int) -> None:
+    idle_names = names_of(solution("nsys-ex01a"))
     ops, window = ops_of(seed), (5, 65)
+    gaps = idle_names["longest_gaps"](ops, window, 10**6)
     inside = set(range(*window))
     for device in devices(ops):
         mine = ops[ops["device"] == device]
         busy = moments(mine) & inside
-        assert expected.idle_share(ops, window)[device] == pytest.approx(1 - len(busy) / 60)
-        covered = {t for start, end in expected.busy_intervals(mine, window) for t in range(start, end)}
+        assert idle_names["gpu_idle_share"](ops, window)[device] == pytest.approx(1 - len(busy) / 60)
+        covered = {t for start, end in idle_names["busy_intervals"](mine, window) for t in range(start, end)}
         assert covered == busy
-        idle = {t for d, start, end in expected.gaps(ops, window) if d == device for t in range(start, end)}
+        idle = {t for d, start, end in gaps if d == device for t in range(start, end)}
         assert idle == inside - busy
-    lengths = [end - start for _, start, end in expected.gaps(ops, window)]
+    lengths = [end - start for _, start, end in gaps]
     assert lengths == sorted(lengths, reverse=True)
 
 

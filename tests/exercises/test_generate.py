@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.exercises import generate
-from labcode.exercises.catalogue import EXERCISES
-from labcode.exercises.generate import starter
+from labcode.grading import generate
+from labcode.grading.catalogue import EXERCISES
+from labcode.grading.generate import starter
 from tests.exercises.support import ROOT
 
 SOURCE = '''"""What to do."""

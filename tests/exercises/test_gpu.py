@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises import generate, grade, needs
 from labcode.exercises.cases import Verdict
+from labcode.grading import generate, grade, needs
 from tests.exercises.support import ROOT, WITH_GPU, part, solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]

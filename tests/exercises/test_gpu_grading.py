@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from labcode.exercises import gpu, grade
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu, grade
 from tests.exercises.support import ROOT, part, solution
 
 COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"
@@ -18,7 +18,7 @@ COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"
 def graded(monkeypatch: pytest.MonkeyPatch, short: str, record: dict[str, Any]) -> Verdict:
     for measure in ("measure_python", "measure_cuda"):
         monkeypatch.setattr(gpu, measure, lambda *_, **__: record)
-    verdict = grade.resolve(part(short)[1].grader)(Path("answer"))
+    verdict = grade.on_gpu(*part(short), "grade", Path("answer"))
     assert isinstance(verdict, Verdict)
     return verdict
 
@@ -97,20 +97,20 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
     for measure in ("measure_python", "measure_cuda"):
         monkeypatch.setattr(gpu, measure, stop)
     for short in ("nsys-ex01c", "nsys-ex02c", "nsys-ex03c", "nsys-ex04c"):
-        assert grade.resolve(part(short)[1].grader)(Path("answer")) == stopped
+        assert grade.on_gpu(*part(short), "grade", Path("answer")) == stopped
 
 
-CUDA = [("overlap", "nsys-ex02c"), ("pipeline", "nsys-ex03c")]
+CUDA = [(gpu.HARNESS / "overlap.cu", "nsys-ex02c"), (gpu.HARNESS / "pipeline.cu", "nsys-ex03c")]
 SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 @pytest.mark.parametrize(("program", "short"), CUDA)
 @pytest.mark.parametrize("top", ["solutions", "exercises"])
-def test_cuda_parts_compile(tmp_path: Path, program: str, short: str, top: str) -> None:
+def test_cuda_parts_compile(tmp_path: Path, program: Path, short: str, top: str) -> None:
     exercise, found = part(short)
-    gpu.compile_cuda(program, ROOT / top / exercise.path(found), tmp_path / program, SM_90)
-    assert (tmp_path / program).is_file()
+    gpu.compile_cuda(program, ROOT / top / exercise.path(found), tmp_path / "program", SM_90)
+    assert (tmp_path / "program").is_file()
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
@@ -122,7 +122,7 @@ def test_a_cuda_file_that_does_not_compile(tmp_path: Path) -> None:
     file = folder / "c_answer.cu"
     file.write_text(solution(short).replace("delete plan;", "delete plam;"), encoding="utf-8")
     with pytest.raises(gpu.StoppedError) as stopped:
-        gpu.compile_cuda(program, file, tmp_path / program, SM_90)
+        gpu.compile_cuda(program, file, tmp_path / "program", SM_90)
     verdict = stopped.value.verdict
     assert (verdict.status, verdict.headline) == ("failed", "the file does not compile")
     assert any(line.startswith("c_answer.cu(") and "plam" in line for line in verdict.details)

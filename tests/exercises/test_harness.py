@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from labcode.exercises import gpu
-from tests.exercises.support import solution
+from labcode.grading import gpu
+from labcode.grading.task import beside
+from tests.exercises.support import ROOT, part, solution
 
 TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
+TRAINS = ROOT / "solutions/nsys/ex01_timeline_basics/c_harness.py"
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -25,7 +27,7 @@ def answer(tmp_path: Path, source: str) -> Path:
     return file
 
 
-def refused(tmp_path: Path, program: str, source: str, limit_s: float = 120.0) -> str:
+def refused(tmp_path: Path, program: Path, source: str, limit_s: float = 120.0) -> str:
     with pytest.raises(gpu.StoppedError) as stopped:
         gpu.measure_python(program, answer(tmp_path, source), "cpu", limit_s=limit_s)
     verdict = stopped.value.verdict
@@ -36,7 +38,7 @@ def refused(tmp_path: Path, program: str, source: str, limit_s: float = 120.0) -
 @pytest.fixture
 def training_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures a training loop in this process, which has torch already."""
-    from labcode.exercises.harness import training
+    training: Any = beside(*part(TRAINING), "harness")
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setitem(sys.modules, "exercise", sys)
@@ -52,7 +54,7 @@ def training_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_right_training_loops(training_here: Any) -> None:
-    from labcode.exercises.generate import starter
+    from labcode.grading.generate import starter
 
     assert training_here(solution(TRAINING)) == {"checked_only": True}
     assert training_here(starter(solution(TRAINING), "c_training_loop.py")) == {"checked_only": True}
@@ -98,7 +100,7 @@ def test_wrong_training_loops(training_here: Any, old: str, new: str, words: str
 
 
 def test_an_error_of_the_program_itself_is_not_the_learners(tmp_path: Path) -> None:
-    from labcode.exercises.harness import common
+    from labcode.grading.harness import common
 
     def broken() -> dict[str, Any]:
         raise RuntimeError("CUDA error")
@@ -109,7 +111,7 @@ def test_an_error_of_the_program_itself_is_not_the_learners(tmp_path: Path) -> N
 
 
 def test_alternate_takes_turns_after_a_warm_up() -> None:
-    from labcode.exercises.harness import common
+    from labcode.grading.harness import common
 
     order: list[str] = []
     first, second = common.alternate(lambda: order.append("a"), lambda: order.append("b"), 3)
@@ -119,19 +121,22 @@ def test_alternate_takes_turns_after_a_warm_up() -> None:
 
 def test_a_training_loop_in_a_process_of_its_own(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(TRAINING))
-    assert gpu.measure_python("training", file, "cpu", limit_s=120) == {"checked_only": True}
+    assert gpu.measure_python(TRAINS, file, "cpu", limit_s=120) == {"checked_only": True}
     assert [path.name for path in tmp_path.iterdir()] == ["c_answer.py"]
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     source = solution(TRAINING).replace("    losses = []\n", "    import os\n    os._exit(0)\n", 1)
-    assert "the measurement ended with exit code 0" in refused(tmp_path, "training", source)
+    assert "the measurement ended with exit code 0" in refused(tmp_path, TRAINS, source)
 
 
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
-    assert gpu.measure_python("reduction", file, "cpu", limit_s=120) == {"checked_only": True, "ranks": 2}
+    assert gpu.measure_python(gpu.HARNESS / "reduction.py", file, "cpu", limit_s=120) == {
+        "checked_only": True,
+        "ranks": 2,
+    }
 
 
 @pytest.mark.usefixtures("torch_at_hand")
@@ -145,11 +150,13 @@ def test_right_reduction(tmp_path: Path) -> None:
 def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> None:
     source = solution(REDUCTION)
     assert old in source
-    assert words in refused(tmp_path, "reduction", source.replace(old, new, 1))
+    assert words in refused(tmp_path, gpu.HARNESS / "reduction.py", source.replace(old, new, 1))
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
-    assert "took longer than 3 s and was stopped" in refused(tmp_path, "reduction", source, limit_s=3)
+    assert "took longer than 3 s and was stopped" in refused(
+        tmp_path, gpu.HARNESS / "reduction.py", source, limit_s=3
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises import columns, inputs
+from labcode.grading import columns, inputs
 from labcode.reports.nsys.report import open_report
 from tests.support import exports
 

@@ -12,7 +12,7 @@ from tests.exercises.mutations_advanced import ADVANCED
 from tests.exercises.mutations_compute import COMPUTE
 from tests.exercises.mutations_lm import LANGUAGE_MODEL
 from tests.exercises.mutations_pytorch import PYTORCH
-from tests.exercises.support import WITHOUT_GPU, cases, check_told, complaints, solution
+from tests.exercises.support import NOT_MOVED, cases, check_told, complaints, solution
 
 SEEDS = (0, 1, 2)
 
@@ -26,7 +26,7 @@ def kind_of(words: str) -> str:
     )
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@pytest.mark.parametrize("short", NOT_MOVED)
 def test_every_recognizer_fires(short: str) -> None:
     fired: dict[tuple[str, str], bool] = {}
     for seed in SEEDS:
@@ -40,13 +40,13 @@ def test_every_recognizer_fires(short: str) -> None:
     assert [key for key, seen in fired.items() if not seen] == []
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@pytest.mark.parametrize("short", NOT_MOVED)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_solutions_pass_hidden_cases(short: str, seed: int) -> None:
     assert list(complaints(short, solution(short), seed)) == []
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@pytest.mark.parametrize("short", NOT_MOVED)
 def test_hidden_inputs_are_drawn_anew_and_can_be_repeated(short: str) -> None:
     def answers(cases: Iterable[Case]) -> list[object]:
         return [plain(case.expected) for case in cases]

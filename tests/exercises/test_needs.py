@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from labcode.exercises import needs
-from labcode.exercises.records import Need
+from labcode.grading import needs
+from labcode.grading.records import Need
 
 
 @pytest.fixture(autouse=True)

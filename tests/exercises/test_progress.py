@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises import progress
-from labcode.exercises.progress import FILE_NAME, PartProgress, graded, hinted, load, save
+from labcode.grading import progress
+from labcode.grading.progress import FILE_NAME, PartProgress, graded, hinted, load, save
 
 
 def test_nothing_yet(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from labcode.errors import LabError
-from labcode.exercises import catalogue, generate, grade, needs, progress, run
 from labcode.exercises.cases import Verdict
-from labcode.exercises.records import Exercise, Part
+from labcode.grading import catalogue, generate, grade, needs, progress, run
+from labcode.grading.records import Exercise, Part
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
 PARTS = len(WITH_GPU) + len(WITHOUT_GPU)
@@ -83,7 +83,7 @@ def test_bad_use(desk: Desk) -> None:
 
 def test_away_from_a_checkout(tmp_path: Path) -> None:
     with pytest.raises(
-        LabError, match="no exercises here; run this in a clone of the book, or set LABCODE_HOME"
+        LabError, match="no exercises here; clone the book's repository and run this there, or set"
     ):
         Desk(tmp_path)()
 
@@ -144,7 +144,7 @@ def test_a_part_that_cannot_run_does_not_fail(desk: Desk, graded: list[str]) -> 
 
 
 def test_grading_for_real(desk: Desk) -> None:
-    assert desk("nsys-ex04b") == 1
+    assert desk("nsys-ex04b") == 0, "what is not written yet is not failed"
     assert "buckets: not written yet: add to the open bucket" in desk.text
     desk.solve("nsys-ex04b")
     assert desk("nsys-ex04b") == 0
@@ -343,3 +343,48 @@ def test_an_edited_starter_and_a_stray_file_fail_the_check(
     assert f"{IDLE}: differs from what its solution gives" in desk.text
     assert "exercises/notes.py: belongs to no exercise of the catalogue" in desk.text
     assert "2 things are wrong with the exercises" in desk.text
+
+
+def test_what_has_passed_and_is_unchanged_is_not_graded_again(desk: Desk, graded: list[str]) -> None:
+    (desk.home / IDLE).write_text("PASS")
+    assert desk() == 0 and desk() == 0
+    assert graded == ["nsys-ex01a"]
+    assert desk.text.count("passed: all") == 1, "what was said of it is kept"
+    (desk.home / IDLE).write_text("PASS!")
+    desk()
+    mistakes = desk.home / "solutions/nsys/ex01_timeline_basics/a_mistakes.toml"
+    mistakes.write_text(mistakes.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    desk()
+    assert graded == ["nsys-ex01a"] * 3, "a change of the file or of the exercise is graded"
+    assert desk("nsys-ex01a") == 0
+    assert graded == ["nsys-ex01a"] * 4, "who names a part has it graded"
+
+
+def test_a_part_that_is_put_back_is_open_again(desk: Desk, graded: list[str]) -> None:
+    (desk.home / IDLE).write_text("PASS")
+    assert desk() == 0
+    assert desk(reset="nsys-ex01a") == 0
+    assert desk() == 0
+    assert f"0 of {PARTS} parts passed" in desk.text
+    assert f"next: edit {IDLE}" in desk.text
+
+
+def test_messages_name_commands_that_there_are(
+    desk: Desk, graded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOX_CURRENT_SESSION", "exercises")
+    assert desk("nsys-ex01a") == 1
+    assert "`nox -s exercises -- nsys-ex01a --hint` helps" in desk.text
+    desk()
+    assert "then `nox -s exercises -- nsys-ex01a`" in desk.text
+
+
+def test_watching_a_starter_goes_on(desk: Desk) -> None:
+    turns = iter(range(2))
+
+    def wait(_: float) -> None:
+        if next(turns, None) is None:
+            raise KeyboardInterrupt
+
+    assert run.watch_parts(desk.home, [], desk.console, wait=wait) == 0
+    assert "not written yet" in desk.text and "stopped watching" in desk.text

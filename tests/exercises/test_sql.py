@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises import execution, sql
-from labcode.exercises.sql import QueryError, run_query
+from labcode.grading import execution, sql
+from labcode.grading.sql import QueryError, run_query
+from tests.exercises.support import run_calls
 from tests.support import exports as e
 
 FOREVER = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT n FROM t WHERE n < 0"
@@ -26,9 +27,9 @@ def query_file(tmp_path: Path, text: str) -> Path:
     return file
 
 
-def test_rows_come_as_lists(export: Path, tmp_path: Path) -> None:
+def test_rows_come_as_lists(export: Path) -> None:
     query = "-- note\nSELECT end - start AS ns, NULL AS no FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY ns;\n"
-    assert sql.answer(query_file(tmp_path, query), export, ["ns", "no"]) == [[2, None], [9, None]]
+    assert sql.answer(query, export, ["ns", "no"]) == [[2, None], [9, None]]
 
 
 @pytest.mark.parametrize(
@@ -61,15 +62,24 @@ def test_a_query_without_end_is_stopped(export: Path) -> None:
         run_query(FOREVER, export, limit_s=0.2)
 
 
-def test_columns_are_checked(export: Path, tmp_path: Path) -> None:
+def test_all_queries_of_a_grading_share_the_time(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "LIMIT_S", 0.3)
+    ask = sql.learners(FOREVER)
+    with pytest.raises(QueryError, match=r"took longer than 0\.3 s"):
+        ask(export, ["n"])
+    with pytest.raises(QueryError, match=r"took longer than 0\.1 s"):
+        ask(export, ["n"])
+
+
+def test_columns_are_checked(export: Path) -> None:
     with pytest.raises(QueryError, match="the columns should be ns, no; they are no, ns"):
-        sql.answer(query_file(tmp_path, "SELECT 1 AS no, 2 AS ns"), export, ["ns", "no"])
+        sql.answer("SELECT 1 AS no, 2 AS ns", export, ["ns", "no"])
 
 
 @pytest.mark.parametrize("text", ["", "-- SELECT … FROM x\n", "/* nothing\nyet */ ;\n"])
-def test_an_empty_file_is_not_written_yet(export: Path, tmp_path: Path, text: str) -> None:
+def test_an_empty_file_is_not_written_yet(export: Path, text: str) -> None:
     with pytest.raises(NotImplementedError, match="write the query below"):
-        sql.answer(query_file(tmp_path, text), export, ["n"])
+        sql.answer(text, export, ["n"])
 
 
 def test_absent_tables_are_empty(export: Path) -> None:
@@ -81,14 +91,14 @@ def test_absent_tables_are_empty(export: Path) -> None:
 def test_the_worker_runs_queries(export: Path, tmp_path: Path) -> None:
     file = query_file(tmp_path, "SELECT count(*) AS n FROM CUPTI_ACTIVITY_KIND_KERNEL")
     calls = [execution.Call("answer", (export, ["n"])), execution.Call("answer", (export, ["m"]))]
-    ran = execution.run_calls(file, calls)
+    ran = run_calls(file, calls)
     assert ran.outcomes[0].value == [[2]]
     assert ran.outcomes[1].lines == ("the columns should be m; they are n",)
 
 
 def test_a_query_can_be_tried_by_hand(export: Path, tmp_path: Path) -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "labcode.exercises.sql", *args]
+        command = [sys.executable, "-m", "labcode.grading.sql", *args]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     file = str(query_file(tmp_path, "SELECT NULL AS a, count(*) AS n FROM CUPTI_ACTIVITY_KIND_KERNEL"))

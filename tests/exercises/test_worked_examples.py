@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from labcode.analysis.rules.driver import run
-from labcode.exercises.inputs import ops_table, table
+from labcode.grading.inputs import ops_table, table
 from tests.exercises.support import ROOT, names_of, part, solution
 from tests.support import exports as e
 

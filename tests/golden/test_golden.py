@@ -26,7 +26,7 @@ def exports() -> list[tuple[str, str]]:
     """Every capture of the shipped set that nsys made: (experiment, run)."""
     if not (SETS / SET / "manifest.json").is_file():
         return []
-    captures = store.parse_manifest(store._load_json(SETS / SET / "manifest.json"), SETS / SET)
+    captures = store.parse_manifest(store.load_json(SETS / SET / "manifest.json"), SETS / SET)
     return [
         (experiment.id, run)
         for experiment in captures.experiments.values()
@@ -44,7 +44,7 @@ def golden() -> Golden:
 
 @cache
 def export_path(experiment: str, run: str) -> Path:
-    captures = store.parse_manifest(store._load_json(SETS / SET / "manifest.json"), SETS / SET)
+    captures = store.parse_manifest(store.load_json(SETS / SET / "manifest.json"), SETS / SET)
     return captures.path_of(experiment, run)
 
 

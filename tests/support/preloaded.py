@@ -127,15 +127,19 @@ def become(
     os.environ.update(environment)
     os.chdir(folder)
     sys.executable = executable
-    sys.argv = words[words.index("-m") + 1 :]
+    program = next(i for i, word in enumerate(words) if not word.startswith("-"))
+    sys.argv = words[program:]
     added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [folder, *added, *(path for path in sys.path[1:] if path not in added)]
 
 
-def run(module: str) -> int:
-    """Run a module as ``python -m`` does, up to its exit code; its threads and exit functions have ended."""
+def run(program: str) -> int:
+    """Run a script or a module up to its exit code; its threads and exit functions have ended."""
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if program.endswith(".py"):
+            runpy.run_path(program, run_name="__main__")
+        else:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

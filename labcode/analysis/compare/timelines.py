@@ -171,6 +171,7 @@ def _table(
 
 
 _NONE: Floats = np.empty(0)
+_MOST = float((1 << 63) - 1024)  # the largest sum that 63 bits hold
 
 
 def _pairs(
@@ -203,8 +204,8 @@ def _row(
         "median_after_ns": float(np.median(after)) if len(after) else np.nan,
         "count_before": len(before),
         "count_after": len(after),
-        "total_before_ns": int(before.sum()),
-        "total_after_ns": int(after.sum()),
+        "total_before_ns": int(min(before.sum(), _MOST)),
+        "total_after_ns": int(min(after.sum(), _MOST)),
         "bytes_before": pd.NA,
         "bytes_after": pd.NA,
     }
@@ -343,7 +344,7 @@ class Side:
         self.projected_starts = on_gpu[list(STARTS)]
         self.copy_times = _by_copy(self.memcpys, duration_ns(self.memcpys))
         self.copy_sizes = _by_copy(self.memcpys, self.memcpys["bytes"].to_numpy(np.int64))
-        self.copied_bytes = {kind: int(sizes.sum()) for kind, sizes in self.copy_sizes.items()}
+        self.copied_bytes = {kind: int(min(sizes.sum(), _MOST)) for kind, sizes in self.copy_sizes.items()}
 
 
 def _times(names: pd.Series, values: NDArray[np.int64]) -> dict[str, Floats]:

@@ -167,7 +167,7 @@ def steps(report: KinetoReport) -> pd.DataFrame:
     idle_share (of the rank's GPU within the step; a row for each GPU of a rank).
     """
     marks, ops = report.annotations(), report.gpu_ops()
-    found = marks[marks["name"].str.fullmatch(rf"{STEP}\d+")].sort_values(["rank", "start_ns"])
+    found = marks[marks["name"].str.fullmatch(rf"{STEP}\d{{1,18}}")].sort_values(["rank", "start_ns"])
     found = found.assign(step=found["name"].str.removeprefix(STEP).astype("int64"))
     parts = []
     for (rank, device), mine in ops.groupby(["rank", "device"], sort=True):

@@ -32,14 +32,15 @@ class Texts:
 @dataclass(frozen=True)
 class Made:
     """A column of texts that are made when they are printed: a row number for each row, and what makes texts
-    of those."""
+    of those; ``sizes``: about how many characters the text of each row has."""
 
     rows: Ints
     texts: Callable[[Ints], list[str]]
+    sizes: Ints
 
     def take(self, which: Ints) -> Made:
         """The same column with only some rows."""
-        return Made(self.rows[which], self.texts)
+        return Made(self.rows[which], self.texts, self.sizes[which])
 
 
 Values = NDArray[Any] | Column | Texts | Made

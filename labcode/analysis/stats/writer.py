@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "csv", "json", "md")
 _ROWS = 1 << 16  # written at once
+_SPECIAL = re.compile(r'[,"\n\r]').search
+_LONG = 1 << 9  # characters that count like a row
 _FEW = (
     8  # a column with fewer distinct values than one in so many rows is written through a list of its texts
 )
@@ -39,6 +43,7 @@ class _Listed:
 
     spec: str
     items: Callable[[int, int], list[Any]]
+    sizes: Ints | None = None  # about how long the text of each row is, where it may be long
 
 
 def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool = False) -> None:
@@ -101,14 +106,18 @@ def _write_markdown(table: Table, stream: TextIO) -> None:
 
 def _write_table(table: Table, stream: TextIO) -> None:
     fields = [_field(name, values, _one_line, grouped=_is_amount(name)) for name, values in table.items()]
-    rows = [tuple(table)]
     specs = list(map(_spec, fields))
-    for chunk in _chunks(fields, length(table)):
-        rows += (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(1, tuple("-" * width for width in widths))
+    widths = list(map(len, table))
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        for chunk in _chunks(fields, length(table)):
+            yield from (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
+
+    for row in rows():  # made twice, for all of them may be too many to hold
+        widths = list(map(max, widths, map(len, row)))
+    head = (tuple(table), tuple("-" * width for width in widths))
     right = [not isinstance(values, Texts | Made) for values in table.values()]
-    for row in rows:
+    for row in itertools.chain(head, rows()):
         cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
         stream.write("  ".join(cells).rstrip() + "\n")
 
@@ -118,13 +127,19 @@ def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator
     tables: list[Objects | None] = [
         np.array([*field.texts, ""], dtype=object) if isinstance(field, _Coded) else None for field in fields
     ]
-    for low in range(0, count, _ROWS):
-        high = min(low + _ROWS, count)
+    taken = np.arange(1, count + 1)  # a row counts more the longer it is
+    for field in fields:
+        if isinstance(field, _Listed) and field.sizes is not None:
+            taken += np.cumsum(field.sizes // _LONG)
+    low = 0
+    while low < count:
+        high = max(low + 1, int(np.searchsorted(taken, (taken[low - 1] if low else 0) + _ROWS, "right")))
         columns = [
             field.items(low, high) if isinstance(field, _Listed) else texts[field.codes[low:high]].tolist()  # type: ignore[index]
             for field, texts in zip(fields, tables, strict=True)
         ]
         yield zip(*columns, strict=True)
+        low = high
 
 
 def _field(
@@ -135,7 +150,7 @@ def _field(
         return _Coded(values.codes, [*map(text, values.texts), text("")])
     if isinstance(values, Made):
         rows, texts = values.rows, values.texts
-        return _Listed("%s", lambda low, high: list(map(text, texts(rows[low:high]))))
+        return _Listed("%s", lambda low, high: list(map(text, texts(rows[low:high]))), values.sizes)
     kind = f".{decimals(name)}f" if _is_float(values) else "d"
     text_of = f"{{:,{kind}}}".format if grouped else f"%{kind}".__mod__
     spec = "%s" if grouped else f"%{kind}"
@@ -220,7 +235,7 @@ def _led(field: _Coded | _Listed, name: str) -> _Coded | _Listed:
     """The same texts after ``name``."""
     if isinstance(field, _Coded):
         return _Coded(field.codes, [name + text for text in field.texts])
-    return _Listed(name.replace("%", "%%") + field.spec, field.items)
+    return _Listed(name.replace("%", "%%") + field.spec, field.items, field.sizes)
 
 
 def _is_float(values: Values) -> bool:
@@ -233,7 +248,7 @@ def _is_amount(name: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\n\r') else text
+    return '"' + text.replace('"', '""') + '"' if _SPECIAL(text) else text
 
 
 def _one_line(text: str) -> str:

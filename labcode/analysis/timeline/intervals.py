@@ -117,16 +117,39 @@ def parents(starts: ArrayLike, ends: ArrayLike) -> Ints:
     start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     count = len(start)
     order = np.lexsort((np.arange(count), -end, start))
-    sorted_end = end[order]
-    around = np.arange(-1, count - 1)  # all between `around` and itself end before it
-    while True:
-        wrong = np.flatnonzero((around >= 0) & (sorted_end[around] < sorted_end))
-        if len(wrong) == 0:
-            break
-        around[wrong] = around[around[wrong]]
+    around = holders(end[order])
     result = np.empty(count, np.int64)
     result[order] = np.where(around >= 0, order[around], -1)
     return result
+
+
+def holders(ends: Ints, starts: Ints | None = None) -> Ints:
+    """For each of some intervals, by start and the longest first, the last before it that holds it; or -1.
+
+    An interval holds another when it does not end before it; with ``starts``, it must also end after the
+    other begins, which matters to those without a length alone.
+    """
+    found = [-1] * len(ends)
+    around: list[int] = []  # those that may hold what follows, the innermost last
+    last = ends.tolist()
+    enough = last if starts is None else np.maximum(ends, starts + 1).tolist()
+    for place, least in enumerate(enough):
+        while around and last[around[-1]] < least:
+            around.pop()
+        if around:
+            found[place] = around[-1]
+        around.append(place)
+    return np.array(found, np.int64)
+
+
+def depths(parent: Ints) -> Ints:
+    """How many intervals are around each, by doubling the way each pointer goes."""
+    depth = (parent >= 0).astype(np.int64)
+    far = parent.copy()
+    while len(some := np.flatnonzero(far >= 0)):
+        depth[some] += depth[far[some]]
+        far[some] = far[far[some]]
+    return depth
 
 
 def innermost(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
@@ -137,20 +160,18 @@ def innermost(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints, Ints]:
     start, end = np.asarray(starts, np.int64), np.asarray(ends, np.int64)
     kept = np.flatnonzero(end > start)
     start, end = start[kept], end[kept]
-    around = parents(start, end)
     edges = np.sort(np.concatenate((start, end)))
     edges = edges[np.concatenate(([True], edges[1:] != edges[:-1]))[: len(edges)]]
     if len(edges) == 0:
         return edges, edges, edges
-    # the candidate of a stretch: the last interval that begins at or before it; then outward until one is
-    # active
+    # a stretch lies in what holds its first moment
+    count = len(start)
+    start, end = np.concatenate((start, edges[:-1])), np.concatenate((end, edges[:-1]))
     order = np.lexsort((-end, start))
-    current = order[np.searchsorted(start[order], edges[:-1], "right") - 1]
-    while True:
-        over = np.flatnonzero((current >= 0) & (end[current] <= edges[:-1]))
-        if len(over) == 0:
-            break
-        current[over] = around[current[over]]
+    around = holders(end[order], start[order])
+    current = np.full(len(start), -1, np.int64)
+    current[order] = np.where(around >= 0, order[around], -1)
+    current = current[count:]
     there = current >= 0
     low, high, index = edges[:-1][there], edges[1:][there], current[there]
     first = np.concatenate(([True], (index[1:] != index[:-1]) | (low[1:] != high[:-1])))

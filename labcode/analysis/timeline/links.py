@@ -6,8 +6,8 @@ trace's ``fwdbwd`` arrows, says which line and module it comes from.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.keys import process_keys
-from labcode.reports.columns import objects
+from labcode.reports.columns import objects, unique
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -57,7 +57,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     older = np.append(report.ops()["call_stack"].to_numpy(object), "")
     inner_op = np.append(nearest(tree, kinds == "op"), -1)[where]
     rows = np.append(tree.events["row"].to_numpy(np.int64), -1)[inner_op]
-    stack = _texts(_paths(tree, kinds == "python", lambda name: name), frames)
+    stack = _paths(tree, kinds == "python", str).of(frames)
     table = pd.DataFrame(
         {
             "start_ns": start,
@@ -68,7 +68,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
             "op": _names(names, inner_op),
             "outer_op": _names(names, np.append(outermost(tree, kinds == "op"), -1)[where]),
             "annotation": _names(names, np.append(nearest(tree, marks), -1)[where]),
-            "module": _texts(_paths(tree, _starts(names, (MODULE,)), _bare_module), modules),
+            "module": _paths(tree, _starts(names, (MODULE,)), _bare_module).of(modules),
             "pass": _passes(tree, forward, where, back, modules),
             "python": _names(names, users),
             "python_stack": np.where(stack == "", older[rows], stack),
@@ -108,7 +108,7 @@ def module_sum(report: KinetoReport) -> pd.DataFrame:
         sums[what] = tree.inclusive(sums[f"own_{what}"])
     table = pd.DataFrame(
         {
-            "module": _texts(paths, events),
+            "module": paths.of(events),
             "calls": 1,
             "cpu_ns": duration_ns(tree.events)[events],
             **{key: values[events] for key, values in sums.items() if key != "own_kernels"},
@@ -205,47 +205,55 @@ def nearest_link(tree: kineto_tree.Tree, forward: Ints) -> Ints:
 
 def nearest(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     """For each event itself where it is wanted, else the nearest wanted one around it; -1 for none."""
-    found = np.where(wanted, np.arange(len(wanted)), -1)
-    for rows in _levels(tree):
-        open_rows = rows[found[rows] < 0]
-        found[open_rows] = found[tree.parent[open_rows]]
-    return found
+    return _followed(np.where(wanted, np.arange(len(wanted)), tree.parent))
+
+
+def _followed(step: Ints) -> Ints:
+    """Where one gets from each place by steps from place to place; -1 where they lead nowhere."""
+    step = np.append(step, -1)
+    while ((further := step[step]) != step).any():
+        step = further
+    return step[:-1]
 
 
 def outermost(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     """For each event the outermost wanted one around it or itself; -1 for none."""
-    found = np.where(wanted, np.arange(len(wanted)), -1)
-    for rows in _levels(tree):
-        outer = found[tree.parent[rows]]
-        found[rows] = np.where(outer >= 0, outer, found[rows])
-    return found
+    around = np.append(nearest(tree, wanted), -1)[tree.parent]
+    return nearest(tree, wanted & (around < 0))
 
 
-def _levels(tree: kineto_tree.Tree) -> list[Ints]:
-    """Positions of the events inside others, level by level from the outside."""
-    order = np.argsort(tree.depth, kind="stable")
-    bounds = np.searchsorted(tree.depth[order], np.arange(1, int(tree.depth.max(initial=0)) + 2))
-    return [order[low:high] for low, high in itertools.pairwise(bounds.tolist())]
+@dataclass(frozen=True, eq=False)
+class _Paths:
+    """Paths through nested events: for each event the code of its path, or -1; for each code the code of the
+    path around it, or -1, and the last name.
+    """
+
+    codes: Ints
+    steps: list[tuple[int, str]]
+    separator: str
+
+    def of(self, events: Ints) -> NDArray[np.object_]:
+        """The paths of some events as texts, '' without; of those alone, for all would fill the memory."""
+        codes, place = unique(np.append(self.codes, -1)[events])
+        texts = []
+        for code in codes.tolist():
+            names = []
+            while code >= 0:
+                code, name = self.steps[code]
+                names.append(name)
+            texts.append(self.separator.join(reversed(names)))
+        return objects(place, texts)
 
 
-def _paths(tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str]) -> tuple[Ints, list[str]]:
-    """The path of each wanted event through the wanted ones around it, as codes into texts; -1 for others."""
+def _paths(tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str]) -> _Paths:
+    """The path of each wanted event through the wanted ones around it."""
     names = tree.events["name"].to_numpy(object)
-    separator = "/" if named is _bare_module else ";"
-    near = nearest(tree, wanted)
-    outer = np.where(tree.parent >= 0, near[tree.parent], -1)
-    texts: list[str] = []
-    known: dict[tuple[int, str], int] = {}
-    codes = np.full(len(names), -1, np.int64)
+    outer = np.append(nearest(tree, wanted), -1)[tree.parent]
+    steps: dict[tuple[int, str], int] = {}
+    codes = np.full(len(names) + 1, -1, np.int64)
     for row in np.flatnonzero(wanted)[np.argsort(tree.depth[wanted], kind="stable")].tolist():
-        above = int(codes[outer[row]]) if outer[row] >= 0 else -1
-        key = (above, names[row])
-        if key not in known:
-            known[key] = len(texts)
-            own = named(names[row])
-            texts.append(f"{texts[above]}{separator}{own}" if above >= 0 else own)
-        codes[row] = known[key]
-    return codes, texts
+        codes[row] = steps.setdefault((int(codes[outer[row]]), named(names[row])), len(steps))
+    return _Paths(codes[:-1], list(steps), "/" if named is _bare_module else ";")
 
 
 def python_lines(report: KinetoReport, ops: pd.DataFrame) -> NDArray[np.object_]:
@@ -259,11 +267,6 @@ def python_lines(report: KinetoReport, ops: pd.DataFrame) -> NDArray[np.object_]
     place[tree.events["row"].to_numpy(np.int64)[mine]] = mine
     users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)
     return _names(names, users[place[ops.index.to_numpy(np.int64)]])
-
-
-def _texts(paths: tuple[Ints, list[str]], events: Ints) -> NDArray[np.object_]:
-    codes, texts = paths
-    return objects(np.append(codes, -1)[events], texts)
 
 
 def _bare_module(name: str) -> str:
@@ -294,19 +297,11 @@ def _covering(tree: kineto_tree.Tree, points: pd.DataFrame) -> Ints:
         *(events[c].to_numpy(np.int64) for c in ("rank", "tid")),
         *(points[c].to_numpy(np.int64) for c in ("rank", "tid")),
     )
-    found = np.full(len(points), -1, np.int64)
-    start, end = events["start_ns"].to_numpy(np.int64), events["end_ns"].to_numpy(np.int64)
     at = points["start_ns"].to_numpy(np.int64)
-    for key in np.unique(theirs):
-        mine, here = np.flatnonzero(keys == key), np.flatnonzero(theirs == key)
-        if len(mine) == 0:
-            continue
-        before = np.searchsorted(start[mine], at[here], "right") - 1
-        candidate = np.where(before >= 0, mine[before], -1)
-        while True:
-            over = np.flatnonzero((candidate >= 0) & (end[candidate] < at[here]))
-            if len(over) == 0:
-                break
-            candidate[over] = tree.parent[candidate[over]]
-        found[here] = candidate
-    return found
+    start, end = (np.concatenate((events[c].to_numpy(np.int64), at)) for c in ("start_ns", "end_ns"))
+    thread, place = np.concatenate((keys, theirs)), np.arange(len(start))
+    order = np.lexsort((place, -end, start, thread))
+    around = np.append(order, -1)[kineto_tree.holders(thread[order], end[order])]
+    held = np.empty(len(order), np.int64)
+    held[order] = around
+    return _followed(np.where(place < len(keys), place, held))[len(keys) :]

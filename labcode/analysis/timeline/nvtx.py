@@ -131,10 +131,6 @@ def _nested(table: pd.DataFrame) -> pd.DataFrame:
         rows = stacked[where]
         around = intervals.parents(table["start_ns"].to_numpy()[rows], table["end_ns"].to_numpy()[rows])
         parent[rows] = np.where(around >= 0, rows[around], -1)
-    depth, above = np.zeros(count, np.int64), parent.copy()
-    while (above >= 0).any():
-        depth += above >= 0
-        above = np.where(above >= 0, parent[above], -1)
     inner = np.flatnonzero(parent >= 0)
     duration = table["duration_ns"].to_numpy()
     children = np.bincount(parent[inner], minlength=count)
@@ -143,7 +139,10 @@ def _nested(table: pd.DataFrame) -> pd.DataFrame:
     missing = pd.array(parent, dtype="Int64")
     missing[parent < 0] = pd.NA
     return table.assign(
-        depth=depth, parent=missing, child_count=children, self_ns=np.maximum(duration - inside, 0)
+        depth=intervals.depths(parent),
+        parent=missing,
+        child_count=children,
+        self_ns=np.maximum(duration - inside, 0),
     )
 
 

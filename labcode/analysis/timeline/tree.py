@@ -8,12 +8,14 @@ main thread. Annotations that are asynchronous are in no tree.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.keys import process_keys
 from labcode.analysis.timeline.matching import named_like
 from labcode.reports.kineto.ranks import PID_OF_RANK
@@ -98,7 +100,7 @@ def build(report: KinetoReport, *, python: bool = True) -> Tree:
     owner = _owners(ops, api, linked, events, fronts, external)
     events = events.iloc[order].reset_index(drop=True)
     parent = _parents(events)
-    return Tree(events, parent, _depths(parent), place[owner], place[linked])
+    return Tree(events, parent, intervals.depths(parent), place[owner], place[linked])
 
 
 def is_async(events: pd.DataFrame) -> Bools:
@@ -124,31 +126,17 @@ def _parents(events: pd.DataFrame) -> Ints:
     """The event around each, as a position, in a table sorted by rank, thread, start and (falling) end."""
     start, end = events["start_ns"].to_numpy(np.int64), events["end_ns"].to_numpy(np.int64)
     thread = process_keys(*(events[c].to_numpy(np.int64) for c in ("rank", "tid", "rank", "tid")))[0]
-    around = np.arange(-1, len(events) - 1)
-    if len(events) == 0:
-        return around
-    wrong = np.arange(len(events))
-    while len(wrong):
-        outer = around[wrong]
-        no = (outer >= 0) & (
-            (thread[outer] != thread[wrong]) | (end[outer] < end[wrong]) | (end[outer] <= start[wrong])
-        )
-        wrong, outer = wrong[no], outer[no]
-        other = thread[outer] != thread[wrong]
-        around[wrong[other]] = -1
-        around[wrong[~other]] = around[outer[~other]]
+    return holders(thread, end, start)
+
+
+def holders(thread: Ints, end: Ints, start: Ints | None = None) -> Ints:
+    """`intervals.holders` of many threads; those of one thread stand together."""
+    around = np.full(len(thread), -1, np.int64)
+    bounds = np.flatnonzero(np.diff(thread, prepend=-1, append=-1))
+    for low, high in itertools.pairwise(bounds.tolist()):
+        inside = intervals.holders(end[low:high], None if start is None else start[low:high])
+        around[low:high] = np.where(inside >= 0, inside + low, -1)
     return around
-
-
-def _depths(parent: Ints) -> Ints:
-    """How many events are around each, by doubling the way each pointer goes."""
-    depth = (parent >= 0).astype(np.int64)
-    far = parent.copy()
-    while (far >= 0).any():
-        some = np.flatnonzero(far >= 0)
-        depth[some] += depth[far[some]]
-        far[some] = far[far[some]]
-    return depth
 
 
 def _main_threads(events: pd.DataFrame) -> Ints:

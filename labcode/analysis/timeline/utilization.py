@@ -16,6 +16,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows
 from labcode.analysis.timeline.matching import named_like
 from labcode.analysis.timeline.nvtx import labels
+from labcode.reports.columns import unique
 
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
@@ -34,8 +35,8 @@ def device_busy(
     """
     window = extent(ops) if window is None else window
     rows = []
-    for device in sorted({*ops["device"].unique().tolist(), *(devices or ())}):
-        start, end = _of_device(ops, device)
+    found = dict.fromkeys(devices or (), (np.empty(0, np.int64),) * 2) | _by_device(ops)
+    for device, (start, end) in sorted(found.items(), key=lambda item: item[0]):
         inside = intervals.clip(start, end, window)
         busy, width = intervals.total(*inside), max(window[1] - window[0], 0)
         share = busy / width if width else np.nan
@@ -52,8 +53,8 @@ def idle_gaps(ops: pd.DataFrame, window: Window | None = None, min_gap_ns: int =
     """
     window = extent(ops) if window is None else window
     parts = []
-    for device in sorted(ops["device"].unique().tolist()):
-        start, end = intervals.complement(*_of_device(ops, device), window)
+    for device, spans in _by_device(ops).items():
+        start, end = intervals.complement(*spans, window)
         parts.append(pd.DataFrame({"device": np.full(len(start), device), "start_ns": start, "end_ns": end}))
     empty = pd.DataFrame({c: np.empty(0, np.int64) for c in ("device", "start_ns", "end_ns")})
     gaps = pd.concat(parts, ignore_index=True) if parts else empty
@@ -112,9 +113,13 @@ def explain_gaps(
     )
 
 
-def _of_device(ops: pd.DataFrame, device: int) -> tuple[Ints, Ints]:
-    mine = ops[ops["device"] == device]
-    return mine["start_ns"].to_numpy(np.int64), mine["end_ns"].to_numpy(np.int64)
+def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
+    """Starts and ends of the operations of each GPU, by its number."""
+    start, end = ops["start_ns"].to_numpy(np.int64), ops["end_ns"].to_numpy(np.int64)
+    devices, code = unique(ops["device"].to_numpy(np.int64))
+    order = np.argsort(code, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(code, minlength=len(devices)))[:-1])
+    return {device: (start[rows], end[rows]) for device, rows in zip(devices.tolist(), parts, strict=False)}
 
 
 def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame | None) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 
 from labcode.book.sphinx.render import inline_nodes, plain_table
-from labcode.exercises.records import MAX_STARS, Exercise
+from labcode.grading.records import MAX_STARS, Exercise
 
 _NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 

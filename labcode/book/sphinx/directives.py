@@ -112,7 +112,7 @@ class ExerciseCard(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The card of the exercise."""
-        from labcode.exercises import catalogue
+        from labcode.grading import catalogue
 
         try:
             exercise = catalogue.get(self.arguments[0])
@@ -126,7 +126,7 @@ class AllExercises(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The table; a book without exercises says so."""
-        from labcode.exercises import catalogue
+        from labcode.grading import catalogue
 
         if not catalogue.EXERCISES:
             return [nodes.paragraph(text="There are no exercises yet.")]

@@ -20,7 +20,7 @@ from labcode.exercises.advanced.ex01_reference import (
 )
 from labcode.exercises.advanced.ex01_scenes import Tables, scenes
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

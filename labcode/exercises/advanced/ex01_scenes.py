@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.exercises.advanced.ex01_reference import Frame
-from labcode.exercises.inputs import Recorder, Row, tables_of
+from labcode.grading.inputs import Recorder, Row, tables_of
 
 Rng = np.random.Generator
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import feed
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

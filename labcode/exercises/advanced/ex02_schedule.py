@@ -11,7 +11,7 @@ from labcode.analysis.timeline import feed
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

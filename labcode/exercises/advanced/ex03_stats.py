@@ -17,8 +17,8 @@ import numpy as np
 from labcode.analysis.stats.nsys.reports import REPORTS as NSYS_REPORTS
 from labcode.errors import LabError
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.exercises.codec import Folder
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.codec import Folder
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

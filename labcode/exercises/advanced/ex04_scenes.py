@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from labcode.exercises.advanced.exports import DOMAIN, export_of
-from labcode.exercises.codec import Database
-from labcode.exercises.inputs import Recorder, Row
+from labcode.grading.codec import Database
+from labcode.grading.inputs import Recorder, Row
 
 Rng = np.random.Generator
 NAMES = (

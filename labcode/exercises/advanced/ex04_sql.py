@@ -19,9 +19,9 @@ from labcode.errors import LabError
 from labcode.exercises.advanced.ex04_scenes import scenes
 from labcode.exercises.advanced.exports import opened
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.codec import write_database
-from labcode.exercises.nsys.exam import open_run
-from labcode.exercises.sql import run_query
+from labcode.grading.codec import write_database
+from labcode.grading.exam import open_run
+from labcode.grading.sql import run_query
 from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 

@@ -12,7 +12,7 @@ import pandas as pd
 from labcode.analysis.timeline import intervals, stacks, switches
 from labcode.exercises.advanced.ex05_profile import EXPERIMENT, RUN, TOLERANCE, WAIT, Stack, tables, wilson
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -10,7 +10,7 @@ from scipy import stats
 
 from labcode.analysis.timeline import stacks
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -11,7 +11,7 @@ import pandas as pd
 
 from labcode.analysis.timeline.os_runtime import call_class, classified
 from labcode.analysis.timeline.utilization import idle_gaps
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -15,7 +15,7 @@ from scipy import stats
 from labcode.analysis.compare.interval import FEWEST, median_ratio
 from labcode.exercises.advanced.ex07_steps import step_periods
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

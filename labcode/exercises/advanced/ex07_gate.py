@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from labcode.exercises.advanced.ex07_decide import AFTER, BEFORE, EXPERIMENT, by_means, clear, decide
 from labcode.exercises.advanced.ex07_steps import step_lengths, step_periods
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.exercises.inputs import Row, table
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
+from labcode.grading.inputs import Row, table
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -17,9 +17,9 @@ from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.exercises.advanced.exports import export_of, opened
 from labcode.exercises.cases import Case, Mistake, Task, brief
-from labcode.exercises.codec import Database
-from labcode.exercises.inputs import Recorder
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.codec import Database
+from labcode.grading.exam import open_run
+from labcode.grading.inputs import Recorder
 from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.exercises.codec import Database, write_database
-from labcode.exercises.inputs import Recorder, Row
-from labcode.exercises.sql import EVENTS
+from labcode.grading.codec import Database, write_database
+from labcode.grading.inputs import Recorder, Row
+from labcode.grading.sql import EVENTS
 from labcode.reports.nsys.report import MEASURED, NsysReport, open_report
 
 _VM = 1 << 48  # nsys writes the number of the (virtual) machine above the pid

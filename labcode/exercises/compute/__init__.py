@@ -7,7 +7,7 @@ beside it, and its solutions in ``solutions/compute/``. Nothing else lists it.
 from __future__ import annotations
 
 from labcode.exercises.entries import entries
-from labcode.exercises.records import Exercise
+from labcode.grading.records import Exercise
 
 __all__ = ["EXERCISES"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labcode.exercises.records import Exercise, Part
+from labcode.grading.records import Exercise, Part
 
 EXERCISE = Exercise(
     id="compute-ex05-access-patterns",

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict, brief
+from labcode.grading import gpu
 
 Record = Mapping[str, Any]
 SECTOR_BYTES, WARP = 32, 32
@@ -36,13 +36,13 @@ class Counted:
 class Kernel:
     """A kernel to improve: the measuring program, the most time (of the baseline's), the counters."""
 
-    program: str
+    program: Path
     most_time: float
     counted: Counted
 
 
 COLUMN_SUMS = Kernel(
-    "column_sums",
+    gpu.HARNESS / "column_sums.cu",
     0.25,
     Counted(
         (_SECTORS,),
@@ -52,7 +52,7 @@ COLUMN_SUMS = Kernel(
     ),
 )
 ROW_SCORES = Kernel(
-    "row_scores",
+    gpu.HARNESS / "row_scores.cu",
     0.87,
     Counted(
         (_THREADS, _INSTRUCTIONS),
@@ -63,7 +63,7 @@ ROW_SCORES = Kernel(
     ),
 )
 POLYNOMIAL = Kernel(
-    "polynomial",
+    gpu.HARNESS / "polynomial.cu",
     0.125,
     Counted(
         (_INSTRUCTIONS,),
@@ -73,7 +73,7 @@ POLYNOMIAL = Kernel(
     ),
 )
 BLUR = Kernel(
-    "blur",
+    gpu.HARNESS / "blur.cu",
     0.02,
     Counted(
         (_INSTRUCTIONS,),

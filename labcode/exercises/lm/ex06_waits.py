@@ -11,7 +11,7 @@ from labcode.analysis.timeline import intervals
 from labcode.exercises.cases import Case, Mistake, Task
 from labcode.exercises.lm.asked import PASSES, clean_passes, operations_asked
 from labcode.exercises.lm.scenes import FORBIDDEN, NAMES
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

@@ -16,7 +16,7 @@ import pandas as pd
 
 from labcode.analysis.lm import attribution
 from labcode.analysis.lm import parts as lm_parts
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
 from labcode.reports.nsys.report import NsysReport
 from labcode.store import CaptureSet
 

@@ -2,73 +2,7 @@
 
 from __future__ import annotations
 
-from labcode.exercises.records import Exercise, Part
-
-_TIMELINE_BASICS = Exercise(
-    id="nsys-ex01-timeline-basics",
-    title="Timeline basics",
-    summary="Compute how long a GPU is idle, find out what the CPU did meanwhile, then write a training "
-    "loop that keeps the GPU busy.",
-    chapter="nsys/timeline-basics",
-    stars=2,
-    minutes=60,
-    parts=(
-        Part(
-            letter="a",
-            title="idle share and longest gaps",
-            file="a_idle.py",
-            grader="labcode.exercises.nsys.ex01_idle:IDLE",
-            hints=(
-                "Draw three bars that overlap on paper. How would you shade the time covered by "
-                "at least one of them, going from left to right?",
-                "Cut each operation to the window first: start = max(start, window start), end = "
-                "min(end, window end); drop what is left empty.",
-                "Sort by start. Keep the current interval: an operation that starts at or before "
-                "its end extends it to max(end, operation's end); "
-                "any other begins a new one. Group by device only: streams and processes share the device.",
-                "The gaps lie between window[0], the busy intervals' edges and window[1]. Put all"
-                " edges in one list: a gap runs from each "
-                "even place to the odd one after it. Sort by (-length, start, device).",
-            ),
-        ),
-        Part(
-            letter="b",
-            title="what the CPU did in the gaps, and what to change first",
-            file="b_cause.py",
-            grader="labcode.exercises.nsys.ex01_cause:CAUSE",
-            hints=(
-                "A gap ends because an operation starts. Who launched it? Everything else is a "
-                "question to that thread.",
-                "Two processes may both have a correlation 105. A call belongs to an operation "
-                "when pid AND correlation are equal.",
-                "Innermost range: of the push/pop ranges of the thread with start <= time < end, "
-                "the one with the largest start. A range that is still "
-                "open has no end: `nvtx[nvtx['end_ns'].notna()]`.",
-                "diagnose: take the largest entry of idle_by_range that is a real range; go "
-                "through the gaps again, keep those put down to it, "
-                "add up what_it_did over them, and return the largest of the three.",
-            ),
-        ),
-        Part(
-            letter="c",
-            title="a training loop that does not wait",
-            file="c_training_loop.py",
-            grader="labcode.exercises.nsys.ex01_training:grade",
-            needs=("gpu", "torch"),
-            hints=(
-                "Which lines make the CPU wait until the GPU is done? Not only the ones with "
-                "«synchronize» in them.",
-                "`loss.item()` copies four bytes and waits for everything before them. The losses"
-                " are needed at the end, not in each step.",
-                "Keep `loss.detach()` in a list and turn all of them into numbers once, after the"
-                " loop: `torch.stack(losses).tolist()`.",
-                "Send the raw batch to the GPU and normalize it there: the same arithmetic, "
-                "without the CPU in the way. "
-                "Without any wait left in the loop the CPU runs ahead and the GPU always has work queued.",
-            ),
-        ),
-    ),
-)
+from labcode.grading.records import Exercise, Part
 
 _KERNEL_OVERLAP = Exercise(
     id="nsys-ex02-kernel-overlap",
@@ -264,4 +198,4 @@ _MULTI_GPU_TIMELINE = Exercise(
     ),
 )
 
-EXERCISES = (_TIMELINE_BASICS, _KERNEL_OVERLAP, _MEMORY_TIMELINE, _MULTI_GPU_TIMELINE)
+EXERCISES = (_KERNEL_OVERLAP, _MEMORY_TIMELINE, _MULTI_GPU_TIMELINE)

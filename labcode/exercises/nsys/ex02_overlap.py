@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
 
 MOST_TIME = 0.5  # of the one-stream loop's time
 
@@ -13,7 +13,7 @@ MOST_TIME = 0.5  # of the one-stream loop's time
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's overlap."""
     try:
-        record = gpu.measure_cuda("overlap", file)
+        record = gpu.measure_cuda(gpu.HARNESS / "overlap.cu", file)
     except gpu.StoppedError as stopped:
         return stopped.verdict
     time = record["learner_us"] / record["baseline_us"]

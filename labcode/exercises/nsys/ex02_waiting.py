@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.inputs import Recorder, Row, kernels_of, tables_of
 from labcode.exercises.nsys import expected
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
+from labcode.grading.inputs import Recorder, Row, kernels_of, tables_of
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

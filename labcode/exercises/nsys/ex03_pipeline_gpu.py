@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
 
 MOST_TIME = 1.25  # of the slowest stage alone
 
@@ -13,7 +13,7 @@ MOST_TIME = 1.25  # of the slowest stage alone
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's pipeline."""
     try:
-        record = gpu.measure_cuda("pipeline", file)
+        record = gpu.measure_cuda(gpu.HARNESS / "pipeline.cu", file)
     except gpu.StoppedError as stopped:
         return stopped.verdict
     stages = {"copy in": record["h2d_us"], "kernel": record["kernel_us"], "copy out": record["d2h_us"]}

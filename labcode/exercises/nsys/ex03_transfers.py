@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.exercises.cases import Case, Mistake, Task
-from labcode.exercises.inputs import Row, ops_table, table
 from labcode.exercises.nsys import expected
-from labcode.exercises.nsys.exam import open_run
+from labcode.grading.exam import open_run
+from labcode.grading.inputs import Row, ops_table, table
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator

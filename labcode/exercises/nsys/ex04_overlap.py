@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
 from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
 
 LEAST_HIDDEN = 0.5  # of the time with a collective
 MOST_TIME = 1.05  # of a step with the plain reduction
@@ -14,7 +14,7 @@ MOST_TIME = 1.05  # of a step with the plain reduction
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's reduction."""
     try:
-        record = gpu.measure_python("reduction", file)
+        record = gpu.measure_python(gpu.HARNESS / "reduction.py", file)
     except gpu.StoppedError as stopped:
         return stopped.verdict
     hidden = gpu.hidden_share(record["learner_operations"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labcode.exercises.records import Exercise, Part
+from labcode.grading.records import Exercise, Part
 
 EXERCISE = Exercise(
     id="pytorch-ex04-bottleneck-hunt",

@@ -34,7 +34,7 @@ from labcode.figures.text import number, percent
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
-from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_name
+from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 
 Ints = NDArray[np.int64]
 
@@ -280,7 +280,8 @@ def _layout(
     events: _Events, report: Report, window: Window
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], float]:
     """Where lanes and the headings of groups stand, in lane heights from the top; the height of all."""
-    titles, threads = group_names(events.tracks, report.threads()), thread_names(report)
+    titles = group_names(events.tracks, report.threads())
+    names = track_names(events.tracks, thread_names(report))
     busy = device_busy(_light_ops(report, window), window)
     idle = {int(d): s for d, s in zip(busy["device"], busy["idle_share"], strict=True)}
     members: dict[tuple[int, int], list[int]] = {}
@@ -296,11 +297,10 @@ def _layout(
         heads.append({"y": y, "text": title + note})
         y += 1.2
         for place in members[key]:
-            track = events.tracks[events.lanes[place]["track"]]
-            deep = events.lanes[place]["depth"]
-            first = not deep and not track.lane
+            number, deep = events.lanes[place]["track"], events.lanes[place]["depth"]
+            first = not deep and not events.tracks[number].lane
             y += 0.15 if first else 0.0
-            name = track_name(track, events.tracks, threads)
+            name = names[number]
             lanes[place] = {"y": y, "name": name if first else "", "track": name}
             y += 1.0
         y += 0.4

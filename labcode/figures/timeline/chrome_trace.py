@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
-from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_name
+from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 
 Ints = NDArray[np.int64]
 
@@ -72,18 +72,18 @@ class _Numbers:
 
     def metadata(self, report: Report) -> list[str]:
         """Names and places of all groups and tracks."""
-        threads = thread_names(report)
         tracks = sorted(self._tracks)
+        members: dict[tuple[int, int], list[tuple[Track, str]]] = {}
+        for track, text in zip(tracks, track_names(tracks, thread_names(report)), strict=True):
+            members.setdefault((track.pid, track.device), []).append((track, text))
         lines = [_metadata("process_name", 0, 0, "name", "")] if not tracks else []
         for place, (key, name) in enumerate(group_names(tracks, report.threads()).items()):
             number = self._groups[key]
             lines.append(_metadata("process_name", number, 0, "name", name))
             lines.append(_metadata("process_sort_index", number, 0, "sort_index", place))
-            for rank, track in enumerate(t for t in tracks if (t.pid, t.device) == key):
+            for rank, (track, text) in enumerate(members[key]):
                 tid = self._tracks[track]
-                lines.append(
-                    _metadata("thread_name", number, tid, "name", track_name(track, tracks, threads))
-                )
+                lines.append(_metadata("thread_name", number, tid, "name", text))
                 lines.append(_metadata("thread_sort_index", number, tid, "sort_index", rank))
         return lines
 

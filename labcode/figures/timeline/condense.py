@@ -8,6 +8,7 @@ pixels (1/96 inch).
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,16 +138,27 @@ def assign_lanes(start: Ints, end: Ints, *, tolerance: int = 0, most: int | None
     s, e = start[order], end[order]
     if len(s) < 2 or (s[1:] + tolerance >= np.maximum.accumulate(e)[:-1]).all():
         return lanes
-    free_at: list[int] = []
+    free: list[int] = []  # lanes, the lowest first
+    busy: list[tuple[int, int]] = []  # until when, lane
+    until: list[int] = []  # the same by lane
     result: list[int] = []
     for a, b in zip(s.tolist(), e.tolist(), strict=True):
-        lane = next((i for i, t in enumerate(free_at) if t <= a + tolerance), len(free_at))
-        if most is not None and lane >= most:
-            lane = most - 1
-        if lane == len(free_at):
-            free_at.append(b)
+        while busy and busy[0][0] <= a + tolerance:
+            t, lane = heapq.heappop(busy)
+            if until[lane] == t:
+                heapq.heappush(free, lane)
+        if free:
+            lane = heapq.heappop(free)
+        elif most is None or len(until) < most:
+            lane = len(until)
+            until.append(b)
         else:
-            free_at[lane] = max(free_at[lane], b)
+            lane = most - 1
+            if b <= until[lane]:
+                result.append(lane)
+                continue
+        until[lane] = max(until[lane], b)
+        heapq.heappush(busy, (until[lane], lane))
         result.append(lane)
     lanes[order] = result
     return lanes

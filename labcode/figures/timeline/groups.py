@@ -30,6 +30,7 @@ from labcode.figures.timeline.rows import (
 
 RowKind = Literal["nvtx", "api", "projection", "streams"]
 NO_GPU_WORK = "no GPU work in this window"
+MOST_GROUPS = 256  # processes and GPUs below each other in one picture
 
 
 class Report(Protocol):
@@ -96,15 +97,22 @@ def report_groups(
         shown = shown[shown["pid"].isin(list(choice.pids))]
     api, nvtx, threads = report.api(), report.nvtx(), report.threads()
     working = list(dict.fromkeys(shown.sort_values("device", kind="stable")["pid"])) if len(shown) else []
-    processes = working + [pid for pid in _without_gpu(api, nvtx, window, choice) if pid not in working]
+    processes = list(dict.fromkeys([*working, *_without_gpu(api, nvtx, window, choice)]))
     if working and not choice.cpu_only:
         processes = working
     several_devices = shown["device"].nunique() > 1
     groups: list[Group] = []
     drawn: set[int] = set()
-    used = {pid: sorted(map(int, shown.loc[shown["pid"] == pid, "device"].unique())) for pid in processes}
-    called = process_names(used, threads)
+    used: dict[int, list[int]] = {pid: [] for pid in processes}
+    for pid, device in (
+        shown[["pid", "device"]].drop_duplicates().sort_values("device").to_numpy("int64").tolist()
+    ):
+        used[pid].append(device)
+    called, cut = process_names(used, threads), False
     for pid in processes:
+        if len(groups) >= MOST_GROUPS:
+            cut = True
+            break
         own = [device for device in used[pid] if device not in drawn]
         cpu = _cpu_rows(pid, nvtx, api, threads, window, choice)
         named = len(processes) > 1 or several_devices
@@ -113,6 +121,9 @@ def report_groups(
             one_gpu = len(own) == 1 and len(working) == len(processes)
             groups.append(Group(tuple(cpu), title=(f"GPU {own[0]}" if one_gpu else host) if named else ""))
         for device in own if {"streams", "projection"} & set(choice.kinds) else []:
+            if len(groups) >= MOST_GROUPS:
+                cut = True
+                break
             drawn.add(device)
             rows: list[Row] = []
             if "projection" in choice.kinds:
@@ -129,6 +140,9 @@ def report_groups(
             title = f"GPU {device}" if named and not (cpu and len(own) == 1) else ""
             group = Group(tuple(row for row in rows if len(row.bars)), title=title)
             groups.append(_with_idle(group, everything, device, window) if choice.annotate_idle else group)
+    if cut:
+        message = f"{len(processes):,} processes, {shown['device'].nunique():,} GPUs: the rest is not shown"
+        groups.append(Group((Row("", make_bars([], []), message=message),)))
     if "streams" in choice.kinds and not drawn:
         groups.append(Group((Row("GPU", make_bars([], []), message=NO_GPU_WORK),)))
     return groups

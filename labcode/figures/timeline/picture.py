@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from labcode.figures.style import ROLE_NAMES, SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
-from labcode.figures.text import number, tidy, width_in
+from labcode.figures.text import LONGEST, number, tidy, width_in
 from labcode.figures.timeline.groups import Choice, Report, RowKind, report_groups
 from labcode.figures.timeline.paint import (
     UNIT_NS,
@@ -135,7 +135,10 @@ def compose(
 ) -> Figure:
     """A figure of these groups of rows, just as high as they need, with a key of the colors below."""
     labels = [row.label for group in groups for row in group.rows]
-    left = min(WIDEST_LABEL_IN, max((width_in(label, TEXT_PT) for label in labels), default=0.3)) + 0.14
+    left = (
+        min(WIDEST_LABEL_IN, max((width_in(label[:LONGEST], TEXT_PT) for label in labels), default=0.3))
+        + 0.14
+    )
     shares = [group.idle_share for group in groups if group.idle_share is not None]
     right = max((width_in(idle_note(share), TEXT_PT, True) for share in shares), default=0.0) + 0.2
     body = height_in(groups)

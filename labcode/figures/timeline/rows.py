@@ -168,23 +168,22 @@ def stream_rows(
             if len(mine):
                 rows.append(replace(_gpu_row(label, mine, tolerance_ns), self_explaining=True))
         ops = ops[ops["apart"] == ""]
-    streams = list(ops.groupby(["pid", "context", "stream"])) if len(ops) else []
     several = ops["pid"].nunique() > 1
-    if len(streams) > max_streams:
-        by_time = sorted(streams, key=lambda item: -int((item[1]["end_ns"] - item[1]["start_ns"]).sum()))
-        kept = {key for key, _ in by_time[: max_streams - 1]}
-    else:
-        kept = {key for key, _ in streams}
-    for key, mine in streams:
-        if key in kept:
-            what = ", NCCL" if (mine["role"] == "nccl").all() else ""
-            label = f"stream {key[2]}{what}" + (f", process {key[0]}" if several else "")
-            rows.append(_gpu_row(label, mine, tolerance_ns))
-    rest = [mine for key, mine in streams if key not in kept]
-    if rest:
-        both = pd.concat(rest)
-        start, end = intervals.union(both["start_ns"], both["end_ns"])
-        rows.append(Row(f"{len(rest)} more streams", make_bars(start, end)))
+    number = ops.groupby(["pid", "context", "stream"]).ngroup()
+    spent = (
+        (ops["end_ns"] - ops["start_ns"]).groupby(number).sum().sort_values(ascending=False, kind="stable")
+    )
+    kept = spent.index if len(spent) <= max_streams else spent.index[: max_streams - 1]
+    for key in sorted(kept):
+        mine = ops[number == key]
+        what = ", NCCL" if (mine["role"] == "nccl").all() else ""
+        label = f"stream {mine['stream'].iloc[0]}{what}"
+        label += f", process {mine['pid'].iloc[0]}" if several else ""
+        rows.append(_gpu_row(label, mine, tolerance_ns))
+    rest = ops[~number.isin(kept)]
+    if len(rest):
+        start, end = intervals.union(rest["start_ns"], rest["end_ns"])
+        rows.append(Row(f"{len(spent) - len(kept)} more streams", make_bars(start, end)))
     return rows
 
 

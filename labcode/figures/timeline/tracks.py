@@ -72,8 +72,10 @@ def group_names(tracks: list[Track], threads: pd.DataFrame) -> dict[tuple[int, i
 
     Processes are ordered by the first GPU that they use; threads is the report's table.
     """
-    groups = {(track.pid, track.device) for track in tracks}
-    devices = {pid: sorted(d for p, d in groups if p == pid and d >= 0) for pid, _ in groups}
+    groups = sorted({(track.pid, track.device) for track in tracks})
+    devices: dict[int, list[int]] = {pid: [] for pid, _ in groups}
+    for pid, device in groups:
+        devices[pid] += [device] * (device >= 0)
     called = process_names(devices, threads)
     ranks = rank_numbers(threads)
     several = sum(bool(used) for used in devices.values()) > 1
@@ -85,12 +87,19 @@ def group_names(tracks: list[Track], threads: pd.DataFrame) -> dict[tuple[int, i
     return names
 
 
-def track_name(track: Track, tracks: list[Track], threads: dict[tuple[int, int], str]) -> str:
-    """What to write beside a track; threads: names of (process, thread)."""
+def track_names(tracks: list[Track], threads: dict[tuple[int, int], str]) -> list[str]:
+    """What to write beside each track; threads: names of (process, thread)."""
+    contexts: dict[tuple[int, int], set[int]] = {}
+    for track in tracks:
+        contexts.setdefault((track.pid, track.device), set()).add(track.where)
+    several = {group for group, found in contexts.items() if len(found) > 1}
+    return [_track_name(track, (track.pid, track.device) in several, threads) for track in tracks]
+
+
+def _track_name(track: Track, several_contexts: bool, threads: dict[tuple[int, int], str]) -> str:
     more = f" ({track.lane + 1})" if track.lane else ""
     if track.on_gpu:
-        contexts = {t.where for t in tracks if (t.pid, t.device) == (track.pid, track.device)}
-        context = f", context {track.where}" if len(contexts) > 1 else ""
+        context = f", context {track.where}" if several_contexts else ""
         return f"stream {track.line}{context}{more}"
     tid = track.pid if track.where < 0 else track.where
     name = threads.get((track.pid, tid), "")
@@ -122,9 +131,9 @@ def _gpu(report: Report, window: Window | None) -> Iterator[Batch]:
     light = [table[[*keys, "start_ns", "end_ns"]] for table in tables.values()]
     everything = pd.concat(light, ignore_index=True)
     lane = np.zeros(len(everything), np.int64)
+    start, end = everything["start_ns"].to_numpy("int64"), everything["end_ns"].to_numpy("int64")
     for rows in everything.groupby(keys).indices.values():
-        mine = everything.iloc[rows]
-        lane[rows] = assign_lanes(mine["start_ns"].to_numpy("int64"), mine["end_ns"].to_numpy("int64"))
+        lane[rows] = assign_lanes(start[rows], end[rows])
     low = 0
     for kind, table in tables.items():
         high = low + len(table)
@@ -162,20 +171,20 @@ def _api(report: Report, window: Window | None) -> Batch:
 def _nvtx(report: Report, window: Window | None) -> Batch:
     """Ranges and marks; a range still open ends with the window, or else with the last event."""
     ranges = report.nvtx()
-    until = window[1] if window else report.window()[1]
+    last = window[1] if window else report.window()[1]
     is_open = ranges["end_ns"].isna() & (ranges["event_type"] != "mark")
     start = ranges["start_ns"].astype("Int64")
-    end = ranges["end_ns"].astype("Int64").where(~is_open, np.maximum(until, start))
+    end = ranges["end_ns"].astype("Int64").where(~is_open, np.maximum(last, start))
     ranges = ranges.assign(end_ns=end.fillna(start).astype("int64"), still_open=is_open, label=labels(ranges))
     ranges = _sorted(_overlapping(ranges, window))
     own = (ranges["event_type"] == "start_end").to_numpy()
     nested = np.flatnonzero((ranges["label"] != MEASURED).to_numpy())
     lane, depth = np.zeros(len(ranges), np.int64), np.zeros(len(ranges), np.int64)
     inner = ranges.iloc[nested]
+    begin, until = ranges["start_ns"].to_numpy("int64"), ranges["end_ns"].to_numpy("int64")
     for places in inner.groupby([inner["pid"], inner["tid"], own[nested]]).indices.values():
         rows = nested[places]
-        mine = ranges.iloc[rows]
-        level = assign_lanes(mine["start_ns"].to_numpy("int64"), mine["end_ns"].to_numpy("int64"))
+        level = assign_lanes(begin[rows], until[rows])
         (lane if own[rows[0]] else depth)[rows] = level
     role = np.array(["nvtx1", "nvtx2", "nvtx3"], dtype=object)[np.minimum(depth, 2)]
     marks = _MARKS if "rank" in ranges else _NVTX  # as torch.profiler's traces call them

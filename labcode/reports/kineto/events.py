@@ -178,6 +178,8 @@ class Collector:
         self._out.events += int(known.sum())
         if not known.all():
             self._out.timeless += int((~known).sum())
+            if not known.any():
+                return
             columns = {key: values[known] for key, values in columns.items()}
             duration = duration[known]
         self._out.negative += int((duration < 0).sum())

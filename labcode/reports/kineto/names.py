@@ -8,6 +8,7 @@ _COPY = re.compile(r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)")
 _MEMSET = re.compile(r"Memset \((\w+)\)")
 _CUTLASS = re.compile(r"(?:void )?cutlass::\w*Kernel2?<(\w+)>\(")
 _THREAD = re.compile(r"thread -?\d+ \((.*)\)")
+_BRACKET = re.compile(r"[<>(]")
 _IDENTIFIER = re.compile(r"[A-Za-z_~][\w$]*")
 
 
@@ -22,17 +23,20 @@ def short_name(name: str) -> str:
     if cutlass:
         return cutlass[1]
     text = name.replace("(anonymous namespace)", "anonymous")
-    depth, kept = 0, []
-    for place, character in enumerate(text):
-        if character == "<":
+    depth, kept, begun = 0, [], 0  # begun: where what is kept next begins
+    for found in _BRACKET.finditer(text):
+        place, mark = found.start(), found[0]
+        if depth == 0 and mark != ">":
+            kept.append(text[begun:place])
+            begun = len(text)
+            if mark == "(":
+                break
+        if mark == "<":
             depth += 1
-        elif character == ">" and depth:
+        elif mark == ">" and depth:
             depth -= text[place - 1] != "-"
-        elif character == "(" and depth == 0:
-            break
-        elif depth == 0:
-            kept.append(character)
-    bare = "".join(kept).strip()
+            begun = len(text) if depth else place + 1
+    bare = "".join([*kept, text[begun:]]).strip()
     last = bare.split("::")[-1].split(" ")[-1] if "::" in bare or bare.startswith("void ") else bare
     return last if _IDENTIFIER.fullmatch(last) else name
 

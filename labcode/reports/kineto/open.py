@@ -20,6 +20,7 @@ TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 SUFFIXES = (".json", ".json.gz")
 _OTHERS = (".averages.json", ".memory.json", ".clean.json", ".averages.json.gz", ".memory.json.gz")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
+_MOST_RANKS = 1 << 20
 _FURTHEST_BASE = 4_000_000_000_000_000_000
 
 
@@ -35,14 +36,6 @@ class RankTrace:
     world_size: int
     cut_off: str
     warnings: tuple[str, ...]
-
-
-def is_trace(path: Path) -> bool:
-    """Whether a path's name says that it holds traces: ``.json``, ``.json.gz``, or a folder of them."""
-    name = path.name.lower()
-    if path.is_dir():
-        return True
-    return name.endswith(SUFFIXES) and not name.endswith(_OTHERS)
 
 
 def open_ranks(paths: Sequence[Path]) -> tuple[list[RankTrace], list[str]]:
@@ -120,7 +113,7 @@ def read_trace(path: Path) -> RankTrace:
         columns,
         text.metadata,
         base if known_base else 0,
-        world if isinstance(world, int) and 0 < world < 1 << 20 else 1,
+        world if isinstance(world, int) and 0 < world < _MOST_RANKS else 1,
         text.cut_off,
         tuple(warnings),
     )
@@ -129,10 +122,10 @@ def read_trace(path: Path) -> RankTrace:
 def _rank(path: Path, distributed: dict[str, Any]) -> int:
     """From the trace, else from the file's name; -1 where neither says it."""
     rank = distributed.get("rank")
-    if isinstance(rank, int) and 0 <= rank < 1 << 20:
-        return rank
     found = _RANK.search(path.name)
-    return int(found[1]) if found else -1
+    if not isinstance(rank, int) or not 0 <= rank < _MOST_RANKS:
+        rank = int(found[1]) if found and len(found[1]) < 8 else -1
+    return rank if rank < _MOST_RANKS else -1
 
 
 def _warnings(path: Path, text: TraceText, columns: Columns) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from labcode.reports.kineto.schema import FIELDS, HOLDS, MISSING
 
 CPU = ("op", "annotation", "runtime", "driver")
 GPU = ("kernel", "memcpy", "memset")
+_Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 JUMP_NS = 60_000_000_000  # without any event: the clock jumped, or the program was stopped
 PID_OF_RANK = 10_000_000  # added for each rank where processes of several machines have the same number
 
@@ -143,7 +144,7 @@ def triples(one: RankTrace, codes: Ints) -> Ints:
         if code < 0:
             continue
         try:
-            values = msgspec.json.decode(one.columns.texts[code], type=list[int])
+            values = msgspec.json.decode(one.columns.texts[code], type=list[_Int64])
         except msgspec.DecodeError:
             continue
         found[row, : len(values[:3])] = values[:3]

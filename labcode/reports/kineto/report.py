@@ -233,14 +233,14 @@ class KinetoReport:
         for one in self._run.ranks:
             listed = one.metadata.get("deviceProperties")
             for entry in listed if isinstance(listed, list) else ():
-                if not isinstance(entry, dict) or not isinstance(entry.get("id"), int):
+                if not isinstance(entry, dict) or _whole(entry.get("id")) is None:
                     continue
                 key = (one.rank, entry["id"])
                 if self._run.devices and key not in self._run.devices:
                     continue
                 capability = f"{entry.get('computeMajor', '?')}.{entry.get('computeMinor', '?')}"
                 number = self._run.devices.get(key, entry["id"])
-                sizes = [v if isinstance(v, int) else 0 for v in map(entry.get, ("numSms", "totalGlobalMem"))]
+                sizes = [_whole(entry.get(what)) or 0 for what in ("numSms", "totalGlobalMem")]
                 rows.append((number, one.rank, str(entry.get("name", "")), *sizes, capability))
         columns = ["device", "rank", "name", "sm_count", "memory_bytes", "compute_capability"]
         types = dict.fromkeys(("device", "rank", "sm_count", "memory_bytes"), "int64")
@@ -298,7 +298,9 @@ class KinetoReport:
         return self._tables[name]
 
 
-_WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation")
+def _whole(value: Any) -> int | None:
+    """A whole number of at most 63 bits; None for anything else."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else None
 
 
 __all__ = ["MEASURED", "STEP", "KinetoReport", "open_trace"]

@@ -7,11 +7,11 @@ tells: a cut inside an event leaves brackets or a string open. Where guessing fa
 
 from __future__ import annotations
 
-import queue
 import re
-import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,7 @@ class TraceText:
         ``decode_one``, one by one, which answers whether it could take it. Raises `InputError` for a file
         that is no trace.
         """
-        with _Ahead(_blocks(self.path, self._note)) as blocks:
-            self._blocks = blocks
+        with closing(_ahead(_blocks(self.path, self._note))) as self._blocks:
             try:
                 self._read(decode, decode_one)
             except RecursionError:
@@ -318,39 +317,10 @@ def _salvage(unpack: Any, packed: bytes) -> bytes:
     return b"".join(found)
 
 
-class _Ahead:
-    """Runs an iterator on a thread of its own, two items ahead: reading and unpacking beside decoding."""
-
-    def __init__(self, source: Iterator[bytes]) -> None:
-        self._source = source
-        self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(2)
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="read trace", daemon=True)
-
-    def __enter__(self) -> Iterator[bytes]:
-        self._thread.start()
-        return self._items()
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get(timeout=0.05)
-            except queue.Empty:
-                continue
-
-    def _items(self) -> Iterator[bytes]:
-        while (item := self._queue.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-
-    def _run(self) -> None:
-        try:
-            for item in self._source:
-                if self._stopped.is_set():
-                    break
-                self._queue.put(item)
-            self._queue.put(None)
-        except BaseException as error:
-            self._queue.put(error)
+def _ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The same blocks, the next of them read and unpacked on another thread while one is decoded."""
+    with ThreadPoolExecutor(1, "read trace") as thread:
+        following = thread.submit(next, blocks, None)
+        while (block := following.result()) is not None:
+            following = thread.submit(next, blocks, None)
+            yield block

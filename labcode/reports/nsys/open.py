@@ -7,16 +7,13 @@ stored in it (a view, a virtual table, a trigger) is ever run.
 from __future__ import annotations
 
 import sqlite3
-import threading
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from labcode.errors import InputError, ToolError
 from labcode.inputs import plain_file
 from labcode.reports.nsys import schema
-from labcode.reports.nsys.direct import Layout
+from labcode.reports.nsys.sqlite import connect
 
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -24,7 +21,7 @@ _REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 _NCU_MAGIC = b"NVR\0"
 _CHECK_WHOLE_BELOW = 32 << 20  # bytes; larger files are checked table by table, when one is first read
 _EXPORT_TIMEOUT_S = 1800.0
-_Tables = dict[str, dict[str, bool]]
+_Tables = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,7 @@ class Opened:
     checked_whole: bool
     version: schema.SchemaVersion
     product: str
-    tables: _Tables  # table → its columns → whether they may hold NULL
-    layouts: dict[str, Layout]  # table → where its integers lie
+    tables: _Tables  # table → its columns that are stored
     warnings: tuple[str, ...]
 
 
@@ -51,7 +47,7 @@ def open_export(path: Path) -> Opened:
     sqlite = _as_sqlite(path)
     _check_header(sqlite, path)
     try:
-        connection = _connect(sqlite)
+        connection = connect(sqlite)
     except sqlite3.Error as error:
         raise _damaged(path, error) from None
     try:
@@ -64,37 +60,14 @@ def open_export(path: Path) -> Opened:
         raise
 
 
-class TableCheck:
-    """SQLite's quick check of one table, on a thread and a connection of its own, while the table is read."""
-
-    def __init__(self, opened: Opened, table: str) -> None:
-        self._opened = opened
-        self._table = table
-        self._found: list[str] = []
-        self._thread = threading.Thread(target=self._run, name=f"check {table}")
-        self._thread.start()
-
-    def finish(self) -> None:
-        """Wait for the check; `InputError` when the table is damaged."""
-        self._thread.join()
-        if self._found != ["ok"]:
-            what = self._found[0] if self._found else "no answer"
-            raise InputError(f"{self._opened.path}: damaged ({what}); export or copy it again")
-
-    def _run(self) -> None:
-        try:
-            with closing(_connect(self._opened.sqlite)) as connection:
-                rows = connection.execute(f'PRAGMA quick_check("{self._table}")').fetchall()
-                self._found = [str(row[0]) for row in rows]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            self._found = [str(error)]
-
-
-def _connect(sqlite: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-    return connection
+def quick_check(connection: sqlite3.Connection, what: str) -> None:
+    """SQLite's quick check of a table or, '1', of the whole file; `InputError` when it is damaged."""
+    try:
+        found = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({what})")]
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        found = [str(error)]
+    if found != ["ok"]:
+        raise InputError(f"damaged ({found[0] if found else 'no answer'}); export or copy it again")
 
 
 def _as_sqlite(path: Path) -> Path:
@@ -178,9 +151,12 @@ def _check_header(sqlite: Path, path: Path) -> None:
 
 def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened:
     whole = sqlite.stat().st_size <= _CHECK_WHOLE_BELOW
-    tables, layouts = _tables(connection, path)
+    tables = _tables(connection, path)
     if whole:
-        _check_whole(connection, path)
+        try:
+            quick_check(connection, "1")
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     metadata = _metadata(connection, tables, path)
     stated = metadata.get("EXPORT_SCHEMA_VERSION") or ".".join(
         metadata.get(f"EXPORT_SCHEMA_VERSION_{part}", "") for part in ("MAJOR", "MINOR", "MICRO")
@@ -194,16 +170,15 @@ def _checked(connection: sqlite3.Connection, sqlite: Path, path: Path) -> Opened
     product = metadata.get("EXPORT_PRODUCT_VERSION", "")
     warnings = schema.check_version(version, product, str(path))
     _check_columns(tables, path)
-    return Opened(connection, path, sqlite, whole, version, product, tables, layouts, tuple(warnings))
+    return Opened(connection, path, sqlite, whole, version, product, tables, tuple(warnings))
 
 
-def _tables(connection: sqlite3.Connection, path: Path) -> tuple[_Tables, dict[str, Layout]]:
+def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
     """Every ordinary table with its columns; `InputError` when something else bears a name that nsys uses."""
     by_name = {name.lower(): name for name in (*schema.REQUIRED, *schema.OPTIONAL)}
     tables: _Tables = {}
-    layouts = {}
-    rows = connection.execute("SELECT type, name, sql, rootpage FROM sqlite_master").fetchall()
-    for kind, name, sql, root in rows:
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    for kind, name, sql in rows:
         standard = by_name.get(str(name).lower())
         if standard is None or kind not in ("table", "view"):
             continue
@@ -214,22 +189,8 @@ def _tables(connection: sqlite3.Connection, path: Path) -> tuple[_Tables, dict[s
                 "nothing of it was run; export the .nsys-rep again"
             )
         columns = connection.execute(f'PRAGMA table_xinfo("{standard}")').fetchall()
-        tables[standard] = {str(column[1]): not column[3] for column in columns if not column[6]}
-        if isinstance(root, int) and not any(column[6] for column in columns):  # none is computed
-            places = {
-                str(column[1]): int(column[0])
-                for column in columns
-                if str(column[2]).upper().startswith("INT") and not column[5]
-            }
-            texts = {str(column[1]): int(column[0]) for column in columns if column[2] == "TEXT"}
-            layouts[standard] = Layout(root, places, texts)
-    return tables, layouts
-
-
-def _check_whole(connection: sqlite3.Connection, path: Path) -> None:
-    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
-    if found != ["ok"]:
-        raise InputError(f"{path}: damaged ({found[0] if found else 'no answer'}); export or copy it again")
+        tables[standard] = tuple(str(column[1]) for column in columns if not column[6])
+    return tables
 
 
 def _metadata(connection: sqlite3.Connection, tables: _Tables, path: Path) -> dict[str, str]:

@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.reports.nsys.bytes import Bytes, Ints, big_endian, eight, heads, varint
+from labcode.reports.columns import Ints
 
+Bytes = NDArray[np.uint8]
 Types = Bytes | int  # one number where all rows have the same type
 Only = tuple[int, Callable[[Ints, Types], NDArray[np.bool_]]]  # a column, and which of its values to take
 
@@ -152,14 +153,14 @@ class PageFile:
         return int(self._load(np.array([page], np.int64))[_PAD])
 
     def _is_empty(self, page: int) -> bool:
-        return int(big_endian(self._load(np.array([page], np.int64)), np.array([_PAD + 3]), 2)[0]) == 0
+        return int(_big_endian(self._load(np.array([page], np.int64)), np.array([_PAD + 3]), 2)[0]) == 0
 
     def _children(self, pages: Ints) -> Ints:
         """The pages below interior ones, in order."""
         buffer = self._load(pages)
         base, count, at = _cells(buffer, len(pages), self.page_size, self.usable, _INTERIOR)
         # behind the children that its cells name, a page has a last one
-        return big_endian(buffer, np.insert(at, np.cumsum(count), base + 8), 4)
+        return _big_endian(buffer, np.insert(at, np.cumsum(count), base + 8), 4)
 
     def _load(self, pages: Ints, room: Bytes | None = None) -> Bytes:
         """Pages one behind the other, `_PAD` bytes before and behind, in ``room`` where that is given."""
@@ -185,7 +186,7 @@ def _cells(buffer: Bytes, pages: int, size: int, usable: int, kind: int) -> tupl
     base = _PAD + np.arange(pages) * size
     if (buffer[base] != kind).any():
         raise DamagedPagesError("a page of another kind within a table")
-    count = big_endian(buffer, base + 3, 2)
+    count = _big_endian(buffer, base + 3, 2)
     head = 8 if kind == _LEAF else 12
     if (head + 2 * count > usable).any():
         raise DamagedPagesError("a page with more cells than fit")
@@ -204,7 +205,9 @@ def _records(buffer: Bytes, size: int, usable: int) -> _Records:
     """The records of leaf pages."""
     pages = (len(buffer) - 2 * _PAD) // size
     base, count, at = _cells(buffer, pages, size, usable, _LEAF)
-    payload, rowid, at, head = heads(buffer, at)
+    payload, at = _varint(buffer, at)
+    rowid, at = _varint(buffer, at)
+    head = buffer[at].astype(np.int64)
     if len(payload) and int(payload.max()) > usable - 35:
         raise UnusualLayoutError("a record that overflows its page")
     end = at + payload
@@ -245,7 +248,7 @@ def _places(
         kind = buffer[at + (1 + column) if place is None else place]
         most = int(kind.max())
         if most > 127:
-            long, place = varint(buffer, at + 1 + column if place is None else place)
+            long, place = _varint(buffer, at + 1 + column if place is None else place)
             if int(long.min()) < 0 or int(long.max()) > 1 << 20:
                 raise DamagedPagesError("a value of an impossible length")
             end = end + np.where(long < 128, _WIDTH[np.minimum(long, 127)], (long - 12) // 2)
@@ -274,15 +277,49 @@ def _integers(buffer: Bytes, kind: Types, end: Ints) -> Ints:
         width = int(_WIDTH[kind])
         if width > 3:
             shift = 64 - 8 * width
-            values = eight(buffer, end)
+            values = _eight(buffer, end)
             return values << shift >> shift if shift else values
         values = buffer[end - width].view(np.int8).astype(np.int64)
         for byte in range(width - 1, 0, -1):  # bytes one by one are quicker to fetch than a few words
             values = values << 8 | buffer[end - byte]
         return values
     shifts = _SHIFT.take(kind)
-    values = eight(buffer, end) << shifts >> shifts
+    values = _eight(buffer, end) << shifts >> shifts
     if int(kind.max()) > 6 or int(kind.min()) < 1:
         other = np.flatnonzero(_OTHER.take(kind))
         values[other] = kind[other] == ONE
     return values
+
+
+def _eight(buffer: Bytes, end: Ints) -> Ints:
+    """The eight bytes before each place as a signed big-endian integer."""
+    words = np.ndarray((len(buffer) - 7,), ">i8", buffer, strides=(1,))
+    return words[end - 8].astype(np.int64)
+
+
+def _big_endian(buffer: Bytes, at: Ints, width: int) -> Ints:
+    """Unsigned big-endian integers of 2 or 4 bytes."""
+    words = np.ndarray((len(buffer) - width + 1,), f">u{width}", buffer, strides=(1,))
+    return words[at].astype(np.int64)
+
+
+def _varint(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
+    """SQLite's integers of variable length that begin at places; the places behind them."""
+    byte = buffer[at]
+    value = (byte & 0x7F).astype(np.int64)
+    following = at + 1
+    more = np.flatnonzero(byte & 0x80)
+    for number in range(1, 9):
+        if len(more) == 0:
+            break
+        whole = len(more) == len(at)
+        byte = buffer[following] if whole else buffer[following[more]]
+        rest = byte.astype(np.int64) if number == 8 else (byte & 0x7F).astype(np.int64)
+        shift = 8 if number == 8 else 7
+        if whole:
+            value, following = value << shift | rest, following + 1
+        else:
+            value[more] = value[more] << shift | rest
+            following[more] += 1
+        more = more[(byte & 0x80) != 0]
+    return value, following

@@ -9,14 +9,14 @@ the capture holds no such events. Texts are ``str``, numbers ``int64``, numbers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import pandas as pd
 
-from labcode.reports.columns import Column, Ints, Objects, named, objects, unique
+from labcode.reports.columns import Column, Ints, Objects, joined, named, objects, unique
 from labcode.reports.frames import frame as _frame
 from labcode.reports.nsys import python as nsys_python
 from labcode.reports.nsys import schema
@@ -168,8 +168,8 @@ class NsysReport:
             graph_names,
         ]
         where = [self._where(part) for part in raw]
-        size = _stacked([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
-        node = _stacked([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
+        size = joined([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
+        node = joined([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
         order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
         kinds = np.repeat(np.array(["kernel", "memcpy", "memset", "graph"], object), counts)
         short_names = [objects(*self.source.strings(raw[0]["shortName"])), *names[1:]]
@@ -457,12 +457,12 @@ class NsysReport:
         )
         processes, process = unique(pid)
         numbers, number = unique(domain.filled(0))
-        table = np.empty((len(processes), len(numbers)), object)
-        for i, j in np.ndindex(table.shape):
-            table[i, j] = known.get(
-                (processes[i], numbers[j]), "" if numbers[j] == 0 else f"domain {numbers[j]}"
-            )
-        return table[process, number]
+        pairs, pair = unique(process * len(numbers) + number)
+        texts = []
+        for key in pairs.tolist():
+            owner, own = int(processes[key // len(numbers)]), int(numbers[key % len(numbers)])
+            texts.append(known.get((owner, own), f"domain {own}" if own else ""))
+        return objects(pair, texts)
 
     def _nvtx_texts(self, ids: Column, where: str) -> Objects:
         """The texts of NVTX events: the registered one, or their own; '' where they have none."""
@@ -474,8 +474,3 @@ class NsysReport:
 
 def _absent(count: int) -> Column:
     return Column(np.zeros(count, np.int64), np.zeros(count, np.bool_))
-
-
-def _stacked(parts: Sequence[Column]) -> Column:
-    present = [np.ones(len(p.values), np.bool_) if p.present is None else p.present for p in parts]
-    return Column(np.concatenate([p.values for p in parts]), np.concatenate(present))

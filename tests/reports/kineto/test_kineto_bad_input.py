@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
+import json
 import os
 import random
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from labcode.errors import InputError
+from labcode.analysis.stats import kineto as kineto_stats
+from labcode.errors import InputError, LabError
+from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from tests.support import traces
 from tests.support.traces import GEMM, Trace
@@ -276,3 +285,94 @@ def test_a_trace_that_ends_in_60_gb_of_zeros_is_read_up_to_them(tmp_path: Path) 
     report = open_trace(path)
     assert len(report.gpu_ops()) > 0 and "cut off (zeros follow)" in report.warnings[0]
     assert time.monotonic() - began < 10
+
+
+def changed(
+    folder: Path, change: Callable[[dict[str, Any]], object], name: str = "bad.trace.json"
+) -> KinetoReport:
+    """A small trace of a training, with a change to each event or to what stands beside them."""
+    (path,) = traces.training(folder, steps=2, layers=1)
+    content = json.loads(path.read_text())
+    change(content)
+    path.unlink()
+    return opened(folder, json.dumps(content).encode(), name)
+
+
+def of(category: str, **values: Any) -> Callable[[dict[str, Any]], None]:
+    """Sets arguments of all events of a category."""
+
+    def change(content: dict[str, Any]) -> None:
+        for event in content["traceEvents"]:
+            if event.get("cat") == category:
+                event["args"] |= values
+
+    return change
+
+
+def test_a_trace_without_times_has_no_events(tmp_path: Path) -> None:
+    report = changed(tmp_path, lambda content: [event.pop("ts", None) for event in content["traceEvents"]])
+    assert "events have no valid time and were left out" in report.warnings[0]
+    assert "no GPU operations; record them" in report.warnings[-1]
+    assert len(report.ops()) == len(report.kernels()) == 0 and report.window() == (0, 0)
+
+
+def test_numbers_beyond_64_bits_are_left_out(tmp_path: Path) -> None:
+    report = changed(tmp_path, of("kernel", grid=[2**70, 1, 1], block=[2**63 - 1, 2, -(2**63)]))
+    kernels = report.kernels()
+    assert (kernels[["grid_x", "grid_y", "grid_z"]] == 0).all(axis=None) and (kernels["block_y"] == 2).all()
+    assert (changed(tmp_path, of("gpu_memcpy", bytes=2**70)).memcpys()["bytes"] == 0).all()
+    listed = [{"id": 2**70}, {"id": 0, "numSms": 2**70, "totalGlobalMem": "x", "name": [1]}]
+    (gpu,) = (
+        changed(tmp_path, lambda content: content.update(deviceProperties=listed)).gpus().to_dict("records")
+    )
+    assert (gpu["device"], gpu["sm_count"], gpu["memory_bytes"]) == (0, 0, 0)
+
+
+def _with_ranks(value: object, content: dict[str, Any]) -> None:
+    content["distributedInfo"] = value
+
+
+def test_ranks_that_are_no_numbers_of_ranks(tmp_path: Path) -> None:
+    for value in ([1, 2], "x", None, {"rank": 2**70, "world_size": 2**70}, {"rank": [1], "world_size": {}}):
+        report = changed(tmp_path, partial(_with_ranks, value))
+        assert report.ranks == (0,) and report.world_size == 1
+    for name in ("run.rank" + "9" * 30 + ".trace.json", "run.rank99999999.trace.json"):
+        assert changed(tmp_path, lambda content: content.pop("distributedInfo", 0), name).ranks == (0,)
+
+
+def test_steps_with_numbers_beyond_64_bits_are_no_steps(tmp_path: Path) -> None:
+    def change(content: dict[str, Any]) -> None:
+        for event in content["traceEvents"]:
+            if str(event.get("name")).startswith("ProfilerStep#1"):
+                event["name"] = "ProfilerStep#" + "9" * 5000
+
+    assert kineto_stats.REPORTS["steps"](changed(tmp_path, change))["step"].nunique() == 1
+
+
+JUNK = st.sampled_from(
+    [None, True, -1, 1.5, 1e300, 2**62, 2**63 - 1, 2**64, -(2**63), 10**30, "", "x", "12", "9" * 30, "1e999"]
+    + [[], [1], [2**70] * 3, ["a"], [None, 1, 1], [[1], 2], {}, {"a": 1}, "ProfilerStep#x", "lab:measured"]
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_a_trace_holds_ends_in_tables_or_one_line(data: st.DataObject, tmp_path: Path) -> None:
+    (path,) = traces.training(tmp_path, steps=2, layers=1)
+    content = json.loads(path.read_text())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place: Any = data.draw(st.sampled_from([content, *content["traceEvents"]]))
+        if isinstance(place.get("args"), dict) and place["args"] and data.draw(st.booleans()):
+            place = place["args"]
+        key = data.draw(st.sampled_from([*(key for key in place if key != "traceEvents"), "distributedInfo"]))
+        place[key] = data.draw(JUNK)
+    try:
+        report = opened(tmp_path, json.dumps(content).encode())
+        for table in ("gpu_ops", "api", "nvtx", "ops", "memory", "flows", "gpus", "threads", "distributed"):
+            getattr(report, table)()
+        for make in kineto_stats.REPORTS.values():
+            with contextlib.suppress(LabError):
+                make(report)
+        write_chrome_trace(report, io.StringIO())
+    except LabError as error:
+        assert "\n" not in str(error)

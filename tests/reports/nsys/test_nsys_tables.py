@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from labcode.reports import columns as nsys_columns
+from labcode.reports.nsys import sqlite as nsys_sqlite
 from labcode.reports.nsys.report import NsysReport, open_report
 from tests.support import exports as e
 
@@ -249,7 +250,7 @@ def test_identifiers_of_a_machine_above_the_sign_bit(tmp_path: Path) -> None:
 
 
 def test_many_chunks_and_rows_far_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nsys_columns, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(nsys_sqlite, "_ROWS", 7)
     rows = [e.kernel(i, i + 1, f"k{i % 5}", graph_node=i if i % 3 else None) for i in range(50)]
     far = ["UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET rowid = 1 << 60 WHERE start = 49"]
     kernels = open_report(e.make_export(tmp_path / "a.sqlite", kernels=rows, extra_sql=far)).kernels()
@@ -263,7 +264,7 @@ def test_more_texts_than_fit_one_query(tmp_path: Path, monkeypatch: pytest.Monke
     path = e.make_export(tmp_path / "a.sqlite", kernels=rows)
     names = [f"k{i}" for i in range(1200)]
     assert open_report(path).kernels()["name"].tolist() == names
-    monkeypatch.setattr(nsys_columns, "_READ_ALL_ABOVE", 100)
+    monkeypatch.setattr(nsys_sqlite, "_READ_ALL_ABOVE", 100)
     assert open_report(path).kernels()["name"].tolist() == names
 
 

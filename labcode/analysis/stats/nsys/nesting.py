@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labcode.analysis.stats.table import Made
+from labcode.analysis.timeline import intervals
 from labcode.reports.columns import Column, Ints, unique
 
 PUSH_POP, START_END = 59, 60
@@ -62,11 +64,7 @@ def nest(ranges: Ranges) -> Stack:
         parent[rows] = np.where(around >= 0, rows[around], -1)
     inner = parent >= 0
     children = np.bincount(parent[inner], minlength=count).astype(np.int64)
-    level, above = np.zeros(count, np.int64), parent
-    while (above >= 0).any():
-        level += above >= 0
-        above = np.where(above >= 0, parent[above], -1)
-    return Stack(parent, level, children)
+    return Stack(parent, intervals.depths(parent), children)
 
 
 def parent_ids(ranges: Ranges, stack: Stack) -> Column:
@@ -79,8 +77,10 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
     """Each range's place when all outermost ranges come first, then all inside these, and so on."""
     place = np.zeros(len(stack.level), np.int64)
     done = 0
-    for level in range(int(stack.level.max(initial=-1)) + 1):
-        rows = np.flatnonzero(stack.level == level)
+    by_level = np.argsort(stack.level, kind="stable")
+    bounds = np.searchsorted(stack.level[by_level], np.arange(int(stack.level.max(initial=-1)) + 2))
+    for level, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
+        rows = by_level[low:high]
         around = place[stack.parent[rows]] if level else np.zeros(len(rows), np.int64)
         rows = rows[np.lexsort((ranges.number[rows], around))]
         place[rows] = np.arange(done, done + len(rows))
@@ -91,44 +91,54 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
 def paths(ranges: Ranges, stack: Stack) -> Made:
     """The RangeIds from the outermost range to each, like ':3:4:5'."""
 
+    parent, own = stack.parent.tolist(), ranges.number.tolist()
+
     def texts(rows: Ints) -> list[str]:
-        levels = []
-        while len(rows):  # from these ranges to those around them, and so on outwards
-            around, place = unique(stack.parent[rows])
-            levels.append((rows, around, place))
-            rows = around[around >= 0]
+        known = {-1: ""}
         made: list[str] = []
-        for rows, around, place in reversed(levels):
-            heads = ["", *made] if len(around) > len(made) else made
-            numbers = ranges.number[rows].tolist()
-            made = [f"{heads[at]}:{number}" for at, number in zip(place.tolist(), numbers, strict=True)]
+        for row in rows.tolist():
+            outer = parent[row]
+            head = known.get(outer)
+            if head is None:
+                steps, at = [], outer
+                while at not in known:
+                    steps.append(f":{own[at]}")
+                    at = parent[at]
+                head = known[outer] = known[at] + "".join(reversed(steps))
+            text = known[row] = f"{head}:{own[row]}"
+            made.append(text)
         return made
 
-    return Made(np.arange(len(stack.parent)), texts)
+    return Made(np.arange(len(stack.parent)), texts, 8 * (stack.level + 1))
 
 
 def _stacked(start: Ints, end: Ints) -> Ints | None:
     """The range around each, of ranges by start, longest first; None where some of them only overlap."""
     if (start == end).any():
         return None
-    around = np.arange(-1, len(start) - 1)  # all between `around` and itself end before it
-    while True:
-        wrong = np.flatnonzero((around >= 0) & (end[around] < end))
-        if len(wrong) == 0:
-            return around
-        if (end[around[wrong]] > start[wrong]).any():
-            return None
-        around[wrong] = around[around[wrong]]
+    around = intervals.holders(end)
+    siblings = np.argsort(around, kind="stable")
+    earlier, later = siblings[:-1], siblings[1:]
+    crossing = (around[earlier] == around[later]) & (end[earlier] > start[later])
+    return None if crossing.any() else around
 
 
 def _overlapping(start: Ints, end: Ints, number: Ints) -> Ints:
-    """The same for any ranges, one after the other."""
-    parent = np.full(len(start), -1, np.int64)
-    active: list[tuple[int, int, int, int]] = []  # end, duration, id, place
-    rows = zip(start.tolist(), end.tolist(), number.tolist(), strict=True)
-    for place, (low, high, own) in enumerate(rows):
-        active = [other for other in active if other[0] >= low]
-        around = min((other[1:] for other in active if other[0] >= high), default=None)
-        parent[place] = around[2] if around else -1
-        active.append((high, high - low, own, place))
-    return parent
+    """The same for any ranges, one after the other, with a Fenwick tree of least values over their ends."""
+    shortest = np.lexsort((number, end - start))
+    rank = np.empty(len(start), np.int64)
+    rank[shortest] = np.arange(len(start))
+    ends, place = unique(-end)  # the latest first
+    reach = np.searchsorted(ends, -np.maximum(start, end), "right")  # how many of them are late enough
+    least = [len(start)] * (len(ends) + 1)
+    parent = []
+    for own, at, known in zip(rank.tolist(), (place + 1).tolist(), reach.tolist(), strict=True):
+        best = len(start)
+        while known:
+            best = min(best, least[known])
+            known &= known - 1
+        parent.append(best)
+        while at < len(least):
+            least[at] = min(own, least[at])
+            at += at & -at
+    return np.append(shortest, -1)[parent]

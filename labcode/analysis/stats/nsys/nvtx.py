@@ -17,7 +17,7 @@ from labcode.analysis.stats.nsys.nesting import (
     paths,
 )
 from labcode.analysis.stats.nsys.tables import merged, statistics
-from labcode.analysis.stats.table import Table, Texts, take
+from labcode.analysis.stats.table import Made, Table, Texts, take
 from labcode.reports.columns import Column, Ints, unique, without
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
@@ -94,9 +94,11 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
     children = np.zeros(len(duration), np.int64)
     np.add.at(children, stack.parent[inner], duration[inner])
     order = np.lexsort((breadth_first(ranges, stack), ranges.end, ranges.start))
-    trees, tree = unique(ranges.code * (int(stack.level.max(initial=0)) + 1) + stack.level)
-    depth = int(stack.level.max(initial=0)) + 1
-    tree_names = ["--" * (t % depth) + ranges.names[t // depth] for t in trees.tolist()]
+
+    def tree_names(rows: Ints) -> list[str]:
+        found = zip(*(part[rows].tolist() for part in (stack.level, ranges.code, ranges.named)), strict=True)
+        return ["--" * level + ranges.names[code] if named else "" for level, code, named in found]
+
     table: Table = {
         "Start (ns)": ranges.start,
         "End (ns)": ranges.end,
@@ -111,7 +113,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
         "RangeStack": paths(ranges, stack),
-        "NameTree": Texts(np.where(ranges.named, tree, -1), tree_names),
+        "NameTree": Made(np.arange(len(duration)), tree_names, 2 * stack.level),
     }
     return take(table, order)
 

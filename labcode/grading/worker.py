@@ -1,19 +1,20 @@
-"""The process that runs a learner's file: a file and encoded calls in, one line of JSON an event out.
+"""The process that runs a learner's file: a file and packed calls in, one line of JSON an event out.
 
-    python -m labcode.exercises.worker FILE CALLS.json EVENTS.jsonl
+    python -m labcode.grading.worker FILE EVENTS.jsonl < CALLS
 
-``CALLS.json`` is a list of ``{"function": name, "arguments": [...]}`` encoded by `labcode.exercises.codec`.
+``CALLS`` is a pickled list of functions' names and their arguments, packed by `labcode.grading.codec`.
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
 call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
 so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
-nothing of the expected answers.
+nothing of the right answers: what lies in ``solutions/`` can neither be imported nor opened here, unless the
+file itself lies there.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import os
+import pickle
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,10 +26,12 @@ _FRAMES_SHOWN = 4
 
 def main(argv: list[str]) -> int:
     """Load the file, make the calls, write the events."""
-    file, calls, events = Path(argv[0]), Path(argv[1]), Path(argv[2])
-    from labcode.exercises import codec  # pandas is loaded here, before the clock of the first call starts
+    file, events = Path(argv[0]), Path(argv[1])
+    sys.argv = [str(file)]
+    from labcode import store
+    from labcode.grading import codec  # pandas is loaded here, before the clock of the first call starts
 
-    encoded = json.loads(calls.read_text(encoding="utf-8"))
+    calls = pickle.loads(sys.stdin.buffer.read())
     with events.open("w", encoding="utf-8") as out:
 
         def tell(**event: Any) -> None:
@@ -36,6 +39,7 @@ def main(argv: list[str]) -> int:
             out.flush()
 
         sys.stdin = open(os.devnull)  # noqa: SIM115 - input() in a learner's file ends at once instead of waiting
+        _shut(store.repository_root() / "solutions", file)
         tell(event="loading")
         try:
             namespace = load(file)
@@ -43,16 +47,32 @@ def main(argv: list[str]) -> int:
             tell(event="load error", lines=describe(error, file))
             return 0
         tell(event="loaded")
-        for number, call in enumerate(encoded):
-            arguments = [codec.decode(argument) for argument in call["arguments"]]
-            function = namespace.get(call["function"])
+        for number, (name, packed) in enumerate(calls):
+            arguments = codec.unpack(packed)
+            function = namespace.get(name)
             tell(event="begin", call=number)
             if not callable(function):
-                lines = [f"the file has no function {call['function']!r}: keep the starter's names"]
+                lines = [f"the file has no function {name!r}: keep the starter's names"]
                 tell(event="end", call=number, lines=lines)
                 continue
             tell(event="end", call=number, **_call(function, arguments, file))
     return 0
+
+
+def _shut(solutions: Path, file: Path) -> None:
+    """Let nothing below a folder be imported or opened from now on, unless ``file`` is there."""
+    if file.is_relative_to(solutions):
+        return
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], str | bytes):
+            return
+        if os.path.realpath(os.fsdecode(arguments[0])).startswith(inside):
+            raise PermissionError("the solutions are for afterwards")
+
+    inside = os.path.join(os.path.realpath(solutions), "")  # noqa: PTH118 - of strings, at every opened file
+    sys.modules["solutions"] = None  # type: ignore[assignment]
+    sys.addaudithook(refuse)
 
 
 def load(file: Path) -> dict[str, Any]:
@@ -61,9 +81,9 @@ def load(file: Path) -> dict[str, Any]:
     Of an SQL file, the one name is ``answer``, a function that runs the query.
     """
     if file.suffix == ".sql":
-        from labcode.exercises import sql
+        from labcode.grading import sql
 
-        return {"answer": functools.partial(sql.answer, file)}
+        return {"answer": sql.learners(file.read_text(encoding="utf-8"))}
     source = file.read_bytes()
     sys.path.insert(0, str(file.parent))
     namespace: dict[str, Any] = {"__name__": "exercise", "__file__": str(file), "__builtins__": __builtins__}
@@ -106,7 +126,7 @@ def touches(error: BaseException, file: Path) -> bool:
 
 
 def _call(function: Callable[..., Any], arguments: list[Any], file: Path) -> dict[str, Any]:
-    from labcode.exercises import codec
+    from labcode.grading import codec
 
     try:
         return {"value": codec.encode(function(*arguments))}

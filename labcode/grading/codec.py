@@ -1,16 +1,18 @@
-"""Values to JSON and back, for the pipe between the grader and the process that runs a learner's file.
+"""What goes through the pipe between the grader and the process that runs a learner's file.
 
-Tables, dictionaries with any keys, tuples, arrays and numpy's numbers survive; anything else arrives as
-`Other`, which holds its type's name and a short description. Tuples and lists arrive as lists: a learner may
-return either.
+Answers come as JSON, for who wrote them may do as they like. Tables, dictionaries with any keys, tuples,
+arrays and numpy's numbers survive; anything else arrives as `Other`, which holds its type's name and a short
+description. Tuples and lists arrive as lists: a learner may return either. Inputs, which the grader made, go
+the other way as they are; of folders and databases a function gets the path.
 """
 
 from __future__ import annotations
 
 import math
+import pickle
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,12 +64,6 @@ def encode(value: Any, depth: int = 0) -> Any:
     if isinstance(value, pd.DataFrame):
         columns = [[str(name), str(value[name].dtype), _column(value[name])] for name in value.columns]
         return {"$": "frame", "columns": columns}
-    if isinstance(value, Folder):
-        return {"$": "folder", "items": list(value.files.items()), "only": value.only}
-    if isinstance(value, Database):
-        return {"$": "database", "items": [[name, encode(table)] for name, table in value.tables.items()]}
-    if isinstance(value, Path):
-        return {"$": "path", "text": str(value)}
     if isinstance(value, pd.Series):
         return {"$": "series", "items": [[encode(k), encode(v)] for k, v in value.items()]}
     if isinstance(value, np.ndarray):
@@ -85,10 +81,7 @@ def encode(value: Any, depth: int = 0) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value `encode` was given (lists for tuples and sets, dictionaries for series).
-
-    Folders and databases are written to a new temporary folder, and their path is given.
-    """
+    """The value `encode` was given (lists for tuples and sets, dictionaries for series)."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -100,13 +93,6 @@ def decode(data: Any) -> Any:
         return {_key(decode(key)): decode(item) for key, item in data["items"]}
     if kind == "set":
         return [decode(item) for item in data["items"]]
-    if kind == "path":
-        return Path(data["text"])
-    if kind == "folder":
-        folder = _write_folder(data["items"])
-        return folder / data["items"][0][0] if data["only"] else folder
-    if kind == "database":
-        return write_database({name: decode(table) for name, table in data["items"]})
     return Other(data["type"], data["text"])
 
 
@@ -126,11 +112,25 @@ def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:
     return path
 
 
-def _write_folder(files: list[list[str]]) -> Path:
+def pack(arguments: Sequence[Any]) -> bytes:
+    """The arguments of a call, to be made anew for each call that gets them."""
+    return pickle.dumps(tuple(arguments), pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(packed: bytes) -> list[Any]:
+    """The arguments that `pack` was given; folders and databases lie in new temporary folders."""
+    return [_laid_down(argument) for argument in pickle.loads(packed)]
+
+
+def _laid_down(argument: Any) -> Any:
+    if isinstance(argument, Database):
+        return write_database(argument.tables)
+    if not isinstance(argument, Folder):
+        return argument
     folder = Path(tempfile.mkdtemp(prefix="folder-"))
-    for name, text in files:
+    for name, text in argument.files.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
-    return folder
+    return folder / next(iter(argument.files)) if argument.only else folder
 
 
 def _column(series: pd.Series[Any]) -> list[Any]:

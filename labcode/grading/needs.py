@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from labcode.exercises.records import Need
+from labcode.grading.records import Need
 
 _WORDS: dict[Need, str] = {
     "gpu": "a GPU",

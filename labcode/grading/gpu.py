@@ -1,10 +1,10 @@
 """Grade what runs on a GPU: a learner's file in, correctness and ratios to a baseline of the same run out.
 
-The grader itself stays free of torch and of everything that drives a GPU. A measuring program
-(`labcode.exercises.harness`) runs in a process of its own under a time limit, first compiled with nvcc where
-it is CUDA C++, and writes a JSON record, from which the verdict is computed here. `labcode.kernels.build`, of
-the making wing, is imported only when something has to be compiled: it finds nvcc and names the architecture,
-and needs no GPU package either.
+The grader itself stays free of torch and of everything that drives a GPU. A measuring program, which lies
+beside the exercise's solution (what several share is in `labcode.grading.harness`), runs in a process of its
+own under a time limit, first compiled with nvcc where it is CUDA C++, and writes a JSON record, from which
+the verdict is computed. `labcode.kernels.build`, of the making wing, is imported only when something has to
+be compiled: it finds nvcc and names the architecture, and needs no GPU package either.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 from labcode import store
 from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
-from labcode.exercises import execution
-from labcode.exercises.cases import Verdict, brief
+from labcode.grading import execution
+from labcode.grading.cases import Verdict, brief
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, run_tool
 
@@ -43,16 +43,14 @@ class StoppedError(Exception):
         self.verdict = verdict
 
 
-def measure_python(program: str, file: Path, *arguments: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """The record of a program of `labcode.exercises.harness` on a learner's file; `StoppedError` for none."""
+def measure_python(program: Path, file: Path, *arguments: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """The record of a measuring program (Python) on a learner's file; `StoppedError` for none."""
     with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
         record = Path(folder) / "record.json"
-        module = f"labcode.exercises.harness.{program}"
         words = [
             sys.executable,
             "-B",
-            "-m",
-            module,
+            str(program),
             str(file.resolve()),
             str(record),
             str(secrets.randbits(31)),
@@ -61,20 +59,20 @@ def measure_python(program: str, file: Path, *arguments: str, limit_s: float = L
         return _measure(words, Path(folder), record, limit_s)
 
 
-def measure_cuda(program: str, file: Path, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
-    """The record of ``harness/<program>.cu`` built with a learner's file; `StoppedError` for none."""
+def measure_cuda(program: Path, file: Path, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
+    """The record of a measuring program (CUDA C++) built with a learner's file; `StoppedError` for none."""
     from labcode.kernels import build
 
     with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        binary, record = Path(folder) / program, Path(folder) / "record.json"
+        binary, record = Path(folder) / program.stem, Path(folder) / "record.json"
         compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
         return _measure([str(binary), str(record), str(secrets.randbits(31))], Path(folder), record, limit_s)
 
 
 def measure_kernel(
-    program: str, file: Path, counters: Sequence[str], *, limit_s: float = LIMIT_S
+    program: Path, file: Path, counters: Sequence[str], *, limit_s: float = LIMIT_S
 ) -> dict[str, Any]:
-    """The record of ``harness/<program>.cu``, and ``counters`` of the learner's kernels on the timed shape.
+    """The record of a measuring program (CUDA C++), and ``counters`` of the kernels on the timed shape.
 
     The record's ``counters`` has each metric, added up over the launches; without ncu, or where counters are
     not permitted, ``no_counters`` says why they are missing. `StoppedError` for no record.
@@ -82,7 +80,7 @@ def measure_kernel(
     from labcode.kernels import build
 
     with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        binary, record = Path(folder) / program, Path(folder) / "record.json"
+        binary, record = Path(folder) / program.stem, Path(folder) / "record.json"
         compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
         seed = str(secrets.randbits(31))
         found = _measure([str(binary), str(record), seed], Path(folder), record, limit_s)
@@ -110,7 +108,7 @@ def _counted(words: Sequence[str], metrics: Sequence[str], folder: Path) -> dict
     return {name: sum(launch.metric(name) for launch in launches) for name in metrics}
 
 
-def check_compiles(program: str, file: Path) -> Verdict | None:
+def check_compiles(program: Path, file: Path) -> Verdict | None:
     """What the compiler alone can say of a learner's file: a failed verdict, or None; needs nvcc, no GPU.
 
     The file must compile, and no kernel of it may keep registers in local memory.
@@ -132,10 +130,8 @@ def check_compiles(program: str, file: Path) -> Verdict | None:
     return None
 
 
-def compile_cuda(program: str, file: Path, binary: Path, *flags: str) -> str:
-    """Compile ``harness/<program>.cu`` with a learner's file; what nvcc said. `StoppedError`: its first
-    errors.
-    """
+def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
+    """Compile a measuring program with a learner's file; what nvcc said. `StoppedError`: its first errors."""
     from labcode.kernels import build
 
     words = [
@@ -143,8 +139,9 @@ def compile_cuda(program: str, file: Path, binary: Path, *flags: str) -> str:
         *build.FLAGS,
         *flags,
         f"-I{store.repository_root() / 'cuda' / 'common'}",
+        f"-I{HARNESS}",
     ]
-    words += [f'-DLEARNERS_FILE="{file.resolve()}"', str(HARNESS / f"{program}.cu"), "-o", str(binary)]
+    words += [f'-DLEARNERS_FILE="{file.resolve()}"', str(program), "-o", str(binary)]
     result = run_tool(words, COMPILE_LIMIT_S, what="nvcc")
     if result.returncode:
         lines = [

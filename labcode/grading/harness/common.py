@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from labcode.exercises import worker
+from labcode.grading import worker
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 

@@ -24,10 +24,12 @@ import tempfile
 from pathlib import Path
 
 from labcode.errors import LabError
-from labcode.exercises.catalogue import EXERCISES
-from labcode.exercises.records import Exercise
+from labcode.grading.catalogue import EXERCISES
+from labcode.grading.records import Exercise
 
 SIGNS = {".py": "#", ".cu": "//", ".sql": "--"}
+_HIDDEN = ("cases.py", "mistakes.toml")
+_ON_GPU = ("gpu.py", "harness.py", "harness.cu")
 IGNORED = ("*.bak", "*.bak[0-9]*", ".*", "__pycache__", "README.md")
 
 
@@ -98,8 +100,7 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
                 continue
             if check:
                 found.append(
-                    f"exercises/{path}: {_difference(have, text)}; `labcode.exercises.generate` "
-                    f"writes it anew"
+                    f"exercises/{path}: {_difference(have, text)}; `labcode.grading.generate` writes it anew"
                 )
             else:
                 write(target, text)
@@ -109,9 +110,16 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
 
 def strays(root: Path, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
     """Files below ``solutions/`` and ``exercises/`` that no exercise of the catalogue names."""
-    named = {exercise.path(part) for exercise in exercises for part in exercise.parts}
+    files = {exercise.path(part) for exercise in exercises for part in exercise.parts}
+    beside = {f"{exercise.folder}/exercise.toml" for exercise in exercises} | {
+        f"{exercise.folder}/{part.letter}_{name}"
+        for exercise in exercises
+        for part in exercise.parts
+        for name in (_ON_GPU if part.needs else _HIDDEN)
+    }
+    shared = {f"{exercise.book_part}/_shared.py" for exercise in exercises}
     lines = []
-    for top in ("solutions", "exercises"):
+    for top, named in (("solutions", files | beside | shared), ("exercises", files)):
         for path in sorted((root / top).rglob("*")):
             below = path.relative_to(root / top)
             if path.is_dir() or any(

@@ -14,12 +14,11 @@ from rich.table import Table
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises import catalogue, generate, grade, needs, progress
-from labcode.exercises.cases import Verdict
-from labcode.exercises.records import MAX_STARS, Exercise, Part
+from labcode.grading import catalogue, generate, grade, needs, progress
+from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 
 _POLL_S = 0.5
-_MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]"}
+_MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]", "to do": " "}
 Chosen = tuple[Exercise, Part]
 
 
@@ -44,7 +43,7 @@ def main(
     home = root or store.repository_root()
     if not (home / "solutions").is_dir():
         raise LabError(
-            f"{home}: no exercises here; run this in a clone of the book, or set LABCODE_HOME to one"
+            f"{home}: no exercises here; clone the book's repository and run this there, or set LABCODE_HOME"
         )
     if solutions:
         return check_solutions(home, console)
@@ -56,7 +55,7 @@ def main(
     if watch:
         return watch_parts(home, chosen, console)
     if chosen:
-        return max(_grade_one(home, pair, console) for pair in dict.fromkeys(chosen))
+        return max([int(_grade_one(home, pair, console) == "failed") for pair in dict.fromkeys(chosen)])
     return _list(home, console)
 
 
@@ -78,31 +77,40 @@ def _grade(home: Path, pair: Chosen, console: Console) -> Verdict:
         return verdict
     done, line = progress.load(home)
     _warn(console, line)
-    sha256 = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-    _warn(
-        console,
-        progress.save(
-            home, progress.graded(done, exercise.part_id(part), verdict.status == "passed", sha256)
-        ),
+    after = progress.graded(
+        done, exercise.part_id(part), verdict.status == "passed", _digest(home, pair), verdict.headline
     )
+    _warn(console, progress.save(home, after))
     return verdict
 
 
-def _grade_one(home: Path, pair: Chosen, console: Console) -> int:
+def _digest(home: Path, pair: Chosen) -> str:
+    """What a verdict depends on: the learner's file, and the exercise's folder with what its part shares."""
+    folder = home / "solutions" / pair[0].folder
+    digest = hashlib.sha256()
+    for path in [_file(home, pair), *sorted([*folder.iterdir(), *folder.parent.glob("*.py")])]:
+        if path.is_file():
+            digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
+    """Grade a part and say so; the verdict's status."""
     exercise, part = pair
     console.print(f"[bold]{exercise.short}{part.letter}[/]  {exercise.title}: {part.title}", highlight=False)
     verdict = _grade(home, pair, console)
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
         console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
-    if verdict.status == "failed":
+    if verdict.status in ("failed", "to do"):
+        hint = grade.command(f"{exercise.short}{part.letter}", "--hint")
         console.print(
-            f"    [dim]edit {_shown_path(home, pair)}; `labcode exercises "
-            f"{exercise.short}{part.letter} --hint` helps[/]",
+            f"    [dim]edit {_shown_path(home, pair)}; `{hint}` helps[/]",
             highlight=False,
             soft_wrap=True,
         )
-    return int(verdict.status == "failed")
+    return verdict.status
 
 
 def _list(home: Path, console: Console) -> int:
@@ -130,7 +138,7 @@ def _list(home: Path, console: Console) -> int:
                     result = f"to do, not here: needs {needs.in_words(missing)}" if missing else "to do"
                     mark, state = " ", "to do"
                 else:
-                    verdict = _grade(home, pair, console)
+                    verdict = _known(home, pair, done) or _grade(home, pair, console)
                     result, mark, state = escape(verdict.headline), _MARKS[verdict.status], verdict.status
                 counts[state] += 1
                 before = done.get(exercise.part_id(part))
@@ -152,13 +160,21 @@ def _list(home: Path, console: Console) -> int:
     if following is not None:
         exercise, part = following
         console.print(
-            f"next: edit {_shown_path(home, following)}, then `labcode exercises "
-            f"{exercise.short}{part.letter}` "
+            f"next: edit {_shown_path(home, following)}, then "
+            f"`{grade.command(f'{exercise.short}{part.letter}')}` "
             "(--hint for a hint, --watch to grade on every save)",
             highlight=False,
             soft_wrap=True,
         )
     return int(counts["failed"] > 0)
+
+
+def _known(home: Path, pair: Chosen, done: progress.Progress) -> Verdict | None:
+    """The verdict on a file that has passed and is unchanged, as is its exercise."""
+    entry = done.get(pair[0].part_id(pair[1]))
+    if entry is None or not entry.passed or entry.passed_sha256 != _digest(home, pair):
+        return None
+    return Verdict("passed", entry.headline)
 
 
 def _untouched(home: Path, pair: Chosen) -> bool:
@@ -228,7 +244,7 @@ def watch_parts(
     """Grade on every save until Ctrl-C; without a choice, one part after the other as they pass."""
     roam = not chosen
     states: dict[Chosen, tuple[int, int]] = {}
-    codes: dict[Chosen, int] = {}
+    found: dict[Chosen, str] = {}
     try:
         while True:
             if roam:
@@ -243,8 +259,8 @@ def watch_parts(
                 if states.get(pair) == state:
                     continue
                 news, states[pair] = True, state
-                codes[pair] = _grade_one(home, pair, console)
-            if roam and news and codes[chosen[0]] == 0:
+                found[pair] = _grade_one(home, pair, console)
+            if roam and news and found[chosen[0]] in ("passed", "not run"):
                 if not _passed(progress.load(home)[0], chosen[0]):
                     return 0  # it could not be graded whole here; say so once instead of going round
                 continue
@@ -255,7 +271,7 @@ def watch_parts(
             wait(_POLL_S)
     except KeyboardInterrupt:
         console.print("stopped watching")
-    return max((codes[pair] for pair in chosen if pair in codes), default=0)
+    return int(any(found.get(pair) == "failed" for pair in chosen))
 
 
 def _state(file: Path) -> tuple[int, int]:
@@ -269,6 +285,9 @@ def _state(file: Path) -> tuple[int, int]:
 def _reset(home: Path, text: str, console: Console) -> int:
     """Put starters back; what the learner wrote stays beside them as ``.bak``."""
     for pair in _parts(text):
+        done, line = progress.load(home)
+        _warn(console, line)
+        _warn(console, progress.save(home, progress.reopened(done, pair[0].part_id(pair[1]))))
         source, file = _file(home, pair, "solutions"), _file(home, pair)
         fresh = generate.starter(source.read_text(encoding="utf-8"), source.name)
         name = _shown_path(home, pair)

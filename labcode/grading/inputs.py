@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from labcode.exercises import columns
+from labcode.grading import columns
 
 Row = dict[str, Any]
 MAIN_STREAM = 7

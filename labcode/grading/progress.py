@@ -18,13 +18,15 @@ _SCHEMA = 1
 class PartProgress:
     """One part of an exercise: passed at some time, how often it was graded, how many hints were shown.
 
-    ``passed_sha256`` is the hash of the file that passed (empty while none has).
+    ``passed_sha256`` is the digest of the file that passed and of its exercise (empty while none has);
+    ``headline`` is what was said of it.
     """
 
     passed: bool = False
     tries: int = 0
     hints: int = 0
     passed_sha256: str = ""
+    headline: str = ""
 
 
 Progress = Mapping[str, PartProgress]
@@ -75,13 +77,21 @@ def save(root: Path, progress: Progress) -> str:
     return ""
 
 
-def graded(progress: Progress, part_id: str, passed: bool, sha256: str) -> dict[str, PartProgress]:
+def graded(
+    progress: Progress, part_id: str, passed: bool, sha256: str, headline: str = ""
+) -> dict[str, PartProgress]:
     """The progress after grading a part once more."""
     before = progress.get(part_id, PartProgress())
     after = replace(before, tries=before.tries + 1)
     if passed:
-        after = replace(after, passed=True, passed_sha256=sha256)
+        after = replace(after, passed=True, passed_sha256=sha256, headline=headline)
     return {**progress, part_id: after}
+
+
+def reopened(progress: Progress, part_id: str) -> dict[str, PartProgress]:
+    """The progress after putting a part's starter back: it has not passed."""
+    before = progress.get(part_id, PartProgress())
+    return {**progress, part_id: replace(before, passed=False, passed_sha256="", headline="")}
 
 
 def hinted(progress: Progress, part_id: str, hints: int) -> dict[str, PartProgress]:
@@ -95,8 +105,8 @@ def _parse(data: Any) -> dict[str, PartProgress]:
     parts = {}
     for key, value in data["parts"].items():
         entry = PartProgress(**value)
-        kinds = (bool, int, int, str)
-        values = (entry.passed, entry.tries, entry.hints, entry.passed_sha256)
+        kinds = (bool, int, int, str, str)
+        values = (entry.passed, entry.tries, entry.hints, entry.passed_sha256, entry.headline)
         if not isinstance(key, str) or any(
             type(v) is not kind for v, kind in zip(values, kinds, strict=True)
         ):

@@ -1,22 +1,20 @@
-"""Grades nsys-ex01c on a GPU: a training loop in; losses, then time and idle share beside the plain loop."""
+"""Grades part c on a GPU: a training loop in; losses, then time and idle share beside the plain loop."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from labcode.exercises import gpu
-from labcode.exercises.cases import Verdict
+from labcode.grading import gpu
+from labcode.grading.records import Verdict
 
+HARNESS = Path(__file__).with_name("c_harness.py")
 MOST_TIME = 0.67  # of the plain loop's time
 MOST_IDLE = 0.5  # of the plain loop's idle share
 
 
 def grade(file: Path) -> Verdict:
     """The verdict on a learner's loop."""
-    try:
-        record = gpu.measure_python("training", file)
-    except gpu.StoppedError as stopped:
-        return stopped.verdict
+    record = gpu.measure_python(HARNESS, file)
     time = record["learner_ms"] / record["baseline_ms"]
     idle, plain = gpu.idle_share(record["learner_operations"]), gpu.idle_share(record["baseline_operations"])
     if idle is None or plain is None:

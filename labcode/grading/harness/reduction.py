@@ -1,7 +1,7 @@
 """Measures nsys-ex04c: a learner's gradient reduction in two processes in, a record of it and a plain one
 out.
 
-python -m labcode.exercises.harness.reduction FILE RECORD.json SEED [cuda|cpu]
+python -m labcode.grading.harness.reduction FILE RECORD.json SEED [cuda|cpu]
 
 The program starts itself twice more, once a rank (``RANK`` in the environment says which); rank 0 writes the
 record.
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from labcode.exercises.harness.common import WrongAnswerError, alternate, gpu_operations, learners, report
+from labcode.grading.harness.common import WrongAnswerError, alternate, gpu_operations, learners, report
 
 RANKS = 2
 TOLERANCE = 1e-5
@@ -151,7 +151,7 @@ def main(argv: list[str]) -> int:
     if "RANK" in os.environ:
         return one_rank(file, record, seed, kind)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "labcode.exercises.harness.reduction", *argv]
+        command = [sys.executable, "-m", "labcode.grading.harness.reduction", *argv]
         base = {**os.environ, _STORE: f"{folder}/store"}
         ranks = [subprocess.Popen(command, env={**base, "RANK": str(rank)}) for rank in range(RANKS)]
         parts = [record.with_name(f"{record.name}.{rank}") for rank in range(RANKS)]

@@ -1,6 +1,6 @@
 """Run a learner's query: an SQL file and an export in, the rows out, or an error the learner can read.
 
-    python -m labcode.exercises.sql QUERY.sql CAPTURE.sqlite.xz
+    python -m labcode.grading.sql QUERY.sql CAPTURE.sqlite.xz
 
 The export is opened read-only, only reading is permitted, and a query that takes too long, or gives more rows
 than any answer has, is stopped. Event tables that an export leaves out because they have no rows are there,
@@ -13,12 +13,12 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-LIMIT_S = 8.0
+LIMIT_S = 6.0  # of all queries of one grading together
 MOST_ROWS = 5_000
 _STEPS = 20_000  # of SQLite's machine between two looks at the clock
 _PERMITTED = {
@@ -42,16 +42,30 @@ class QueryError(Exception):
     """What is wrong with a query, in words for the one who wrote it."""
 
 
-def answer(file: Path, export: Path, columns: Sequence[str]) -> list[list[Any]]:
-    """The rows of the query in ``file``; `QueryError` when it cannot be run or has other columns."""
-    query = file.read_text(encoding="utf-8")
+def answer(query: str, export: Path, columns: Sequence[str], limit_s: float = LIMIT_S) -> list[list[Any]]:
+    """The rows of a query; `QueryError` when it cannot be run or has other columns."""
     bare = re.sub(r"--[^\n]*|/\*.*?\*/", " ", query, flags=re.DOTALL)
     if not bare.strip("; \t\r\n"):
         raise NotImplementedError("write the query below the text")
-    names, rows = run_query(query, export)
+    names, rows = run_query(query, export, limit_s)
     if names != list(columns):
         raise QueryError(f"the columns should be {', '.join(columns)}; they are {', '.join(names) or 'none'}")
     return rows
+
+
+def learners(query: str) -> Callable[[Path, Sequence[str]], list[list[Any]]]:
+    """A function that answers with a query, which has `LIMIT_S` for all its answers together."""
+    left = LIMIT_S
+
+    def answer_in_time(export: Path, columns: Sequence[str]) -> list[list[Any]]:
+        nonlocal left
+        begin = time.monotonic()
+        try:
+            return answer(query, export, columns, max(left, 0.1))
+        finally:
+            left -= time.monotonic() - begin
+
+    return answer_in_time
 
 
 def run_query(query: str, export: Path, limit_s: float = LIMIT_S) -> tuple[list[str], list[list[Any]]]:
@@ -93,7 +107,7 @@ def _authorize(action: int, _first: str | None, second: str | None, *_: object) 
 def _words(error: Exception, limit_s: float, *, late: bool) -> str:
     text = str(error)
     if late and "interrupted" in text:
-        return f"the query took longer than {limit_s:g} s: join on equal columns, not on every pair of rows"
+        return f"the query took longer than {limit_s:.2g} s: join on equal columns, not on every pair of rows"
     if "not authorized" in text or "prohibited" in text:
         return "only reading is permitted: one SELECT (or WITH … SELECT), no PRAGMA, ATTACH or changes"
     if "one statement at a time" in text:
@@ -107,7 +121,7 @@ def main(argv: Sequence[str]) -> int:
     from labcode.reports.nsys.open import open_export
 
     if len(argv) != 2:
-        print("usage: python -m labcode.exercises.sql QUERY.sql CAPTURE.sqlite[.xz]", file=sys.stderr)
+        print("usage: python -m labcode.grading.sql QUERY.sql CAPTURE.sqlite[.xz]", file=sys.stderr)
         return 2
     try:
         opened = open_export(Path(argv[1]))

@@ -1,6 +1,6 @@
 """Measures nsys-ex01c: a learner's training loop in, times and operations of it and of the plain one out.
 
-python -m labcode.exercises.harness.training FILE RECORD.json SEED [cuda|cpu]
+python c_harness.py FILE RECORD.json SEED [cuda|cpu]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from labcode.exercises.harness.common import WrongAnswerError, alternate, gpu_operations, learners, report
+from labcode.grading.harness.common import WrongAnswerError, alternate, gpu_operations, learners, report
 
 TOLERANCE = 1e-3  # relative, of losses and parameters
 MEAN, SCALE = 127.5, 73.9

@@ -1,0 +1,1 @@
+"""The exercises: catalogue, starters cut from solutions, grader, progress."""

@@ -1,0 +1,243 @@
+"""What a hidden case is and how answers are compared: a case, the right answer and another in, words that a
+learner can read out.
+
+A case is an input with a name. The right answer is what the solution gives on it; `labcode.grading.task` runs
+it, and finds the typical mistake that an answer comes from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from labcode.grading.codec import Other, decode, encode
+from labcode.grading.records import Verdict
+
+__all__ = [
+    "Case",
+    "Verdict",
+    "brief",
+    "compared",
+    "duration",
+    "generic",
+    "matches",
+    "plain",
+    "shape",
+    "table_lines",
+]
+
+SMALL_TABLE = 12
+_SCALES = {
+    1e3: "a factor of 1,000: check the unit (ns, µs, ms, s)",
+    1e6: "a factor of 1,000,000: check the unit (ns and ms, bytes and MB)",
+    1e9: "a factor of 1,000,000,000: check the unit (ns and s, bytes and GB)",
+    8.0: "a factor of 8: bits and bytes",
+    1.024: "a factor of 1.024: KB is 1,000 bytes, KiB is 1,024",
+    1.024**2: "a factor of 1.049: MB is 10⁶ bytes, MiB is 2²⁰",
+    1.024**3: "a factor of 1.074: GB is 10⁹ bytes, GiB is 2³⁰",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a learner's function with inputs the learner has not seen.
+
+    ``name`` says what is special about the input, ``summary`` describes it, ``table`` is printed with a
+    failure when it is small. ``relative`` is the tolerance on numbers. ``show`` turns an answer into text.
+    ``share`` says that the numbers are shares between 0 and 1, which has mistakes of its own. ``limit_s`` is
+    the time a learner's function may take (10 s, and 60 s on a capture). ``measured`` are entries of the
+    answer that a machine gave, which stand in the place of what the solution computes. ``exam`` marks inputs
+    that come from a capture; the grader sets it. Dictionaries compare without order.
+    """
+
+    name: str
+    summary: str
+    function: str
+    arguments: tuple[Any, ...]
+    relative: float = 1e-6
+    table: pd.DataFrame | None = None
+    show: Callable[[Any], str] | None = None
+    share: bool = False
+    limit_s: float | None = None
+    measured: Mapping[str, Any] | None = None
+    exam: bool = False
+
+    @property
+    def time_s(self) -> float:
+        """The seconds that a learner's function may take."""
+        return self.limit_s or (60.0 if self.exam else 10.0)
+
+
+def compared(show: Callable[[Any], str] | None, expected: Any, got: Any) -> tuple[str, str]:
+    """The right answer and another as lines, value beside value."""
+    return f"expected: {_shown(show, expected)}", f"got:      {_shown(show, got)}"
+
+
+def matches(expected: Any, got: Any, relative: float) -> bool:
+    """Whether an answer is the expected one: same keys, same order in lists, numbers within ``relative``."""
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(got, Mapping)
+            and set(expected) == set(got)
+            and all(matches(value, got[key], relative) for key, value in expected.items())
+        )
+    if isinstance(expected, list):
+        return (
+            isinstance(got, list)
+            and len(expected) == len(got)
+            and all(matches(a, b, relative) for a, b in zip(expected, got, strict=True))
+        )
+    if _is_number(expected) and _is_number(got):
+        return math.isclose(expected, got, rel_tol=relative, abs_tol=relative * 1e-3) or (
+            math.isnan(expected) and math.isnan(got)
+        )
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def plain(value: Any) -> Any:
+    """A value as it comes back from a learner's process: tuples as lists, numpy's numbers as Python's."""
+    return decode(encode(value))
+
+
+def generic(share: bool, expected: Any, got: Any) -> str:
+    """In words, a mistake that any numeric answer can have: the unit, percent for a share, its complement."""
+    pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
+    telling = [(a, b) for a, b in pairs if a and b]
+    if telling and len(telling) == len([a for a, _ in pairs if a]):
+        if share and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
+            return "this is in percent; a share runs from 0 to 1"
+        for factor, words in _SCALES.items():
+            for scale in (factor, 1 / factor):
+                if all(_about(b, a * scale) for a, b in telling):
+                    return words
+        if all(math.isclose(b, -a, rel_tol=1e-6) for a, b in telling):
+            return "the sign is the other way round"
+    if share and pairs and all(math.isclose(b, 1 - a, rel_tol=1e-6, abs_tol=1e-9) for a, b in pairs):
+        return "this is the other part: 1 minus the share that was asked for"
+    if share and any(b < -1e-9 or b > 1 + 1e-9 for _, b in pairs):
+        return (
+            "a share cannot be below 0 or above 1: something is counted twice, or divided by the wrong time"
+        )
+    if (
+        isinstance(expected, list)
+        and isinstance(got, list)
+        and sorted(map(repr, expected)) == sorted(map(repr, got))
+    ):
+        return "the right entries in the wrong order"
+    return ""
+
+
+def shape(expected: Any, got: Any) -> str:
+    """In words: the answer is not of the kind that was asked for."""
+    if got is None:
+        return "the function returned nothing (is there a `return`?)"
+    if isinstance(got, Other):
+        return f"the answer is a {got.type_name}; return {_kind(expected)}"
+    if isinstance(expected, Mapping):
+        if not isinstance(got, Mapping):
+            return f"the answer should be {_kind(expected)}, not {_kind(got)}"
+        missing, extra = set(expected) - set(got), set(got) - set(expected)
+        if missing and {str(key) for key in missing} <= {str(key) for key in extra}:
+            return f"the keys should be {_kind(next(iter(missing)))}, not {_kind(next(iter(extra)))}"
+        words = []
+        if missing:
+            words.append("missing: " + ", ".join(map(_key_text, sorted(missing, key=repr))))
+        if extra:
+            words.append("not expected: " + ", ".join(map(_key_text, sorted(extra, key=repr))))
+        return f"the keys differ ({'; '.join(words)})" if words else ""
+    if isinstance(expected, list):
+        if not isinstance(got, list):
+            return f"the answer should be {_kind(expected)}, not {_kind(got)}"
+        if len(expected) != len(got):
+            return f"the answer should have {len(expected)} entries, it has {len(got)}"
+        return ""
+    if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
+        return f"the answer should be {_kind(expected)}, not {_kind(got)}"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "True or False"
+    if isinstance(value, int):
+        return "a whole number"
+    if isinstance(value, float):
+        return "a number"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, Mapping):
+        return "a dictionary"
+    if isinstance(value, list | tuple):
+        return "a list (or tuple)"
+    if isinstance(value, pd.DataFrame):
+        return "a table (DataFrame)"
+    return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+def _about(a: float, b: float) -> bool:
+    """Equal, or equal but for rounding to a whole number."""
+    return math.isclose(a, b, rel_tol=1e-6) or (abs(b) > 1000 and abs(a - b) <= 1)
+
+
+def _key_text(key: Any) -> str:
+    return repr(key)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(value: Any) -> list[float]:
+    """The numbers of an answer in an order that does not depend on the order of keys."""
+    if isinstance(value, Mapping):
+        return [n for key in sorted(value, key=repr) for n in _numbers(value[key])]
+    if isinstance(value, list):
+        return [n for item in value for n in _numbers(item)]
+    return [float(value)] if _is_number(value) else []
+
+
+def _shown(show: Callable[[Any], str] | None, value: Any) -> str:
+    if show is not None:
+        try:
+            return show(value)
+        except Exception:
+            pass  # an answer of the wrong kind: show it as it is
+    return brief(value)
+
+
+def brief(value: Any, limit: int = 160) -> str:
+    """An answer as short text: numbers rounded to six digits, long ones cut."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{brief(k)}: {brief(v)}" for k, v in value.items()) + "}"
+    elif isinstance(value, tuple):
+        text = "(" + ", ".join(brief(item) for item in value) + ")"
+    elif isinstance(value, list):
+        text = "[" + ", ".join(brief(item) for item in value) + "]"
+    elif isinstance(value, pd.DataFrame):
+        text = f"a table of {len(value)} rows with the columns {', '.join(map(str, value.columns))}"
+    elif isinstance(value, Other):
+        text = f"{value.type_name}: {value.text}"
+    else:
+        text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def table_lines(table: pd.DataFrame | None) -> list[str]:
+    """A small table as lines; none for a large one."""
+    if table is None or len(table) > SMALL_TABLE:
+        return []
+    return str(table.to_string(index=False)).splitlines()
+
+
+def duration(ns: float) -> str:
+    """A time in ns as text in a fitting unit."""
+    for limit, scale, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
+        if abs(ns) < limit:
+            return f"{ns / scale:.4g} {unit}"
+    return f"{ns / 1e9:.4g} s"

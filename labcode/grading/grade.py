@@ -1,0 +1,201 @@
+"""Grade one part of an exercise: the learner's file in, a verdict with its reasons out."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labcode import store
+from labcode.errors import LabError
+from labcode.grading import execution, needs
+from labcode.grading.records import ALWAYS_FORBIDDEN, Exercise, Part, Verdict
+
+if TYPE_CHECKING:  # these load pandas, which is not waited for before the learner's process has started
+    from labcode.exercises import cases as not_moved
+    from labcode.grading.task import Task
+
+SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
+_PRINTED_LINES = 8
+
+
+def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
+    """Grade ``file`` as the answer to a part.
+
+    Never raises for what a learner wrote, nor passes what it could not run. A part that needs something is
+    graded by ``grade(file)`` of the module ``a_gpu`` beside its solution, which gives a `Verdict` or raises
+    `labcode.grading.gpu.StoppedError`; where only nvcc is at hand, ``beforehand(file)``, if it is there,
+    gives a verdict on a file that is wrong in any case, and None on others.
+    """
+    if not file.is_file():
+        words = command("--reset", f"{exercise.short}{part.letter}")
+        return Verdict("failed", f"{file.name} is not there", (f"put the starter back with `{words}`",))
+    if not part.needs:
+        seed = seed_from_environment()
+        if hiding := _forbidden_import((*_forbidden(part), *ALWAYS_FORBIDDEN), file):
+            return Verdict("failed", hiding)
+        with execution.Execution(file) as ran:
+            return grade_cases(task_of(exercise, part), ran, seed)
+    missing = needs.missing(part.needs)
+    if not missing:
+        verdict = on_gpu(exercise, part, "grade", file)
+        assert verdict is not None
+        return verdict
+    if "nvcc" in part.needs and "nvcc" not in missing:
+        found = on_gpu(exercise, part, "beforehand", file)
+        if found is not None:
+            return found
+    doctor = "" if _under_nox() else " (`labcode doctor` says what is missing)"
+    return not_run(f"needs {needs.in_words(missing)}{doctor}")
+
+
+def task_of(exercise: Exercise, part: Part) -> Task | not_moved.Task:
+    """How a part that needs nothing is graded."""
+    from labcode.grading.task import Task
+
+    return resolve(part.grader) if part.grader else Task(exercise, part)
+
+
+def _forbidden(part: Part) -> tuple[str, ...]:
+    return resolve(part.grader).forbidden if part.grader else part.forbidden
+
+
+def on_gpu(exercise: Exercise, part: Part, name: str, file: Path) -> Verdict | None:
+    """What ``grade`` or ``beforehand`` of a part for a GPU says of a file; None where it says nothing."""
+    from labcode.grading.gpu import StoppedError
+    from labcode.grading.task import beside
+
+    if part.grader:
+        reference = part.grader if name == "grade" else part.beforehand
+        judge = resolve(reference) if reference else None
+    else:
+        judge = getattr(beside(exercise, part, "gpu"), name, None)
+    try:
+        found: Verdict | None = judge(file) if judge else None
+        return found
+    except StoppedError as stopped:
+        return stopped.verdict
+
+
+def resolve(reference: str) -> Any:
+    """What ``module:name`` refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def command(*words: str) -> str:
+    """What to type for ``labcode exercises`` with these words: a call of nox, if that is how it runs."""
+    return " ".join(["nox -s exercises --" if _under_nox() else "labcode exercises", *words])
+
+
+def _under_nox() -> bool:
+    return "NOX_CURRENT_SESSION" in os.environ
+
+
+def not_run(reason: str, details: tuple[str, ...] = ()) -> Verdict:
+    """The verdict on what could not be graded here."""
+    return Verdict("not run", f"not run: {reason}", details)
+
+
+def seed_from_environment() -> int:
+    """The seed of the hidden inputs: drawn anew each time, unless the environment repeats one."""
+    text = os.environ.get(SEED_VARIABLE)
+    if not text:
+        return secrets.randbits(32)
+    if not text.isdecimal():
+        raise LabError(f"{SEED_VARIABLE}={text}: the seed is a whole number, as a failed grading prints it")
+    return int(text)
+
+
+def grade_cases(task: Task | not_moved.Task, ran: execution.Execution, seed: int) -> Verdict:
+    """Grade a file, by the process that runs it and the cases of a task, some of them drawn with ``seed``.
+
+    The learner's process computes while this one runs the solution, and ends at the first wrong answer.
+    """
+    import numpy as np
+
+    cases: list[Any] = list(task.generated(np.random.default_rng(seed)))
+    generated, no_exam = len(cases), ""
+    if task.exam is not None:
+        try:
+            cases += task.exam(store.load_set())
+        except LabError as error:
+            no_exam = str(error)
+    outcomes = ran.outcomes([execution.Call(c.function, c.arguments, c.time_s) for c in cases])
+    for number, case in enumerate(cases):
+        if not ran.load_error:
+            task.expect(case)
+        outcome = next(outcomes, None)
+        if ran.load_error:
+            lines = (*ran.load_error, *_printed(ran.printed()))
+            return Verdict("failed", "the file cannot be loaded", lines)
+        if outcome is None:
+            return Verdict("failed", f"only {number} of {len(cases)} cases gave an answer")
+        if outcome.kind == "error" and outcome.lines[-1].startswith("not written yet"):
+            return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
+        what, complaint = _complaint(task, case, outcome, number)
+        if complaint:
+            headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, «{case.name}»"
+            details = (*_input(case), *complaint, *_printed(ran.printed()), _again(seed, case))
+            return Verdict("failed", headline, tuple(line for line in details if line))
+    if no_exam:
+        lines = (f"all {generated} generated cases pass; the unseen capture is still to come",)
+        return not_run(no_exam, lines)
+    exams = len(cases) - generated
+    seen = f", {exams} of them on captures you have not seen" if exams else ""
+    notes = tuple(task.notes(store.load_set())) if task.notes else ()
+    return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}", notes)
+
+
+def _complaint(task: Any, case: Any, outcome: execution.Outcome, number: int) -> tuple[str, tuple[str, ...]]:
+    """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
+    if outcome.kind == "value":
+        return "a wrong answer", task.judge(case, outcome.value)
+    if outcome.kind == "timeout":
+        advice = "smaller inputs passed: compare neighbors after one sort, not every pair"
+        return "too slow", (*outcome.lines, *([advice] if case.exam and number else []))
+    return {"error": "an error", "died": "it ended"}[outcome.kind], outcome.lines
+
+
+def _forbidden_import(forbidden: Sequence[str], file: Path) -> str:
+    if file.suffix != ".py":
+        return ""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return ""  # loading the file says what is wrong with it
+    guard = [node for node in tree.body if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)]
+    resting = {id(child) for node in guard for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            if id(node) not in resting and any(name == f or name.startswith(f + ".") for f in forbidden):
+                return f"line {node.lineno} imports {name}: write it yourself, this is the exercise"
+    return ""
+
+
+def _input(case: Any) -> tuple[str, ...]:
+    from labcode.grading.cases import table_lines
+
+    lines = table_lines(case.table)
+    return (f"input:    {case.summary}", *("    " + line for line in lines))
+
+
+def _printed(text: str) -> tuple[str, ...]:
+    lines = text.strip().splitlines()
+    if not lines:
+        return ()
+    return ("your file printed (the end of it):", *("    " + line for line in lines[-_PRINTED_LINES:]))
+
+
+def _again(seed: int, case: Any) -> str:
+    return "" if case.exam else f"inputs are drawn anew each time; {SEED_VARIABLE}={seed} repeats these"

@@ -1,0 +1,169 @@
+"""The records an exercise is described by: a folder with an ``exercise.toml`` in; what it asks, what it needs
+and its hints out.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from labcode.errors import LabError
+
+Need = Literal["gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch"]
+NEEDS: tuple[Need, ...] = ("gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch")
+MIN_HINTS = 3
+MAX_STARS = 5
+ALWAYS_FORBIDDEN = ("labcode.exercises", "labcode.grading", "solutions")
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task of an exercise: one file that the learner edits, graded by itself.
+
+    ``letter`` names it (``a``, ``b`` …) and begins the file's name, and those of the files beside its
+    solution: ``a_cases.py`` and ``a_mistakes.toml`` when ``needs`` is empty (see `labcode.grading.task`), and
+    ``a_gpu.py`` when the part runs on a GPU (see `labcode.grading.grade`). ``hints`` go from a nudge to
+    nearly the answer. ``forbidden`` are modules that would do the work for the learner.
+    """
+
+    letter: str
+    title: str
+    file: str
+    hints: tuple[str, ...]
+    needs: tuple[Need, ...] = ()
+    forbidden: tuple[str, ...] = ("labcode.analysis",)
+    grader: str = ""
+    beforehand: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z]", self.letter) or not self.file.startswith(f"{self.letter}_"):
+            raise ValueError(
+                f"part {self.letter!r}: one letter, which also begins the file's name ({self.file})"
+            )
+        if len(self.hints) < MIN_HINTS:
+            raise ValueError(f"part {self.letter!r} ({self.title}): at least {MIN_HINTS} hints")
+        if unknown := set(self.needs) - set(NEEDS):
+            raise ValueError(f"part {self.letter!r}: unknown needs {sorted(unknown)}")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise of the book.
+
+    ``id`` is ``<part of the book>-ex<NN>-<name>``; ``chapter`` is the page it belongs to (a document name of
+    the book, without suffix); ``stars`` run from 1 to 5; ``minutes`` is the time to plan for.
+    """
+
+    id: str
+    title: str
+    summary: str
+    chapter: str
+    stars: int
+    minutes: int
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z]+(-[a-z]+)*-ex\d\d-[a-z0-9]+(-[a-z0-9]+)*", self.id):
+            raise ValueError(f"{self.id!r} is not an exercise's id, such as nsys-ex01-timeline-basics")
+        if not 1 <= self.stars <= MAX_STARS:
+            raise ValueError(f"{self.id}: stars run from 1 to {MAX_STARS}")
+        letters = [part.letter for part in self.parts]
+        if not letters or letters != sorted(set(letters)):
+            raise ValueError(f"{self.id}: parts are lettered in order, each letter once")
+
+    @property
+    def book_part(self) -> str:
+        """The part of the book, which is also the folder: ``nsys``."""
+        return re.split(r"-ex\d\d-", self.id)[0]
+
+    @property
+    def short(self) -> str:
+        """The id without its name: ``nsys-ex01``."""
+        match = re.match(r".*?-ex\d\d", self.id)
+        assert match is not None
+        return match.group()
+
+    @property
+    def folder(self) -> str:
+        """The folder below ``exercises/`` and ``solutions/``: ``nsys/ex01_timeline_basics``."""
+        return f"{self.book_part}/{self.id[len(self.book_part) + 1 :].replace('-', '_')}"
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What the parts need, taken together, in the order of `NEEDS`."""
+        return tuple(need for need in NEEDS if any(need in part.needs for part in self.parts))
+
+    @property
+    def needs_nothing(self) -> tuple[Part, ...]:
+        """The parts that any machine can grade."""
+        return tuple(part for part in self.parts if not part.needs)
+
+    def part_id(self, part: Part) -> str:
+        """A part's id: ``nsys-ex01-timeline-basics:a``."""
+        return f"{self.id}:{part.letter}"
+
+    def path(self, part: Part) -> str:
+        """A part's file below ``exercises/`` and ``solutions/``."""
+        return f"{self.folder}/{part.file}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a grading says: the status, one line, and lines that explain it.
+
+    ``to do``: the file is a starter, or one of its functions still is.
+    """
+
+    status: Literal["passed", "failed", "not run", "to do"]
+    headline: str
+    details: tuple[str, ...] = ()
+
+
+def read(folder: Path) -> Exercise:
+    """The exercise that a folder's ``exercise.toml`` describes; `LabError` names what is wrong with it."""
+    path = folder / "exercise.toml"
+    data = read_toml(path)
+    try:
+        parts = tuple(_record(Part, part) for part in data.pop("parts", ()))
+        exercise = _record(Exercise, {**data, "parts": parts})
+    except (TypeError, ValueError) as error:
+        raise LabError(f"{path}: {error}") from None
+    if (folder.parent.name, folder.name) != tuple(exercise.folder.split("/")):
+        raise LabError(f"{path}: {exercise.id} belongs in solutions/{exercise.folder}")
+    return exercise
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file; `LabError` when it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise LabError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _record(kind: type[_Record], data: Mapping[str, Any]) -> _Record:
+    """A record of a table's entries; `TypeError` for unknown, missing and wrong ones."""
+    known = {field.name: field for field in fields(kind) if field.name not in ("grader", "beforehand")}  # type: ignore[arg-type]
+    where = f"{kind.__name__.lower()} {data.get('letter') or data.get('id') or ''}".strip()
+    if unknown := set(data) - set(known):
+        raise TypeError(f"{where}: unknown: {', '.join(sorted(unknown))}")
+    values = {}
+    for name, field in known.items():
+        if name not in data:
+            if field.default is MISSING:
+                raise TypeError(f"{where}: {name} is missing")
+            continue
+        value = tuple(data[name]) if isinstance(data[name], list | tuple) else data[name]
+        wanted = "int" if field.type == "int" else "str" if field.type == "str" else "tuple"
+        if type(value).__name__ != wanted or (
+            wanted == "tuple" and name != "parts" and not all(isinstance(item, str) for item in value)
+        ):
+            words = {"int": "a whole number", "str": "a text", "tuple": "a list of texts"}[wanted]
+            raise TypeError(f"{where}: {name} should be {words}")
+        values[name] = value
+    return kind(**values)

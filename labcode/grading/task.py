@@ -1,0 +1,244 @@
+"""What is hidden of an exercise's part: its folder in; cases, right answers, and reasons for wrong ones out.
+
+Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
+
+- ``a_cases.py`` with ``cases(rng)``, the inputs drawn from a random generator; ``exam(captures)``, if it is
+  asked about captures that no page shows, which raises `LabError` when the set has none; ``notes(captures,
+  answered)``, lines on what the answers reveal about them, told once the part has passed (``answered`` are
+  the exam's cases, each with the right answer); and ``AGREES_WITH``, functions that give the same answers in
+  another way, by name, which a test holds the solution to;
+- ``a_mistakes.toml`` with ``[[mistakes]]``, each a change of the solution's text (``old``, ``new``: texts, or
+  lists of as many) and what it ``says``, in which ``{got}`` and ``{expected}`` stand for the answers; and
+  with ``[[equivalent]]``, mutants of the solution that give the same answers, each with the ``reason``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from labcode.errors import LabError
+from labcode.grading import cases, codec, records, sql
+from labcode.grading.cases import Case
+from labcode.store import CaptureSet, repository_root
+
+MISTAKES_LIMIT_S = 10.0
+SOLUTION_LIMIT_S = 120.0
+
+
+class TooSlowError(BaseException):
+    """A call took too long; no `Exception`, so that what is called does not catch it."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A typical mistake: what to say about it, and the text of the solution with it."""
+
+    says: str
+    source: str
+
+
+class Task:
+    """How a part that needs no GPU is graded: see the module's text for the files it is read from."""
+
+    def __init__(self, exercise: records.Exercise, part: records.Part) -> None:
+        self.part, self.name = part, f"{exercise.short}{part.letter}"
+        self.solution = repository_root() / "solutions" / exercise.path(part)
+        self.source = self.solution.read_text(encoding="utf-8")
+        self.module = beside(exercise, part, "cases")
+        self.exam = self._exam if hasattr(self.module, "exam") else None
+        self.notes = self._notes if hasattr(self.module, "notes") else None
+        self._expected: dict[int, tuple[Case, Any]] = {}
+        self._namespace = namespace(self.source, self.solution)
+        self._mistaken: dict[int, dict[str, Any]] = {}
+
+    def generated(self, rng: np.random.Generator) -> list[Case]:
+        """The cases with inputs drawn from a random generator, easy ones first."""
+        return list(self.module.cases(rng))
+
+    def _exam(self, captures: CaptureSet) -> list[Case]:
+        return [replace(case, exam=True) for case in self.module.exam(captures)]
+
+    def _notes(self, captures: CaptureSet) -> list[str]:
+        answered = [(case, right) for case, right in self._expected.values() if case.exam]
+        return list(self.module.notes(captures, answered))
+
+    def expect(self, case: Case) -> Any:
+        """The right answer to a case: what the solution gives, with what was measured in its place."""
+        if id(case) not in self._expected:
+            try:
+                right = answer(self._namespace, case, SOLUTION_LIMIT_S)
+            except (Exception, TooSlowError) as error:
+                text = f"{type(error).__name__}: {error}"
+                raise LabError(f"{self.solution}: the solution fails on «{case.name}»: {text}") from None
+            self._expected[id(case)] = case, {**right, **case.measured} if case.measured else right
+        return self._expected[id(case)][1]
+
+    def judge(self, case: Case, got: Any) -> tuple[str, ...]:
+        """Lines that say what is wrong with an answer; none when it is right."""
+        expected = self.expect(case)
+        if cases.matches(expected, got, case.relative):
+            return ()
+        reason = (
+            self.mistaken(case, got) or cases.shape(expected, got) or cases.generic(case.share, expected, got)
+        )
+        return (*cases.compared(case.show, expected, got), *([f"likely:   {reason}"] if reason else []))
+
+    def mistaken(self, case: Case, got: Any) -> str:
+        """What the first of the mistakes says that gives this wrong answer; empty when none does."""
+        expected = self.expect(case)
+        with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
+            for number, mistake in enumerate(self.mistakes):
+                try:
+                    if number not in self._mistaken:
+                        self._mistaken[number] = namespace(mistake.source, self.solution)
+                    gives = answer(self._mistaken[number], case)
+                except Exception:
+                    continue
+                if cases.matches(gives, got, case.relative) and not cases.matches(
+                    expected, gives, case.relative
+                ):
+                    return _filled(mistake.says, expected, got)
+        return ""
+
+    @cached_property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """The typical mistakes, in the order in which they are tried."""
+        made = []
+        for number, entry in enumerate(self._table("mistakes", {"says", "old", "new"}), start=1):
+            changes = list(zip(*map(_texts, (entry["old"], entry["new"])), strict=False))
+            if len(_texts(entry["old"])) != len(_texts(entry["new"])):
+                raise LabError(f"{self._file}: mistake {number}: as many new texts as old ones")
+            source = self.source
+            for old, new in changes:
+                if old not in source:
+                    raise LabError(
+                        f"{self._file}: mistake {number}: {old!r} does not stand in {self.part.file}"
+                    )
+                source = source.replace(old, new)
+            made.append(Mistake(str(entry["says"]), source))
+        return tuple(made)
+
+    @cached_property
+    def equivalent(self) -> dict[str, str]:
+        """Mutants that no input tells from the solution, with the reason."""
+        entries = self._table("equivalent", {"mutant", "reason"})
+        return {str(entry["mutant"]): str(entry["reason"]) for entry in entries}
+
+    @property
+    def _file(self) -> Path:
+        return self.solution.with_name(f"{self.part.letter}_mistakes.toml")
+
+    def _table(self, name: str, fields: set[str]) -> list[dict[str, Any]]:
+        data = records.read_toml(self._file)
+        if unknown := set(data) - {"mistakes", "equivalent"}:
+            raise LabError(f"{self._file}: unknown tables {sorted(unknown)}")
+        for number, entry in enumerate(data.get(name, []), start=1):
+            if set(entry) != fields:
+                raise LabError(f"{self._file}: [[{name}]] {number} has exactly {', '.join(sorted(fields))}")
+        return list(data.get(name, []))
+
+
+def beside(exercise: records.Exercise, part: records.Part, what: str) -> ModuleType:
+    """The module ``a_cases`` or ``a_gpu`` in an exercise's folder."""
+    root = str(repository_root())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    name = f"solutions.{exercise.folder.replace('/', '.')}.{part.letter}_{what}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise LabError(f"solutions/{exercise.folder}/{part.letter}_{what}.py is not there") from None
+
+
+def namespace(source: str, file: Path) -> dict[str, Any]:
+    """The names that a solution's text defines; of a query, a function ``answer`` that runs it."""
+    if file.suffix == ".sql":
+        return {"answer": lambda export, columns: sql.answer(source, export, columns)}
+    module = ModuleType("exercise")
+    module.__file__ = str(file)
+    sys.modules["exercise"] = module  # dataclasses look their module up
+    exec(compile(source, str(file), "exec"), module.__dict__)
+    return module.__dict__
+
+
+def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> Any:
+    """The answer of a file's names to a case, as it comes back from a learner's process."""
+    made = contextlib.nullcontext() if not any(map(_is_file, case.arguments)) else temporary_files()
+    folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
+    with made, importable(folder), limited(limit_s):
+        return cases.plain(names[case.function](*codec.unpack(codec.pack(case.arguments))))
+
+
+@contextlib.contextmanager
+def temporary_files() -> Iterator[None]:
+    """Folders and databases that are arguments are written to a folder that goes away."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
+@contextlib.contextmanager
+def importable(folder: str) -> Iterator[None]:
+    """Modules of a folder can be imported."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextlib.contextmanager
+def limited(limit_s: float | None) -> Iterator[None]:
+    """`TooSlowError` when it takes too long, where signals are at hand."""
+    if (
+        limit_s is None
+        or not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise TooSlowError
+
+    handler = signal.signal(signal.SIGALRM, ring)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _is_file(argument: Any) -> bool:
+    return isinstance(argument, codec.Folder | codec.Database)
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _filled(says: str, expected: Any, got: Any) -> str:
+    try:
+        return says.format(expected=expected, got=got) if "{got" in says or "{expected" in says else says
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return says

@@ -1,0 +1,103 @@
+"""What an exercise's folder promises: mistakes are told, mutants caught, solutions agree with the book."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labcode.grading.cases import matches, plain
+from labcode.grading.codec import pack, unpack
+from labcode.grading.task import Task, TooSlowError, answer, namespace
+from tests.exercises.mutants import mutants
+from tests.exercises.support import WITHOUT_GPU, part
+
+MOVED = [short for short in WITHOUT_GPU if not part(short)[1].grader]
+SEEDS = (0, 1)  # a mutant that one of them misses is caught by luck
+MUTANT_LIMIT_S = 5.0
+
+
+@functools.cache
+def task(short: str) -> Task:
+    return Task(*part(short))
+
+
+@functools.cache
+def answered(short: str, seed: int) -> list[tuple[Any, Any]]:
+    made = task(short).generated(np.random.default_rng(seed))
+    return [(case, task(short).expect(case)) for case in made]
+
+
+def differs(names: dict[str, Any], short: str, seed: int, function: str = "") -> bool:
+    """Whether some case tells these names from the solution's; those of a function come first."""
+    for case, right in sorted(answered(short, seed), key=lambda pair: pair[0].function != function):
+        try:
+            if not matches(right, answer(names, case, MUTANT_LIMIT_S), case.relative):
+                return True
+        except (Exception, TooSlowError):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("short", MOVED)
+def test_every_mistake_is_told(short: str) -> None:
+    """On some case each of them is wrong, and what it says is what is told."""
+    found = task(short)
+    silent = []
+    for mistake in found.mistakes:
+        names, told = namespace(mistake.source, found.solution), set()
+        for case, right in answered(short, 0):
+            try:
+                got = answer(names, case, MUTANT_LIMIT_S)
+            except (Exception, TooSlowError):
+                continue
+            if not matches(right, got, case.relative):
+                told.add(words := found.mistaken(case, got))
+                if _alike(mistake.says, words):
+                    break
+        else:
+            silent.append((mistake.says, sorted(told)))
+    assert silent == [], silent
+
+
+def _alike(says: str, words: str) -> bool:
+    """Whether words are what is said, but for the answers in it."""
+    pieces = says.replace("{", "}").split("}")[::2]
+    return bool(words) and all(piece in words for piece in pieces)
+
+
+@pytest.mark.parametrize("short", MOVED)
+def test_no_mutant_survives_but_those_that_are_equivalent(short: str) -> None:
+    found = task(short)
+    survivors = []
+    for name, source in mutants(found.source, found.part.file):
+        try:
+            names = namespace(source, found.solution)
+        except Exception:
+            continue
+        if not all(differs(names, short, seed, name.partition(":")[0]) for seed in SEEDS):
+            survivors.append(name)
+    listed = found.equivalent
+    assert [name for name in survivors if name not in listed] == []
+    assert [name for name in listed if name not in survivors] == [], "these are caught, or are no mutants"
+
+
+@pytest.mark.parametrize("short", MOVED)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
+    others = getattr(task(short).module, "AGREES_WITH", {})
+    for case, right in answered(short, seed):
+        if case.function in others:
+            got = plain(others[case.function](*unpack(pack(case.arguments))))
+            assert matches(right, got, case.relative), case.name
+
+
+@pytest.mark.parametrize("short", MOVED)
+def test_hidden_inputs_are_drawn_anew_and_can_be_repeated(short: str) -> None:
+    again = [case.arguments for case in task(short).generated(np.random.default_rng(0))]
+    first, other = ([case.arguments for case, _ in answered(short, seed)] for seed in SEEDS)
+    assert [pack(arguments) for arguments in first] == [pack(arguments) for arguments in again]
+    changed = [pack(a) != pack(b) for a, b in zip(first, other, strict=True)]
+    assert sum(changed) >= len(changed) // 3, "an answer written down by hand must not pass"

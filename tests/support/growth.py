@@ -1,0 +1,36 @@
+"""How work grows with its size: a function of a size in, how much more the larger size takes out."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable
+
+
+def time_growth(work: Callable[[int], object], small: int, large: int) -> float:
+    """CPU time of the large size over that of the small one: the best of three and of two trials."""
+
+    def spent(size: int) -> float:
+        gc.collect()
+        begun = time.process_time()
+        work(size)
+        return time.process_time() - begun
+
+    return min(spent(large) for _ in range(2)) / max(min(spent(small) for _ in range(3)), 1e-3)
+
+
+def memory_growth(work: Callable[[int], object], small: int, large: int) -> float:
+    """Peak of the memory that Python and numpy hold at the large size over that at the small one."""
+
+    def held(size: int) -> int:
+        gc.collect()
+        tracemalloc.start()
+        try:
+            work(size)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    held(small)  # what is imported and cached
+    return held(large) / held(small)
