@@ -1,48 +1,15 @@
-"""The ``labcode`` command: arguments in, one function of the lab called, an exit code out.
-
-Exit codes: 0 done, 1 the answer is no (a failed exercise, a stale capture), 2 bad use or bad input, 128 and
-the signal's number when a signal ended it.
-Every command imports what it needs when it runs, so that ``labcode --help``
-starts without pandas, matplotlib or torch.
-"""
+"""Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from labcode import __version__
-from labcode.bench.cli import bench_app
-from labcode.ending import Ended, signals_as_exceptions
-from labcode.errors import LabError, describe_os_error
-from labcode.terminal import console, guarded
-
-_PLAIN = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
-
-app = typer.Typer(
-    name="labcode",
-    help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    **_PLAIN,  # type: ignore[arg-type]
-)
-captures_app = typer.Typer(
-    help="The capture sets at hand: list, verify, import from another machine.",
-    no_args_is_help=True,
-    **_PLAIN,  # type: ignore[arg-type]
-)
-app.add_typer(captures_app, name="captures")
-app.add_typer(bench_app, name="bench")
-
-DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
-SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
-
+from labcode.errors import LabError
 
 KernelName = Annotated[
     str | None,
@@ -53,127 +20,6 @@ LaunchNumber = Annotated[
 ]
 
 
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"labcode {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options that come before the command."""
-
-
-@app.command()
-def doctor(
-    json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
-    """Say what this machine has and permits, what of the book can run here, and how to enable the rest."""
-    import json
-
-    from labcode import tools
-    from labcode.hardware import probe
-
-    with tools.within(DOCTOR_LIMIT_S):
-        report = probe.probe()
-    if json_output:
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
-    else:
-        probe.render(report, console())
-
-
-@app.command()
-def capture(
-    experiments: Annotated[
-        list[str] | None, typer.Argument(help="Experiments to run; all of them when none is named.")
-    ] = None,
-    set_name: SetName = "",
-    list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Skip what is already there and fresh.")] = False,
-    archive: Annotated[
-        Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
-    ] = None,
-) -> None:
-    """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
-    from labcode.capture import catalogue, runner
-
-    if list_only:
-        catalogue.render(console(), set_name or None)
-        return
-    if not set_name:
-        raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
-    code = runner.capture(
-        experiments or [], set_name, resume=resume, archive=archive, console=console(stderr=True)
-    )
-    raise typer.Exit(code)
-
-
-@captures_app.command("list")
-def captures_list() -> None:
-    """List the capture sets, their machines and experiments."""
-    from labcode.capture import catalogue
-
-    catalogue.render_sets(console())
-
-
-@captures_app.command("verify")
-def captures_verify(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")
-    ] = None,
-) -> None:
-    """Check hashes and freshness, and that nothing private is inside. Exit 1 when something is wrong."""
-    from labcode import store
-    from labcode.capture import verify
-
-    wrong = 0
-    for name in names or store.list_sets():
-        findings = verify.verify(name)
-        for finding in findings:
-            typer.echo(f"{name}: {finding}")
-        wrong += len(findings)
-        if not findings:
-            typer.echo(f"{name}: whole, fresh, nothing private inside")
-    raise typer.Exit(1 if wrong else 0)
-
-
-@captures_app.command("add")
-def captures_add(
-    archive: Annotated[Path, typer.Argument(help="A file written by `labcode capture --archive`.")],
-) -> None:
-    """Import experiments captured on another machine."""
-    from labcode.capture import archive as archives
-
-    for line in archives.add(archive):
-        typer.echo(line)
-
-
-@captures_app.command("restamp")
-def captures_restamp(set_name: Annotated[str, typer.Argument(help="The set to restamp.")]) -> None:
-    """After sources moved: check each capture by its digests, and name its sources where they lie today."""
-    from labcode.capture import restamp
-
-    for line in restamp.restamp(set_name):
-        typer.echo(line)
-
-
-@captures_app.command("compare")
-def captures_compare(
-    first: Annotated[str, typer.Argument(help="A capture set.")],
-    second: Annotated[str, typer.Argument(help="Another one; ratios are its values by the first's.")],
-    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
-) -> None:
-    """Two sets side by side: results of the programs, claims of the book, experiments that one lacks."""
-    from labcode.capture import compare_sets
-
-    compare_sets.run(first, second, fmt=output_format, output=sys.stdout)
-
-
-@app.command()
 def stats(
     files: Annotated[
         list[Path] | None,
@@ -221,7 +67,6 @@ def stats(
         typer.echo(f"skipped: {line}", err=True)
 
 
-@app.command()
 def export(
     files: Annotated[
         list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
@@ -242,7 +87,6 @@ def export(
         typer.echo(str(path))
 
 
-@app.command()
 def diagnose(
     file: Annotated[
         Path | None, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")
@@ -281,7 +125,6 @@ def diagnose(
     raise typer.Exit(code)
 
 
-@app.command()
 def compare(
     before: Annotated[Path, typer.Argument(help="The capture to compare with.")],
     after: Annotated[Path, typer.Argument(help="The capture to judge.")],
@@ -323,7 +166,6 @@ def compare(
     raise typer.Exit(code)
 
 
-@app.command()
 def timeline(
     file: Annotated[Path, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.json.gz.")],
@@ -340,7 +182,6 @@ def timeline(
     typer.echo(str(export.write_timeline(file, output, window=window)))
 
 
-@app.command()
 def flame(
     file: Annotated[Path, typer.Argument(help="An nsys export or report with samples.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.txt.")],
@@ -358,7 +199,6 @@ def flame(
     typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
 
 
-@app.command()
 def roofline(
     file: Annotated[Path, typer.Argument(help="A report of Nsight Compute (.ncu-rep).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.png or X.pdf.")],
@@ -389,7 +229,6 @@ def roofline(
     typer.echo(str(written))
 
 
-@app.command()
 def scrub(
     file: Annotated[
         Path,
@@ -405,95 +244,3 @@ def scrub(
 
     scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
     typer.echo(str(scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output)))
-
-
-@app.command()
-def exercises(
-    ids: Annotated[
-        list[str] | None, typer.Argument(help="Exercises to grade; all of them when none is named.")
-    ] = None,
-    hint: Annotated[bool, typer.Option("--hint", help="Show the next hint instead of grading.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Grade again whenever the file is saved.")] = False,
-    reset: Annotated[str | None, typer.Option("--reset", metavar="ID", help="Put a starter back.")] = None,
-    solutions: Annotated[
-        bool, typer.Option("--solutions", help="For authors: check that solutions pass and starters fail.")
-    ] = False,
-) -> None:
-    """Grade your answers to the book's exercises."""
-    from labcode.grading import run
-
-    code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=console())
-    raise typer.Exit(code)
-
-
-@app.command()
-def book(
-    captures: Annotated[
-        str | None, typer.Option("--captures", help="The capture set to build around.")
-    ] = None,
-    what: Annotated[str, typer.Option("--what", help="html, live, linkcheck, notebooks or pdf.")] = "html",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Clean build; any warning or false claim fails.")
-    ] = False,
-    update_claims: Annotated[
-        bool, typer.Option("--update-claims", help="Record the values of this build's claims in the set.")
-    ] = False,
-) -> None:
-    """Build the book around a capture set."""
-    from labcode.book import build
-
-    raise typer.Exit(build.build(captures, what, strict=strict, update_claims=update_claims))
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"labcode: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
-def _abandon_stdout() -> None:
-    """Print what can still be printed, and keep the interpreter from trying again when it ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def main() -> None:
-    """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
-    with guarded(), signals_as_exceptions():
-        _main()
-
-
-def _main() -> NoReturn:
-    gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
-    try:
-        code = app(standalone_mode=False)
-        sys.stdout.flush()
-        sys.exit(code if isinstance(code, int) else 0)
-    except LabError as error:
-        _fail(str(error))
-    except (typer.Abort, KeyboardInterrupt):
-        print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
-        sys.exit(130)
-    except Ended as ended:
-        print(f"labcode: ended by {ended}; nothing was left half-written", file=sys.stderr)
-        sys.exit(128 + ended.number)
-    except BrokenPipeError:
-        _abandon_stdout()
-        sys.exit(0)
-    except OSError as error:
-        _abandon_stdout()
-        _fail(describe_os_error(error))
-    except RecursionError:
-        _fail("what was read is nested too deep for a capture; record it again")
-    except Exception as error:
-        # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.
-        describe = getattr(error, "format_message", None)
-        if describe is None:
-            raise
-        context = getattr(error, "ctx", None)
-        hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-        if type(error).__name__ == "NoArgsIsHelpError":  # no command was named: its message is the help text
-            print(describe() or "", file=sys.stderr)
-            sys.exit(2)
-        _fail(" ".join(str(describe()).split()) + hint)
