@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from labcode.analysis.stats.driver import print_all
-from labcode.analysis.stats.nsys.nesting import Ranges, nest
+from labcode.analysis.stats.nsys.nvtx import Ranges, nest
 from labcode.analysis.timeline import intervals, utilization
 from labcode.analysis.timeline import links as kineto_links
 from labcode.reports.kineto.report import open_trace

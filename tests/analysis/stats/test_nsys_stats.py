@@ -353,7 +353,7 @@ def test_times_near_the_limit_and_events_that_end_early(tmp_path: Path, name: st
 
 
 def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
-    heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.projection")
+    heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.ranges_on_gpu")
     code = (
         "import io, pathlib, sys\n"
         "from labcode.analysis.stats import driver\n"
