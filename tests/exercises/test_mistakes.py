@@ -9,8 +9,6 @@ import pytest
 
 from labcode.exercises.cases import Case, judge, plain
 from tests.exercises.mutations_advanced import ADVANCED
-from tests.exercises.mutations_compute import COMPUTE
-from tests.exercises.mutations_lm import LANGUAGE_MODEL
 from tests.exercises.mutations_pytorch import PYTORCH
 from tests.exercises.support import NOT_MOVED, cases, check_told, complaints, solution
 
@@ -480,7 +478,7 @@ MUTATIONS = [
         "this is the candidate with the most exposed time",
     ),
 ]
-MUTATIONS += [*ADVANCED, *COMPUTE, *PYTORCH, *LANGUAGE_MODEL]
+MUTATIONS += [*ADVANCED, *PYTORCH]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")

@@ -329,7 +329,7 @@ def test_advanced_ex08a(tmp_path: Path) -> None:
         kernels=[e.kernel(150, 900)],
         nvtx=[e.push_pop(0, 1000, "lab:measured")],
     )
-    assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": True}
+    assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": [200, 120]}
 
 
 def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
