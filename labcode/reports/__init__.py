@@ -33,7 +33,12 @@ class Format:
     commands: str
 
 
-FORMATS: dict[Kind, Format] = {
+FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
+    "nsys": Format(
+        "a capture of Nsight Systems",
+        (".sqlite", ".sqlite.xz", ".nsys-rep"),
+        "stats, export, diagnose, compare, timeline, flame, scrub",
+    ),
     "ncu": Format(
         "a report of Nsight Compute", (".ncu-rep", ".ncu-rep.xz"), "stats, diagnose, compare, roofline, scrub"
     ),
@@ -46,11 +51,6 @@ FORMATS: dict[Kind, Format] = {
         "a trace of torch.profiler",
         (".json", ".json.gz", ".json.xz"),
         "stats, diagnose, compare, timeline, scrub",
-    ),
-    "nsys": Format(
-        "a capture of Nsight Systems",
-        (".sqlite", ".sqlite.xz", ".nsys-rep"),
-        "stats, export, diagnose, compare, timeline, flame, scrub",
     ),
 }
 _TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")

@@ -170,8 +170,7 @@ def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
     rows = []
     for title, shelf, names in parts:
         for name in names:
-            about = shelf.about(name) if shelf.about else shelf.reports[name].__doc__ or ""
-            rows.append((title, name, about.strip().partition("\n")[0]))
+            rows.append((title, name, _first_sentence(shelf, name)))
     if fmt in ("csv", "json"):
         columns = zip(("of", "report", "tells"), zip(*rows, strict=True), strict=True)
         write({name: texts_of(values) for name, values in columns}, fmt, output)
@@ -180,6 +179,14 @@ def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
         output.write("\n" * (place > 0) + (f"## {title}\n\n" if fmt == "md" else f"{title}\n"))
         told = [tells for of, _, tells in rows if of == title]
         write({"report": texts_of(names), "tells": texts_of(told)}, fmt, output)
+
+
+def _first_sentence(shelf: Shelf[Any], name: str) -> str:
+    about = shelf.about(name) if shelf.about else shelf.reports[name].__doc__ or ""
+    plain = " ".join(about.replace("``", "").replace("`", "").split())
+    sentence = plain.partition(". ")[0].rstrip(".")
+    head = sentence.partition(": ")[0]
+    return head if head.count(" ") > 1 else sentence
 
 
 def check_names(kind: Kind, names: Sequence[str]) -> None:
