@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from labcode.errors import LabError
+from labcode.reports import expect
 
 KernelName = Annotated[
     str | None,
@@ -83,6 +84,8 @@ def export(
     """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
     from labcode.reports.nsys import export as nsys_export
 
+    for file in files:
+        expect(file, "export", "nsys")
     for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
         typer.echo(str(path))
 
@@ -194,6 +197,7 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
+    expect(file, "flame", "nsys")
     from labcode.figures.pages import flame_export
 
     typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
