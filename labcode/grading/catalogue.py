@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labcode.errors import LabError
-from labcode.exercises import advanced, nsys, pytorch
+from labcode.exercises import nsys, pytorch
 from labcode.grading.records import Exercise, Need, Part, read
 from labcode.store import repository_root
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get", "load"]
 
 BOOK_PARTS = ("nsys", "compute", "advanced", "pytorch", "lm")  # in the order of the list; others follow
-_NOT_MOVED = (nsys, advanced, pytorch)
+_NOT_MOVED = (nsys, pytorch)
 
 
 def load(solutions: Path) -> tuple[Exercise, ...]:

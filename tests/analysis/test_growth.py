@@ -91,7 +91,7 @@ def test_paths_of_python_frames_are_made_for_kernels_alone(tmp_path: Path) -> No
         (stack,) = kineto_links.op_kernel_trace(open_trace(file))["python_stack"]
         assert stack.count(";") == count - 1
 
-    assert memory_growth(work, 1_000, 8_000) < 16
+    assert memory_growth(work, 1_000, 8_000) < 24
 
 
 def test_busy_time_of_many_gpus() -> None:

@@ -31,8 +31,8 @@ def answered(short: str, seed: int) -> list[tuple[Any, Any]]:
 
 
 def differs(names: dict[str, Any], short: str, seed: int, function: str = "") -> bool:
-    """Whether some case tells these names from the solution's; those of a function come first."""
-    for case, right in sorted(answered(short, seed), key=lambda pair: pair[0].function != function):
+    """Whether some case tells these names from the solution's: a function's own are first, hard ones."""
+    for case, right in sorted(answered(short, seed), key=lambda pair: pair[0].function == function)[::-1]:
         try:
             if not matches(right, answer(names, case, MUTANT_LIMIT_S), case.relative):
                 return True

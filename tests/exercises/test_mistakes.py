@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import pytest
 
 from labcode.exercises.cases import Case, judge, plain
-from tests.exercises.mutations_advanced import ADVANCED
 from tests.exercises.mutations_pytorch import PYTORCH
 from tests.exercises.support import NOT_MOVED, cases, check_told, complaints, solution
 
@@ -478,7 +477,7 @@ MUTATIONS = [
         "this is the candidate with the most exposed time",
     ),
 ]
-MUTATIONS += [*ADVANCED, *PYTORCH]
+MUTATIONS += [*PYTORCH]
 
 
 @pytest.mark.parametrize("number", range(len(MUTATIONS)), ids=lambda n: f"{MUTATIONS[n][0]}-{n}")

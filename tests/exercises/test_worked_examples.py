@@ -207,7 +207,7 @@ def test_advanced_ex04d(tmp_path: Path) -> None:
         memcpys=[e.memcpy(110, 130)],
         graphs=[e.graph_launch(160, 170)],
         memsets=[e.memset(165, 180, pid=7)],
-        nvtx=[e.push_pop(100, 200, "lab:measured")],
+        nvtx=[e.push_pop(100, 190, "lab:measured"), e.push_pop(105, 200, "lab:measured", pid=7)],
     )
     assert asked("advanced-ex04d", export, "device", "busy_ns", "idle_ns") == [[0, 50, 50]]
 

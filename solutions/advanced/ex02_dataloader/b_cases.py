@@ -1,26 +1,28 @@
-"""Made-up runs for advanced-ex02: a generator of random numbers in; ranges, GPU work and a window out."""
+"""Hidden cases of part b (what bounds the run): a generator or captures in, cases out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import feed
+from labcode.grading.cases import Case, brief
 from labcode.grading.exam import open_run
 from labcode.store import CaptureSet
 
 Rng = np.random.Generator
 Window = tuple[int, int]
-EXPERIMENT = "dataloader"
+EXPERIMENT, RUNS = "dataloader", ("exam_baseline", "exam_disk")
 STAGES = feed.STAGES
 WAIT, MEASURED = "data wait", "lab:measured"
 _RANGES = {"start_ns": "int64", "end_ns": "int64", "pid": "int64", "tid": "int64", "name": "str"}
 _OPS = {"start_ns": "int64", "end_ns": "int64", "stream": "int64"}
-_LOOP = (300, 300)
+_LOOP = (300, 305)
 _US = 1000
 _Rows = list[tuple[int, int, int, int, str]]
 
@@ -49,7 +51,7 @@ class Plan:
     odd: frozenset[str] = field(default_factory=frozenset)
 
 
-def scenes(rng: Rng) -> list[tuple[str, Run]]:
+def _scenes(rng: Rng) -> list[tuple[str, Run]]:
     """Runs that are bound by different things, easy ones first."""
 
     def near(us: int) -> int:
@@ -73,13 +75,30 @@ def scenes(rng: Rng) -> list[tuple[str, Run]]:
         ("a second loop evaluates", plan(slow_read, 1100, "evaluation")),
         ("one read takes very long", plan(slow_decode, 900, "hiccup")),
         ("a single worker, with GPU work around the window", plan(slow_transform, 2500, "around", workers=1)),
+        ("ranges that touch the window's ends, a feed exactly as fast as the GPU", _edges(rng)),
         ("no ranges of stages", plan(quick, 2000, "no_stages")),
         ("no step within the window", plan(quick, 2000, "no_steps")),
     ]
 
 
-def exam(captures: CaptureSet, run: str) -> Run:
-    """A capture that no page shows."""
+def _edges(rng: Rng) -> Run:
+    """Two feeders; each range and operation where the rules have an end."""
+    base, unit = int(rng.integers(10**6, 10**7)), int(rng.integers(500, 2000))
+    waits = (-100, 0), (0, 50), (250, 300), (500, 600), (750, 760), (1000, 1100)
+    feeders = ((0, 60, 100, 180), 400), ((780, 800, 880, 1000), 401)
+    rows = [(0, 1000, *_LOOP, MEASURED), *((*wait, *_LOOP, WAIT) for wait in waits)]
+    for times, pid in feeders:
+        spans = zip(times, times[1:], STAGES, strict=False)
+        rows += [(start, end, pid, pid, name) for start, end, name in spans]
+    ranges = pd.DataFrame(rows, columns=list(_RANGES)).astype(_RANGES)
+    ops = pd.DataFrame([(0, 500, 7), (400, 800, 13)], columns=list(_OPS)).astype(_OPS)
+    for table in (ranges, ops):
+        table[["start_ns", "end_ns"]] = base + unit * table[["start_ns", "end_ns"]]
+    return Run(ranges, ops, (base, base + 1000 * unit), 2)
+
+
+def run_of(captures: CaptureSet, run: str) -> Run:
+    """A capture."""
     batch = int(captures.record(EXPERIMENT, run)["parameters"]["batch"])
     with open_run(captures, EXPERIMENT, run) as report:
         nvtx = report.nvtx()
@@ -138,8 +157,9 @@ def _add_odd(rng: Rng, plan: Plan, rows: _Rows, window: Window) -> None:
         for at in range(window[0], window[1], width // 9):
             rows.append((at, at + width // 10, 900, 900, "read"))
     if "evaluation" in plan.odd:
-        for at in range(window[0] + 5000, window[1], width // 7):
-            rows.append((at, at + int(width / rng.uniform(9, 12)), 910, 910, WAIT))
+        threads = (910, 910), (_LOOP[0], 911), (910, _LOOP[1])
+        for number, at in enumerate(range(window[0] + 5000, window[1], width // 7)):
+            rows.append((at, at + int(width / rng.uniform(9, 12)), *threads[number % 3], WAIT))
 
 
 def _gpu_work(rng: Rng, plan: Plan, had: NDArray[np.float64], window: Window) -> pd.DataFrame:
@@ -161,7 +181,7 @@ def _gpu_work(rng: Rng, plan: Plan, had: NDArray[np.float64], window: Window) ->
     return pd.DataFrame([rows[i] for i in rng.permutation(len(rows))], columns=list(_OPS)).astype(_OPS)
 
 
-def describe(run: Run) -> str:
+def _describe(run: Run) -> str:
     """The input in words."""
     names = run.ranges["name"].value_counts()
     counts = ", ".join(f"{names.get(name, 0)} {name!r}" for name in (*STAGES, WAIT))
@@ -170,3 +190,36 @@ def describe(run: Run) -> str:
         f"ranges of {threads} threads ({counts}), {len(run.ops)} operations; batch = {run.batch}, "
         f"window = {run.window}"
     )
+
+
+def _case(name: str, run: Run) -> Case:
+    return Case(
+        name=name,
+        summary=_describe(run),
+        function="bound",
+        arguments=(run.ranges, run.ops, run.window, run.batch),
+        show=lambda answer: brief(answer, 400),
+    )
+
+
+def cases(rng: Rng) -> list[Case]:
+    """A case a run."""
+    return [_case(name, run) for name, run in _scenes(rng)]
+
+
+def exam(captures: CaptureSet) -> list[Case]:
+    """Captures that no page shows."""
+    name = "a capture you have not seen"
+    return [_case(f"{name} ({EXPERIMENT}, {run})", run_of(captures, run)) for run in RUNS]
+
+
+def notes(captures: CaptureSet, answered: Sequence[tuple[Case, Any]]) -> list[str]:
+    """What the answers say about the captures of the exam."""
+    return [
+        f"{run}: the loop waits for data {found['wait_share']:.0%} of the time; {found['stage']} "
+        f"costs most, without it a step would be {found['gain']:.1f} times as fast at most; the "
+        f"two rates explain {found['explained']:.0%} of a step, the rest is handing over and waiting "
+        "for a turn"
+        for run, (_, found) in zip(RUNS, answered, strict=True)
+        if found is not None
+    ]

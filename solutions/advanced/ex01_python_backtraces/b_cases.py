@@ -1,23 +1,32 @@
-"""Hidden programs of advanced-ex01: a generator in; operations, calls, Python stacks and ranges out.
+"""Hidden cases of part b (whose kernel is it?): a generator or captures in, cases out.
 
-A program has a thread that runs Python, whose CUDA calls mostly have a stack, and a thread of the autograd
-engine, whose calls have none.
+A made-up program has a thread that runs Python, whose CUDA calls mostly have a stack, and a thread of the
+autograd engine, whose calls have none.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from labcode.exercises.advanced.ex01_reference import Frame
-from labcode.grading.inputs import Recorder, Row, tables_of
+from labcode.grading.cases import Case
+from labcode.grading.exam import open_run
+from labcode.grading.inputs import Recorder, Row
+from labcode.grading.inputs import tables_of as recorded
+from labcode.store import CaptureSet
 
 Rng = np.random.Generator
+Frame = tuple[str, str, int]  # function, file, line
+Answered = Sequence[tuple[Case, Any]]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]
+EXPERIMENT, RUN = "python_backtraces", "exam_baseline"
+MOST = 12  # entries of an answer that are shown
 _TORCH = "site-packages/torch/nn/modules"
 _INSIDE: tuple[Frame, ...] = (
     ("linear", "site-packages/torch/nn/functional.py", 2567),
@@ -32,7 +41,7 @@ _START: tuple[Frame, ...] = (
 
 
 @dataclass
-class Program:
+class _Program:
     """One process: its Python thread, its engine's thread, and the stacks that were taken."""
 
     rng: Rng
@@ -93,7 +102,7 @@ class Program:
         row: Row = {
             "start_ns": at,
             "pid": self.pid,
-            "tid": self.pid,
+            "tid": self.python.tid,
             "call_name": call["name"] if call else "",
         }
         row["correlation"] = call["correlation"] if call else None
@@ -154,9 +163,9 @@ class Program:
         self.python.now = engine.now + 500
 
 
-def tables(programs: Sequence[Program]) -> Tables:
+def _tables(programs: Sequence[_Program]) -> Tables:
     """The tables ``gpu_ops``, ``api``, ``backtraces``, ``frames``, ``nvtx`` of some programs."""
-    ops, api, nvtx = tables_of([r for p in programs for r in (p.python, p.engine)])
+    ops, api, nvtx = recorded([r for p in programs for r in (p.python, p.engine)])
     taken = sorted((pair for p in programs for pair in p.stacks), key=lambda pair: pair[0]["start_ns"])
     backtraces = pd.DataFrame(
         {
@@ -177,7 +186,7 @@ def tables(programs: Sequence[Program]) -> Tables:
     return ops, api, backtraces, frames, nvtx
 
 
-def scenes(rng: Rng) -> list[tuple[str, Tables]]:
+def _scenes(rng: Rng) -> list[tuple[str, Tables]]:
     """What the cases are about, and their tables, easy ones first."""
     makers = (
         ("every call has its stack", _plain),
@@ -189,26 +198,27 @@ def scenes(rng: Rng) -> list[tuple[str, Tables]]:
         ("two processes that count alike", _processes),
         ("calls of which nothing is known", _unknown),
         ("a loop over heads", _loop),
+        ("times that touch, numbers that come again", _edges),
     )
-    return [(name, tables(make(rng))) for name, make in makers]
+    return [(name, _tables(make(rng))) for name, make in makers]
 
 
-def _program(rng: Rng, **more: int) -> Program:
-    return Program(rng, pid=int(rng.integers(400, 4000)), seq=int(rng.integers(100, 900)), **more)  # type: ignore[arg-type]
+def _program(rng: Rng, **more: int) -> _Program:
+    return _Program(rng, pid=int(rng.integers(400, 4000)), seq=int(rng.integers(100, 900)), **more)  # type: ignore[arg-type]
 
 
 def _line(rng: Rng) -> int:
     return int(rng.integers(10, 400))
 
 
-def _plain(rng: Rng) -> list[Program]:
+def _plain(rng: Rng) -> list[_Program]:
     p = _program(rng)
     for inside in rng.permutation(5).tolist():
         p.plain("add", p.stack(p.frame("step", _line(rng)), p.frame("forward", _line(rng)), inside=inside))
     return [p]
 
 
-def _two_callers(rng: Rng) -> list[Program]:
+def _two_callers(rng: Rng) -> list[_Program]:
     p = _program(rng)
     helper, first = p.frame("scale", _line(rng)), _line(rng)
     for line in (first, first + 4, first):
@@ -216,7 +226,7 @@ def _two_callers(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _products(rng: Rng) -> list[Program]:
+def _products(rng: Rng) -> list[_Program]:
     p = _program(rng)
     for place in range(3):
         p.plain("add", p.stack(p.frame("forward", 20 + place)))
@@ -225,7 +235,7 @@ def _products(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _between(rng: Rng) -> list[Program]:
+def _between(rng: Rng) -> list[_Program]:
     p, line = _program(rng), _line(rng)
     forward, block = p.frame("forward", line), p.frame("block", line + 40)
     p.plain("add", p.stack(forward, block))
@@ -242,7 +252,7 @@ def _between(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _backward(rng: Rng) -> list[Program]:
+def _backward(rng: Rng) -> list[_Program]:
     p = _program(rng)
     numbers = []
     for _ in range(3):
@@ -257,7 +267,7 @@ def _backward(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _views(rng: Rng) -> list[Program]:
+def _views(rng: Rng) -> list[_Program]:
     p, line = _program(rng), _line(rng)
     p.plain("add", p.stack(p.frame("forward", line), p.frame("heads", line + 50)))
     first = p.view()
@@ -271,9 +281,9 @@ def _views(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _processes(rng: Rng) -> list[Program]:
+def _processes(rng: Rng) -> list[_Program]:
     first = _program(rng)
-    second = Program(rng, pid=first.pid + 700, module="worker.py", start=first.start + 7_000, seq=first.seq)
+    second = _Program(rng, pid=first.pid + 700, module="worker.py", start=first.start + 7_000, seq=first.seq)
     second.main = ("work", "worker.py", 7)
     for p in (first, second):
         number = p.plain("index", p.stack(p.frame("marks", _line(rng))))
@@ -283,7 +293,7 @@ def _processes(rng: Rng) -> list[Program]:
     return [second, first]
 
 
-def _unknown(rng: Rng) -> list[Program]:
+def _unknown(rng: Rng) -> list[_Program]:
     p = _program(rng)
     p.product()  # nothing before it
     p.product()
@@ -297,7 +307,7 @@ def _unknown(rng: Rng) -> list[Program]:
     return [p]
 
 
-def _loop(rng: Rng) -> list[Program]:
+def _loop(rng: Rng) -> list[_Program]:
     p, line = _program(rng), _line(rng)
     numbers = []
     for _ in range(int(rng.integers(3, 6))):
@@ -310,3 +320,172 @@ def _loop(rng: Rng) -> list[Program]:
     for number in reversed(numbers):
         p.backward("Backward0", number, total=True)
     return [p]
+
+
+def _edges(rng: Rng) -> list[_Program]:
+    """Two Python threads and the engine, at times on purpose: each rule at its ends."""
+    p, line = _program(rng), _line(rng)
+    q = _Program(rng, pid=p.pid)
+    q.main = ("pool", "worker.py", line)
+    base, unit = int(rng.integers(10**5, 10**6)), int(rng.integers(8_000, 20_000))
+    for recorder, tid, correlation in ((p.python, 1, 100), (q.python, 2, 3000), (p.engine, 54, 6000)):
+        recorder.tid, recorder.correlation = p.pid + tid, correlation
+
+    def call(at: int, *own: Frame, on: _Program = p, engine: bool = False) -> None:
+        (on.engine if engine else on.python).now = base + at * unit
+        on.launch(on.stack(*own) if own else None, engine=engine)
+
+    def opened(start: int, end: int | None, name: str, on: Recorder = p.python) -> None:
+        row: Row = {"start_ns": base + start * unit, "pid": on.pid, "tid": on.tid, "name": name}
+        on.ranges.append({**row, "event_type": "push_pop"})
+        if end is not None:
+            on.ranges[-1].update(end_ns=base + end * unit, end_tid=on.tid)
+
+    def own(name: str, more: int) -> Frame:
+        return p.frame(name, line + more)
+
+    opened(0, 200, "training, step = 3")
+    opened(2, None, "epoch, part = 1")
+    call(1, own("step", 0))
+    call(3)  # before the first operation
+    opened(5, 20, "aten::mul, seq = 4")
+    call(5, own("step", 1))
+    call(8, own("step", 2), own("mix", 30))  # two stacks within one operation
+    call(12)
+    opened(20, 30, "aten::add, seq = 7")  # begins where the other ends
+    call(22, own("step", 3))
+    call(24)
+    call(30, own("step", 5))
+    opened(32, 40, "aten::copy_, op_id = 7")  # the next stack is taken at its end
+    call(34)
+    call(40, own("step", 6), own("mix", 31))
+    call(44, own("log", 50))
+    opened(50, 60, "aten::linear, seq = 8")
+    opened(54, 60, "aten::addmm, seq = 9")  # ends with the one around it
+    call(51, own("step", 7))
+    call(55, own("step", 8))
+    call(57)
+    opened(70, 76, "aten::index, seq = 5")
+    call(71, own("step", 9))
+    opened(73, 75, "aten::index, seq = 5", q.python)  # began last, ended first
+    call(74, own("work", 70), on=q)
+    call(80, on=q)  # nothing in common around it
+    q.main = ("close", "worker.py", line + 9)
+    call(90, own("flush", 80), on=q)
+    opened(96, 106, "aten::index_put_, seq = 5")  # has not ended when the engine begins
+    call(97, own("step", 11))
+    call(10, engine=True)  # in no operation
+    opened(84, 90, "IndexBackward0, seq = 5", p.engine)
+    call(86, engine=True)
+    opened(92, 100, "MulBackward0, seq = 4", p.engine)
+    call(94, engine=True)
+    opened(100, 110, "IndexBackward0, seq = 5", p.engine)  # its own number, not the one inside
+    opened(102, 108, "aten::mul, seq = 4, op_id = 90", p.engine)
+    call(104, engine=True)
+    opened(
+        110, 120, "torch::autograd::AccumulateGrad, op_id = 91", p.engine
+    )  # no number: the next is no help
+    call(112, engine=True)
+    opened(120, 130, "MulBackward0, seq = 4", p.engine)
+    call(122, engine=True)
+    return [p, q]
+
+
+def _recursive(rng: Rng) -> list[_Program]:
+    p = _program(rng)
+    walk = p.frame("walk", 40)
+    for depth in (1, 2, 3):
+        p.plain("add", p.stack(p.frame("forward", 12), *[walk] * depth))
+    return [p]
+
+
+def _launch_case(name: str, tables: Tables, limit_s: float | None = None) -> Case:
+    return Case(name, _summary(tables), "launch_paths", tables, show=_show_paths, limit_s=limit_s)
+
+
+def _blame_case(name: str, tables: Tables) -> Case:
+    ops = tables[0]
+    arguments = ops, _paths_at_calls(tables)
+    return Case(f"{name}: whose time", _summary(tables), "blame", arguments, show=_show_blame)
+
+
+def _paths_at_calls(tables: Tables) -> list[list[Frame] | None]:
+    """Of each operation the stack taken at its call, the outermost frame first; None where there is none."""
+    ops, _, backtraces, frames, _ = tables
+    stacks = stacks_of(frames)
+    at_calls = backtraces[backtraces["correlation"].notna()]
+    taken = zip(at_calls["pid"], at_calls["correlation"], at_calls["backtrace"], strict=True)
+    at = {(pid, int(correlation)): stacks[number][::-1] for pid, correlation, number in taken}
+    return [at.get(call) for call in zip(ops["pid"], ops["correlation"], strict=True)]
+
+
+def stacks_of(frames: pd.DataFrame) -> dict[int, list[Frame]]:
+    """The frames of each stack, the innermost first."""
+    ordered = frames.sort_values(["backtrace", "depth"], kind="stable")
+    found: dict[int, list[Frame]] = defaultdict(list)
+    columns = (ordered[name].tolist() for name in ("backtrace", "function", "file", "line"))
+    for number, function, file, line in zip(*columns, strict=True):
+        found[number].append((function, file, line))
+    return found
+
+
+def text(path: Any) -> str:
+    if path is None:
+        return "None"
+    return " > ".join(f"{name} ({file}:{line})" for name, file, line in path) or "an empty path"
+
+
+def _show_paths(value: Any) -> str:
+    lines = [f"[{place}] {text(path)}" for place, path in enumerate(value)]
+    more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    return "; ".join([*lines[:MOST], *more])
+
+
+def _show_blame(value: Any) -> str:
+    rows = sorted(value.items(), key=lambda item: -item[1])[:MOST]
+    return "; ".join(f"{name} ({file}): {ns:,.0f} ns" for (name, file), ns in rows)
+
+
+def _summary(tables: Tables) -> str:
+    ops, api, backtraces, _, nvtx = tables
+    return (
+        f"{len(ops)} operations, {len(api)} calls on {api['tid'].nunique()} thread(s) of "
+        f"{api['pid'].nunique()} process(es), {len(backtraces)} stacks, {len(nvtx)} ranges"
+    )
+
+
+def cases(rng: Rng) -> list[Case]:
+    """Programs, easy ones first, then whose time it is in some of them."""
+    made = _scenes(rng)
+    blamed = [*made[:2], ("a function that calls itself", _tables(_recursive(rng))), made[-1]]
+    return [*(_launch_case(*scene) for scene in made), *(_blame_case(*scene) for scene in blamed)]
+
+
+def tables_of(captures: CaptureSet) -> Tables:
+    """The tables of the capture that no page shows."""
+    with open_run(captures, EXPERIMENT, RUN) as report:
+        backtraces = report.python_backtraces()[
+            ["backtrace", "start_ns", "pid", "tid", "correlation", "call_name"]
+        ]
+        return report.gpu_ops(), report.api(), backtraces, report.python_backtrace_frames(), report.nvtx()
+
+
+def exam(captures: CaptureSet) -> list[Case]:
+    """The same questions to a capture."""
+    tables = tables_of(captures)
+    name = f"a capture you have not seen ({EXPERIMENT})"
+    return [_launch_case(name, tables, limit_s=120.0), _blame_case(name, tables)]
+
+
+def notes(captures: CaptureSet, answered: Answered) -> list[str]:
+    """Which function of the exam's program launched work for the most time itself."""
+    (case, paths), *_ = answered
+    ops = case.arguments[0]
+    ends = pd.Series([tuple(path[-1][:2]) if path else None for path in paths])
+    spent = ops["end_ns"] - ops["start_ns"]
+    by_function = spent.groupby(ends.to_numpy()).sum()
+    name, file = most = by_function.idxmax()
+    return [
+        f"{EXPERIMENT}: {name} ({file}) launched {(ends == most).sum():,} of {len(ops):,} operations, "
+        f"{by_function.max() / spent.sum():.0%} of the GPU time"
+    ]
