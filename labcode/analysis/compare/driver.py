@@ -22,7 +22,7 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.compare import launches
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
-from labcode.analysis.stats.writer import FORMATS, write
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
@@ -74,8 +74,7 @@ def run(
     for a bad format, limit or gate and for files that cannot be compared, `InputError` for a file that cannot
     be read.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
     kinds = [reports.expect(file, "compare", "nsys", "kineto", "ncu") for file in (before, after)]

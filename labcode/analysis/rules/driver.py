@@ -24,7 +24,7 @@ from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
 from labcode.analysis.rules.tables import Tables, one_line
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
-from labcode.analysis.stats.writer import write
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import Kind
 from labcode.reports.kineto.report import KinetoReport
@@ -106,8 +106,7 @@ def run(
     `LabError` for a format or a rule that there is not, a file without rules, or a selection that matches
     nothing, and what opening the file raises.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt, FORMATS)
     kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu")
     if kind != "ncu" and (kernel is not None or launch is not None):
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.stats.table import texts_of
-from labcode.analysis.stats.writer import FORMATS, write
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
 from labcode.reports import Kind, expect, files_of, kind_of
@@ -162,7 +162,7 @@ def available(file: Path, *, all_kinds: bool = False) -> list[str]:
 
 def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
     """Write what each kind of file can be asked, or which reports each of ``files`` can answer."""
-    _check_format(fmt)
+    check_format(fmt)
     parts = [(str(file), shelf_of(kind_of(file)), available(file, all_kinds=True)) for file in files]
     for kind, one in {} if files else KINDS.items():
         shelf = shelf_of(kind)
@@ -209,13 +209,8 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
         if asked.kernel is not None or asked.launch is not None:
             expect(file, "stats --kernel" if asked.launch is None else "stats --launch", "ncu")
         check_names(kind_of(file), asked.reports)
-    _check_format(fmt)
+    check_format(fmt)
     return asked
-
-
-def _check_format(fmt: str) -> None:
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
 
 
 @contextmanager

@@ -55,8 +55,7 @@ def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool 
     are empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line
     break is quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
     if exact and not isinstance(table, dict):
         _write_exact(table, fmt, stream)  # type: ignore[arg-type]
         return
@@ -64,6 +63,12 @@ def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool 
     {"csv": _write_csv, "json": _write_json, "md": _write_markdown, "table": _write_table}[fmt](
         columns, stream
     )
+
+
+def check_format(fmt: str, formats: Sequence[str] = FORMATS) -> None:
+    """`LabError` for a format that is none of these."""
+    if fmt not in formats:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(formats)}")
 
 
 def decimals(column: str) -> int:
