@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from labcode import tools
-from labcode.bench.big_export import make_big_export
-from labcode.bench.side_by_side import Comparison, side_by_side
 from labcode.errors import LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
+from labcode.workloads.models.big_export import make_big_export
+from labcode.workloads.models.side_by_side import Comparison, side_by_side
 
 
 def main(

@@ -17,9 +17,8 @@ import pandas as pd
 
 from labcode import store
 from labcode.analysis.stats.writer import check_format, write
-from labcode.book.claims import CLAIMS_FILE, Claim, read_claims
 from labcode.errors import InputError, LabError
-from labcode.store import CaptureSet
+from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
 COLUMNS = ("kind", "where", "name", "first", "second", "ratio", "note")
 _LONGEST = 90

@@ -36,12 +36,12 @@ def bench_kernels(
     ] = None,
 ) -> None:
     """Check the kernels, then time them beside the device copy and the libraries, all in one run."""
-    from labcode.kernels import bench_report
+    from labcode.bench import kernels
 
     if list_only:
-        bench_report.list_kernels(only or [])
+        kernels.list_kernels(only or [])
         return
-    raise typer.Exit(bench_report.main(only or [], repetitions, json_file, plot_file))
+    raise typer.Exit(kernels.main(only or [], repetitions, json_file, plot_file))
 
 
 @bench_app.command("reports")

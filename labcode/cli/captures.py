@@ -59,9 +59,9 @@ def captures_add(
 @captures_app.command("restamp")
 def captures_restamp(set_name: Annotated[str, typer.Argument(help="The set to restamp.")]) -> None:
     """After sources moved: check each capture by its digests, and name its sources where they lie today."""
-    from labcode.capture import restamp
+    from labcode.capture import verify
 
-    for line in restamp.restamp(set_name):
+    for line in verify.restamp(set_name):
         typer.echo(line)
 
 

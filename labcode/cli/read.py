@@ -180,9 +180,9 @@ def timeline(
 
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
     """
-    from labcode.figures.timeline import export
+    from labcode.figures.pages import timeline_export
 
-    typer.echo(str(export.write_timeline(file, output, window=window)))
+    typer.echo(str(timeline_export.write_timeline(file, output, window=window)))
 
 
 def flame(
@@ -198,9 +198,9 @@ def flame(
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
     expect(file, "flame", "nsys")
-    from labcode.figures.pages import flame_export
+    from labcode.figures.pages import flame as flames
 
-    typer.echo(str(flame_export.write_flame(file, output, of=of, thread=thread, window=window)))
+    typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
 
 
 def roofline(

@@ -20,7 +20,7 @@ def doctor(
     import json
 
     from labcode import tools
-    from labcode.hardware import probe
+    from labcode.doctor import probe
 
     with tools.within(DOCTOR_LIMIT_S):
         report = probe.probe()
@@ -45,6 +45,7 @@ def capture(
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
     from labcode.capture import catalogue, runner
+    from labcode.doctor import probe
 
     if list_only:
         catalogue.render(console(), set_name or None)
@@ -52,6 +53,12 @@ def capture(
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
     code = runner.capture(
-        experiments or [], set_name, resume=resume, archive=archive, console=console(stderr=True)
+        experiments or [],
+        set_name,
+        machine=probe.machine_record,
+        doctor=probe.probe,
+        resume=resume,
+        archive=archive,
+        console=console(stderr=True),
     )
     raise typer.Exit(code)

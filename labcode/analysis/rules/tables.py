@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.communication import is_communication
 from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
-from labcode.analysis.timeline.keys import process_keys
 from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
+from labcode.reports.columns import process_keys
 from labcode.reports.report import MEASURED, TimelineReport
 
 Ints = NDArray[np.int64]

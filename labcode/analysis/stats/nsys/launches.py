@@ -10,8 +10,7 @@ from labcode.analysis.stats.nsys.tables import bare_name, grid_text, merged, rou
 from labcode.analysis.stats.table import Table, Texts, Values, take
 from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.keys import process_keys
-from labcode.reports.columns import Column, Ints, unique
+from labcode.reports.columns import Column, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source
