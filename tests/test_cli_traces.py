@@ -191,4 +191,4 @@ def test_odd_traces_end_in_a_result_or_one_line(
     drawn = labcode("timeline", path, "-o", tmp_path / "x.json")
     assert drawn.returncode == (2 if message else 0) and message in drawn.stderr
     flame = labcode("flame", path, "-o", tmp_path / "x.svg")
-    assert flame.returncode == 2 and "not an nsys export" in flame.stderr
+    assert flame.returncode == 2 and "`labcode flame` reads .sqlite and not this" in flame.stderr
