@@ -12,7 +12,7 @@ from labcode import store
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.grading import sql
-from labcode.grading.task import Task
+from labcode.grading.task import read
 from labcode.reports.nsys.report import NsysReport, open_report
 from tests.exercises.support import ROOT, WITHOUT_GPU, names_of, part, solution
 
@@ -55,7 +55,7 @@ def test_what_the_cpu_did_in_long_gaps(run: str) -> None:
 
 def test_the_diagnosis_of_the_exam_is_clear() -> None:
     """The largest entry leads by far, so that no sensible way of counting gives another answer."""
-    task = Task(*part("nsys-ex01b"))
+    task = read(*part("nsys-ex01b"))
     assert task.exam is not None
     (case,) = (c for c in task.exam(store.load_set(store.SHIPPED_SET)) if c.function == "idle_by_range")
     idle = sorted(task.expect(case).values())

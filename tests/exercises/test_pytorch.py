@@ -14,7 +14,7 @@ from labcode.analysis.memory import history as memory_history
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.errors import LabError
 from labcode.grading.cases import Case
-from labcode.grading.task import Task
+from labcode.grading.task import read
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.memory.history import open_history
 from labcode.store import CaptureSet
@@ -109,7 +109,7 @@ def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
 
 def examined(short: str, captures: CaptureSet) -> tuple[Any, list[Case]]:
     """A part, and its cases on captures, each with its right answer known."""
-    task = Task(*part(short))
+    task = read(*part(short))
     assert task.exam is not None
     cases = task.exam(captures)
     for case in cases:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from labcode import store
-from labcode.grading.task import Task
+from labcode.grading.task import read
 from tests.exercises.support import names_of, part, solution
 
 A, B = "pytorch-ex03a", "pytorch-ex03b"
@@ -35,7 +35,7 @@ def test_cause() -> None:
 
 def test_the_exam_has_a_straggler_and_a_cause() -> None:
     captures = store.load_set(store.SHIPPED_SET)
-    tasks = [Task(*part(short)) for short in (A, B)]
+    tasks = [read(*part(short)) for short in (A, B)]
     found, (range_, extra) = (task.expect(*task.exam(captures)) for task in tasks if task.exam)
     assert found["straggler"] == 1 and found["waits"][0] > found["exchange_ns"]
     assert range_ == "more to do" and extra > 5_000_000

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from labcode.errors import LabError
-from labcode.exercises.cases import Verdict
 from labcode.grading import catalogue, generate, grade, needs, progress, run
+from labcode.grading.cases import Verdict
 from labcode.grading.records import Exercise, Part
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
