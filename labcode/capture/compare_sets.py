@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from labcode import store
-from labcode.analysis.stats.writer import FORMATS, write
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError
 from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
@@ -65,8 +65,7 @@ def compare_sets(first: str, second: str) -> SetComparison:
 
 def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
     """Write the comparison of two sets as 'table', 'csv', 'json' or 'md'."""
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
     found = compare_sets(first, second)
     if fmt == "csv":
         found.rows.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")

@@ -10,7 +10,7 @@ from labcode.book.sphinx import extension
 def root(tmp_path: Path) -> Path:
     for name in (
         "labcode/store.py",
-        "labcode/cli.py",
+        "labcode/cli/main.py",
         "labcode/analysis/timeline/overlap.py",
         "labcode/workloads/loop.py",
         "cuda/common/timing.cuh",
@@ -39,7 +39,7 @@ def building(root: Path) -> str:
         ("cuda/common/timing.cuh", True, True),
         ("captures/h200/manifest.json", True, True),
         ("labcode/workloads/loop.py", False, True),
-        ("labcode/cli.py", False, True),
+        ("labcode/cli/main.py", False, True),
         ("captures/h100/manifest.json", False, True),
         ("labcode/analysis/__pycache__/overlap.py", False, False),
         ("labcode/analysis/notes.txt", False, False),

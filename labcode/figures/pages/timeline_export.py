@@ -17,15 +17,15 @@ from typing import TextIO
 
 from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
+from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import whole
-from labcode.reports.captures import open_capture
-from labcode.reports.kineto.open import is_trace, trace_files
-from labcode.reports.nsys.report import NsysReport
+from labcode.reports import expect, files_of, kind_of, open_timeline
+from labcode.reports.report import TimelineReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
 
@@ -41,9 +41,14 @@ def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Pa
     unknown suffix, a window that is none, or a capture without events, and `InputError` for a capture that
     cannot be read.
     """
+    if expect(file, "timeline", "nsys", "kineto", "memory") == "memory":
+        if window is not None:
+            raise LabError(
+                f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
+            )
+        return write_memory_timeline(file, output)
     write = _writer(output)
-    reads = trace_files(file) if file.is_dir() else [file]
-    with whole(output, reads=reads) as part, open_capture(file) as report:
+    with whole(output, reads=files_of(file)) as part, open_timeline(file, "timeline") as report:
         chosen = choose_window(report, window)
         if chosen[0] >= chosen[1]:
             raise LabError(
@@ -53,7 +58,7 @@ def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Pa
     return output
 
 
-def choose_window(report: NsysReport, text: str | None) -> Window:
+def choose_window(report: TimelineReport, text: str | None) -> Window:
     """The window that a text names, in ns on the capture's clock.
 
     None: the measured part, ``report.window()``. ``all``: everything. ``10ms..25ms``: times since the start
@@ -82,7 +87,7 @@ def _ns(value: str, unit: str) -> int:
     return round(float(value) * _UNITS[unit])
 
 
-def _everything(report: NsysReport) -> Window:
+def _everything(report: TimelineReport) -> Window:
     """From the first event to the last, also outside of the measured part."""
     tables = [report.gpu_ops(), report.api(), report.nvtx()]
     tables = [table for table in tables if len(table)]
@@ -93,7 +98,7 @@ def _everything(report: NsysReport) -> Window:
     return start, max(start, *(int(end) for end in ends))
 
 
-def _range(report: NsysReport, text: str) -> Window:
+def _range(report: TimelineReport, text: str) -> Window:
     """The window of an NVTX range by its name, with or without its domain."""
     name, _, place = text.rpartition("#")
     number = int(place) if name and place.isdecimal() else 0
@@ -105,7 +110,7 @@ def _range(report: NsysReport, text: str) -> Window:
         found = ranges[(names == name) | (ranges["name"] == name)].iloc[number - 1 :]
     if not len(found):
         known = ", ".join(str(other) for other in names.value_counts().index[:6])
-        what = "annotation" if is_trace(report.path) else "NVTX range"
+        what = "annotation" if kind_of(report.path) == "kineto" else "NVTX range"
         raise LabError(
             f"{report.path}: no {what} {text!r}; give one of those there are"
             + (f" ({known}, …)" if known else " (there is none)")
@@ -116,7 +121,7 @@ def _range(report: NsysReport, text: str) -> Window:
 
 # ---- the three kinds of files
 
-_Writer = Callable[[NsysReport, Window, str, Path], None]
+_Writer = Callable[[TimelineReport, Window, str, Path], None]
 
 
 def _writer(output: Path) -> _Writer:
@@ -133,15 +138,15 @@ def _writer(output: Path) -> _Writer:
     return writers[suffix]
 
 
-def _write_picture(report: NsysReport, window: Window, name: str, output: Path) -> None:
+def _write_picture(report: TimelineReport, window: Window, name: str, output: Path) -> None:
     output.write_bytes(render(lambda: timeline(report, window=window, title=name)))
 
 
-def _write_page(report: NsysReport, window: Window, name: str, output: Path) -> None:
+def _write_page(report: TimelineReport, window: Window, name: str, output: Path) -> None:
     output.write_bytes(interactive_page(report, window=window, title=name).encode())
 
 
-def _write_trace(report: NsysReport, window: Window, name: str, output: Path) -> None:
+def _write_trace(report: TimelineReport, window: Window, name: str, output: Path) -> None:
     with output.open("wb") as stream:
         if output.name.lower().endswith(".gz"):
             with (

@@ -19,10 +19,11 @@ from typing import TextIO
 import pandas as pd
 
 from labcode.analysis.kernel.stalls import main_stall
-from labcode.analysis.stats.text import records, write
-from labcode.analysis.stats.writer import FORMATS
+from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
-from labcode.reports.ncu.report import Launch, NcuReport, open_report
+from labcode.reports import open_launches
+from labcode.reports.ncu.launch import Launch
+from labcode.reports.report import LaunchesReport
 
 THRESHOLD = 0.05
 CLOCKS = 0.02  # a larger difference of clocks is told
@@ -93,7 +94,7 @@ class Comparison:
         return [pair for pair in self.pairs if _ratio(pair, "duration_ns") > limit]
 
 
-def compare(before: NcuReport, after: NcuReport, *, threshold: float = THRESHOLD) -> Comparison:
+def compare(before: LaunchesReport, after: LaunchesReport, *, threshold: float = THRESHOLD) -> Comparison:
     """Compare two reports; a metric has changed when its ratio is further from 1 than ``threshold``."""
     pairs, vanished, new = _paired(before, after)
     rows = [row for pair in pairs for row in _rows(pair, threshold)]
@@ -112,7 +113,9 @@ def compare(before: NcuReport, after: NcuReport, *, threshold: float = THRESHOLD
     return Comparison(tuple(pairs), table, vanished, new, tuple(dict.fromkeys(warnings)))
 
 
-def _paired(before: NcuReport, after: NcuReport) -> tuple[list[Pair], tuple[str, ...], tuple[str, ...]]:
+def _paired(
+    before: LaunchesReport, after: LaunchesReport
+) -> tuple[list[Pair], tuple[str, ...], tuple[str, ...]]:
     sides = [_by_name(report.list) for report in (before, after)]
     pairs = []
     for name, others in sides[1].items():
@@ -177,14 +180,10 @@ def run(
     """Compare two reports, write what changed, and return 1 when a launch became slower by more than
     ``fail_above`` percent, else 0.
 
-    ``fmt`` is 'table' or 'md' (what changed), 'csv' or 'json' (every metric). Raises `LabError` for a bad
-    format or limit, and when the reports have no kernel in common.
+    ``fmt`` is 'table' or 'md' (what changed), 'csv' or 'json' (every metric). Raises `LabError` when the
+    reports have no kernel in common.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
-        raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
-    one, other = (open_report(file).select(kernel) for file in (before, after))
+    one, other = (open_launches(file).select(kernel) for file in (before, after))
     found = compare(one, other)
     if not found.pairs:
         raise LabError(
@@ -193,7 +192,7 @@ def run(
         )
     slower = found.slower(fail_above) if fail_above is not None else []
     if fmt == "csv":
-        write(found.table, fmt, output)
+        write(found.table, fmt, output, exact=True)
     elif fmt == "json":
         document = {
             "before": str(before),
@@ -243,10 +242,10 @@ def _write(
             (found.table["launch_after"] == pair.after.id) & (found.table["launch_before"] == pair.before.id)
         ]
         rows = rows[rows["changed"] | (rows["metric"] == DURATION)]
-        write(rows[["metric", "before", "after", "ratio"]], fmt, output)
+        write(rows[["metric", "before", "after", "ratio"]], fmt, output, exact=True)
 
 
-def _functions(report: NcuReport) -> str:
+def _functions(report: LaunchesReport) -> str:
     return ", ".join(dict.fromkeys(one.function for one in report.list))
 
 

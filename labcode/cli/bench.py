@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from labcode.cli.plain import PLAIN
+
 bench_app = typer.Typer(
     help="Measure the lab itself: its kernels beside libraries, its reports beside those of nsys.",
     no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **PLAIN,
 )
 
 

@@ -3,28 +3,38 @@
     comparison = compare(open_report("before.sqlite"), open_report("after.sqlite"))
     comparison.kernels[["name", "ratio", "ratio_low", "ratio_high", "verdict"]]
 
-Only the measured part of each capture is compared (``NsysReport.window``). A ratio is that of the medians of
-the single durations, after ÷ before: above 1 is slower. A change is called only when the whole 95 % interval
+Only the measured part of each is compared (``TimelineReport.window``). A ratio is that of the medians of the
+single durations, after ÷ before: above 1 is slower. A change is called only when the whole 95 % interval
 lies on one side of 1 and the ratio is further from 1 than `Comparison.threshold`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from labcode.analysis.compare.interval import CONFIDENCE, FEWEST, Interval, median_ratio, total_ratio
+from labcode.analysis.compare.interval import (
+    CONFIDENCE,
+    FEWEST,
+    Floats,
+    Interval,
+    median_ratio,
+    total_ratio,
+)
 from labcode.analysis.compare.match import renamed_kernels, renamed_transfers
-from labcode.analysis.compare.ranges import Floats, both_periods, by_family, family_of
-from labcode.analysis.compare.side import Side
-from labcode.reports.nsys.report import NsysReport
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.nvtx import cpu_ranges, labels, project
+from labcode.analysis.timeline.transfers import host_memory
+from labcode.reports.report import MEASURED, TimelineReport
 
-__all__ = ["COLUMNS", "THRESHOLD", "Comparison", "compare"]
-
+STARTS = ("label", "pid", "tid", "start_ns")
 THRESHOLD = 0.05  # a smaller change is not called one, however sure it is
 TOO_FEW = "too few to judge"
 ONE_VALUE = "one value each"
@@ -119,7 +129,7 @@ class Comparison:
         )
 
 
-def compare(before: NsysReport, after: NsysReport, *, threshold: float = THRESHOLD) -> Comparison:
+def compare(before: TimelineReport, after: TimelineReport, *, threshold: float = THRESHOLD) -> Comparison:
     """Compare the measured parts of two captures; ``threshold`` is the least change that is called one."""
     windows = [report.window() for report in (before, after)]
     one, other = (Side(report, window) for report, window in zip((before, after), windows, strict=True))
@@ -301,3 +311,115 @@ def _warnings(one: Side, other: Side) -> tuple[str, ...]:
             "capture with --cuda-graph-trace=node"
         )
     return tuple(found)
+
+
+# ---- one side: the durations of every kernel, range and kind of copy by name
+
+
+class Side:
+    """One capture's measured part: tables cut to the window, durations by name."""
+
+    def __init__(self, report: TimelineReport, window: tuple[int, int]) -> None:
+        def inside(table: pd.DataFrame) -> pd.DataFrame:
+            return table[(table["start_ns"] >= window[0]) & (table["start_ns"] <= window[1])]
+
+        nvtx = report.nvtx()
+        nvtx = inside(nvtx[labels(nvtx) != MEASURED])
+        self.kernels = inside(report.kernels())
+        self.memcpys = inside(report.memcpys())
+        self.graphs = len(inside(report.graph_launches()))
+        ops = inside(report.gpu_ops())
+        self.devices = sorted(int(device) for device in ops["device"].unique())
+        self.busy_ns = sum(
+            intervals.total(own["start_ns"].to_numpy(), own["end_ns"].to_numpy())
+            for _, own in ops.groupby("device")
+        )
+        self.kernel_times = _times(self.kernels["name"], duration_ns(self.kernels))
+        ranges = cpu_ranges(nvtx)
+        self.range_times = _times(ranges["label"], duration_ns(ranges))
+        self.range_starts = ranges[list(STARTS)]
+        spans = project(nvtx, report.api(), ops)
+        self.projected_times = _times(spans["label"], spans["span_ns"].to_numpy(np.int64))
+        on_gpu = spans.drop(columns="start_ns").rename(columns={"gpu_start_ns": "start_ns"})
+        self.projected_starts = on_gpu[list(STARTS)]
+        self.copy_times = _by_copy(self.memcpys, duration_ns(self.memcpys))
+        self.copy_sizes = _by_copy(self.memcpys, self.memcpys["bytes"].to_numpy(np.int64))
+        self.copied_bytes = {kind: int(min(sizes.sum(), _MOST)) for kind, sizes in self.copy_sizes.items()}
+
+
+def _times(names: pd.Series, values: NDArray[np.int64]) -> dict[str, Floats]:
+    """The values of each name, in a table's order."""
+    places = pd.Series(range(len(names))).groupby(names.to_numpy()).indices
+    return {str(name): values[rows].astype(np.float64) for name, rows in places.items()}
+
+
+def _by_copy(memcpys: pd.DataFrame, values: NDArray[np.int64]) -> dict[tuple[str, str], Floats]:
+    """The values of each (kind of copy, host memory)."""
+    keys = pd.DataFrame({"kind": memcpys["copy_kind"].to_numpy(), "memory": host_memory(memcpys).to_numpy()})
+    found = {}
+    for kind, same in keys.groupby("kind"):
+        for memory, rows in same.groupby("memory"):
+            found[str(kind), str(memory)] = values[rows.index.to_numpy()].astype(np.float64)
+    return found
+
+
+# ---- ranges: families of numbered names, and the periods from start to start
+#
+# The length of a range says little where a program runs ahead: on the CPU a step ends when all is launched,
+# and its span on the GPU leaves out the idle time before its first operation. From the start of one step to
+# the start of the next, everything counts.
+
+
+def family_of(names: Iterable[str]) -> Callable[[str], str]:
+    """A function from a name to its family: of names that differ in their last number alone, "step #"."""
+    members: dict[str, set[str]] = {}
+    for name in names:
+        members.setdefault(_unnumbered(name), set()).add(name)
+
+    def family(name: str) -> str:
+        common = _unnumbered(name)
+        return common if len(members.get(common, ())) > 1 else name
+
+    return family
+
+
+def by_family(times: Mapping[str, Floats], family: Callable[[str], str]) -> dict[str, Floats]:
+    """The values of all names of a family together."""
+    parts: dict[str, list[Floats]] = {}
+    for name, values in times.items():
+        parts.setdefault(family(name), []).append(values)
+    return {name: np.concatenate(values) for name, values in parts.items()}
+
+
+def periods(starts: pd.DataFrame, family: Callable[[str], str]) -> dict[str, Floats]:
+    """ns from the start of a range to that of the next of its family on the same thread, by family.
+
+    ``starts`` has the columns `STARTS`. Families that come once on each thread have no period.
+    """
+    table = starts.assign(family=[family(name) for name in starts["label"]])
+    table = table.sort_values("start_ns", kind="stable")
+    table["period"] = table.groupby(["family", "pid", "tid"])["start_ns"].diff()
+    table = table[table["period"].notna()]
+    places = pd.Series(range(len(table))).groupby(table["family"].to_numpy()).indices
+    values = table["period"].to_numpy(np.float64)
+    return {str(name): values[rows] for name, rows in places.items()}
+
+
+def both_periods(
+    on_gpu: tuple[pd.DataFrame, pd.DataFrame],
+    on_cpu: tuple[pd.DataFrame, pd.DataFrame],
+    family: Callable[[str], str],
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """The periods of both sides: between starts on the GPU where both have these, else on the CPU."""
+    gpu = [periods(starts, family) for starts in on_gpu]
+    cpu = [periods(starts, family) for starts in on_cpu]
+    common = set(gpu[0]) & set(gpu[1])
+    one, other = (
+        {name: side_gpu[name] if name in common else values for name, values in side_cpu.items()}
+        for side_gpu, side_cpu in zip(gpu, cpu, strict=True)
+    )
+    return one, other
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r"\d+$", "#", name)
