@@ -15,11 +15,11 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from labcode.capture import bench, privacy, torch_scrub
+from labcode.capture import bench, privacy
 from labcode.capture.filing import write_json
 from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
@@ -27,6 +27,37 @@ from labcode.outputs import whole
 from labcode.store import repository_root
 from labcode.workloads.shared.recording import Request
 
+FIRST_PID = 100_000  # neutral; far from the numbers of GPUs, which traces have as processes too
+_TOP = frozenset(
+    {
+        "schemaVersion",
+        "deviceProperties",
+        "distributedInfo",
+        "displayTimeUnit",
+        "baseTimeNanoseconds",
+        "record_shapes",
+        "profile_memory",
+        "with_stack",
+        "with_flops",
+        "with_modules",
+        "cupti_version",
+        "cuda_runtime_version",
+        "cuda_driver_version",
+    }
+)
+_DROPPED_ARGS = frozenset(
+    {
+        "Ev Idx",
+        "Record function id",
+        "Input Strides",
+        "Concrete Inputs",
+        "fwd_thread_id",
+        "Call stack",
+        "kernel_file",
+    }
+)
+_DEVICE_IDS = frozenset({"uuid", "pciBusId", "pci_bus_id"})
+_PYTHON = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
 _LARGEST_TEXT = 2 << 30  # bytes of a recording that is scrubbed; it is held in memory as a whole
@@ -38,6 +69,109 @@ _LACKING = re.compile(
     "filename|line|name)'"
 )
 Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+    """A trace without host, process ids, folders and bulk.
+
+    Processes are numbered from `FIRST_PID` (plus a thousand times the rank) on and threads from their
+    process' number on; GPUs keep theirs. Files keep their place in the repository (``root``), in
+    ``site-packages`` or in ``lib/python3.12``. All events stay, so that what is summed over them is what
+    `torch.profiler` itself says.
+    """
+    result = {key: value for key, value in trace.items() if key in _TOP}
+    result["deviceProperties"] = [
+        {key: value for key, value in device.items() if key not in _DEVICE_IDS}
+        for device in trace.get("deviceProperties", [])
+    ]
+    rank = int((trace.get("distributedInfo") or {}).get("rank", 0))
+    events = list(trace["traceEvents"])
+    threads = _Threads(events, FIRST_PID + 1000 * rank)
+    addresses: dict[Any, int] = {}
+    result["traceEvents"] = [_event(event, threads, addresses, root) for event in events]
+    return result
+
+
+def scrub_memory(history: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+    """A memory history with files in neutral words."""
+    frames = [
+        {
+            **frame,
+            "file": privacy.reduce_file(frame["file"], root),
+            "function": privacy.reduce_paths(frame["function"]),
+        }
+        for frame in history["frames"]
+    ]
+    return {**history, "frames": frames}
+
+
+def scrub_averages(averages: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+    """A table of averages with the names that its trace has after `scrub_trace`."""
+    return {
+        key: [{**row, "name": _neutral_name(row["name"], root)} for row in value]
+        if isinstance(value, list)
+        else value
+        for key, value in averages.items()
+    }
+
+
+class _Threads:
+    """Neutral numbers of processes and threads."""
+
+    def __init__(self, events: Iterable[Mapping[str, Any]], first: int) -> None:
+        hosts = {
+            event["pid"]
+            for event in events
+            if event.get("name") == "process_labels" and event.get("args", {}).get("labels") == "CPU"
+        }
+        self._pids = {pid: first + number for number, pid in enumerate(sorted(hosts, key=str))}
+        self._tids: dict[tuple[Any, Any], int] = {(pid, pid): new for pid, new in self._pids.items()}
+
+    def pid(self, pid: Any) -> Any:
+        return self._pids.get(pid, pid)
+
+    def tid(self, pid: Any, tid: Any) -> Any:
+        if pid not in self._pids or not isinstance(tid, int) or tid == 0:
+            return tid
+        return self._tids.setdefault((pid, tid), self._pids[pid] + len(self._tids))
+
+
+def _neutral_name(name: str, root: Path | None) -> str:
+    """A name in neutral words; Python frames are ``file(line): function``."""
+    found = _PYTHON.match(name)
+    if found is None:
+        return privacy.reduce_paths(name)
+    file = privacy.reduce_file(found["file"], root)
+    return f"{file}({found['line']}): {privacy.reduce_paths(found['function'])}"
+
+
+def _event(
+    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None
+) -> dict[str, Any]:
+    result = dict(event)
+    pid = event.get("pid")
+    result["pid"] = threads.pid(pid)
+    if "tid" in event:
+        result["tid"] = threads.tid(pid, event["tid"])
+    args = {key: value for key, value in event.get("args", {}).items() if key not in _DROPPED_ARGS}
+    if event.get("ph") == "M":
+        if event["name"] == "process_sort_index" and pid != result["pid"]:
+            args["sort_index"] = result["pid"]
+        if event["name"].startswith("thread_") and event.get("tid") != result.get("tid"):
+            args = {key: _thread_fact(value, event["tid"], result["tid"]) for key, value in args.items()}
+    else:
+        result["name"] = _neutral_name(str(event.get("name", "")), root)
+    if "Addr" in args:
+        args["Addr"] = addresses.setdefault(args["Addr"], len(addresses))
+    if args or "args" in event:
+        result["args"] = privacy.reduce_record(args)
+    return result
+
+
+def _thread_fact(value: Any, old: Any, new: Any) -> Any:
+    if value == old:
+        return new
+    return value.replace(str(old), str(new)) if isinstance(value, str) else value
 
 
 def request_of(
@@ -112,9 +246,9 @@ def make_run(
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
     """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
     kinds: tuple[tuple[str, str, Scrub], ...] = (
-        (".trace.json", ".gz", lambda content: torch_scrub.scrub_trace(content, root)),
-        (".averages.json", ".xz", lambda content: torch_scrub.scrub_averages(content, root)),
-        (".memory.json", ".xz", lambda content: torch_scrub.scrub_memory(content, root)),
+        (".trace.json", ".gz", lambda content: scrub_trace(content, root)),
+        (".averages.json", ".xz", lambda content: scrub_averages(content, root)),
+        (".memory.json", ".xz", lambda content: scrub_memory(content, root)),
     )
     names = []
     for suffix, packing, scrub in kinds:
@@ -176,9 +310,9 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
 def _scrubbed(path: Path) -> dict[str, Any]:
     content = _content(path)
     if isinstance(content.get("traceEvents"), list):
-        return torch_scrub.scrub_trace(content, repository_root())
+        return scrub_trace(content, repository_root())
     if {"events", "frames", "schema"} <= set(content):
-        return torch_scrub.scrub_memory(content, repository_root())
+        return scrub_memory(content, repository_root())
     raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 

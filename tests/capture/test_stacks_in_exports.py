@@ -28,7 +28,7 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     """Thread 100 of process 100 with everything; the profiler's thread 101; a strange process 7."""
-    own = repository_root() / "labcode" / "workloads" / "common.py"
+    own = repository_root() / "labcode" / "workloads" / "shared" / "common.py"
     frames = [("forward", SITE, 12), ("&lt;module&gt;", str(own), 7)]
     return e.make_export(
         tmp_path / "raw.sqlite",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.grading.task import Task
+from labcode.grading.task import read
 from solutions.advanced.ex02_dataloader import b_cases
 from tests.exercises.support import names_of, part, solution
 
@@ -80,7 +80,7 @@ def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None
 @needs_captures
 def test_the_model_predicts_the_unseen_captures_as_far_as_it_says() -> None:
     """It knows nothing of handing over, so a step takes longer than it says, but not twice as long."""
-    task, captures = Task(*part(A)), store.load_set(store.SHIPPED_SET)
+    task, captures = read(*part(A)), store.load_set(store.SHIPPED_SET)
     assert task.exam is not None and task.notes is not None
     for case in task.exam(captures):
         task.expect(case)

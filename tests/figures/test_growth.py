@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.figures.text import fit
+from labcode.figures.style import fit
 from labcode.figures.timeline import groups
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.tracks import Track, group_names, track_names

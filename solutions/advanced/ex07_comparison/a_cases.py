@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labcode.analysis.compare.interval import FEWEST, median_ratio
-from labcode.analysis.compare.ranges import family_of, periods
+from labcode.analysis.compare.timelines import family_of, periods
 from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
 from labcode.store import CaptureSet

@@ -14,12 +14,12 @@ import pytest
 pytest.importorskip("bokeh")
 
 from labcode import cli, store
-from labcode.bench.big_export import make_big_export
 from labcode.errors import LabError, ToolError
 from labcode.figures.pages import interactive
 from labcode.figures.pages.interactive import bokeh_script, interactive_page
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
+from labcode.workloads.models.big_export import make_big_export
 from tests.book.check_browser import browser, complaints, find_browser
 from tests.support import traces
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
