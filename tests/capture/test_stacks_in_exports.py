@@ -88,7 +88,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
     ]
     assert found == [
         ("forward", "site-packages/torch/nn/modules/module.py", 12),
-        ("&lt;module&gt;", "labcode/workloads/common.py", 7),
+        ("&lt;module&gt;", "labcode/workloads/shared/common.py", 7),
     ]
     assert "start_up" not in texts.values() and "0x7f00ab" not in texts.values()
     assert rows(clean, "SELECT name FROM PROCESSES") == [("python3",)]
