@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labcode import store
 from labcode.errors import LabError
@@ -15,6 +15,7 @@ from labcode.grading import execution, needs
 from labcode.grading.records import ALWAYS_FORBIDDEN, Exercise, Part, Verdict
 
 if TYPE_CHECKING:  # these load pandas, which is not waited for before the learner's process has started
+    from labcode.grading.cases import Case
     from labcode.grading.task import Task
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
@@ -97,7 +98,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     """
     import numpy as np
 
-    cases: list[Any] = list(task.generated(np.random.default_rng(seed)))
+    cases = task.generated(np.random.default_rng(seed))
     generated, no_exam = len(cases), ""
     if task.exam is not None:
         try:
@@ -130,7 +131,9 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}", notes)
 
 
-def _complaint(task: Any, case: Any, outcome: execution.Outcome, number: int) -> tuple[str, tuple[str, ...]]:
+def _complaint(
+    task: Task, case: Case, outcome: execution.Outcome, number: int
+) -> tuple[str, tuple[str, ...]]:
     """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
     if outcome.kind == "value":
         return "a wrong answer", task.judge(case, outcome.value)
@@ -162,7 +165,7 @@ def _forbidden_import(forbidden: Sequence[str], file: Path) -> str:
     return ""
 
 
-def _input(case: Any) -> tuple[str, ...]:
+def _input(case: Case) -> tuple[str, ...]:
     from labcode.grading.cases import table_lines
 
     lines = table_lines(case.table)
@@ -176,5 +179,5 @@ def _printed(text: str) -> tuple[str, ...]:
     return ("your file printed (the end of it):", *("    " + line for line in lines[-_PRINTED_LINES:]))
 
 
-def _again(seed: int, case: Any) -> str:
+def _again(seed: int, case: Case) -> str:
     return "" if case.exam else f"inputs are drawn anew each time; {SEED_VARIABLE}={seed} repeats these"

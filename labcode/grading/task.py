@@ -61,6 +61,7 @@ class Task:
         self._expected: dict[int, tuple[Case, Any]] = {}
         self._namespace = namespace(self.source, self.solution)
         self._mistaken: dict[int, dict[str, Any]] = {}
+        self._given: dict[tuple[int, int], Any] = {}
 
     def generated(self, rng: np.random.Generator) -> list[Case]:
         """The cases with inputs drawn from a random generator, easy ones first."""
@@ -99,17 +100,24 @@ class Task:
         expected = self.expect(case)
         with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
             for number, mistake in enumerate(self.mistakes):
-                try:
-                    if number not in self._mistaken:
-                        self._mistaken[number] = namespace(mistake.source, self.solution)
-                    gives = answer(self._mistaken[number], case)
-                except Exception:
-                    continue
+                gives = self.given(number, case)
                 if cases.matches(gives, got, case.relative) and not cases.matches(
                     expected, gives, case.relative
                 ):
                     return _filled(mistake.says, expected, got)
         return ""
+
+    def given(self, number: int, case: Case) -> Any:
+        """What the mistake of this number answers to a case, or the exception that it ends with."""
+        key = number, id(case)
+        if key not in self._given:
+            try:
+                if number not in self._mistaken:
+                    self._mistaken[number] = namespace(self.mistakes[number].source, self.solution)
+                self._given[key] = answer(self._mistaken[number], case)
+            except Exception as error:
+                self._given[key] = error
+        return self._given[key]
 
     @cached_property
     def mistakes(self) -> tuple[Mistake, ...]:

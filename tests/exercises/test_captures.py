@@ -6,10 +6,11 @@ import runpy
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis.timeline.overlap import communication_overlap
+from labcode.analysis.timeline.os_runtime import classified, during_gaps
 from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.grading import sql
 from labcode.grading.task import read
@@ -26,14 +27,6 @@ def report(experiment: str, run: str) -> NsysReport:
     if experiment not in captures.experiments:
         pytest.skip(f"the shipped set has no {experiment}")
     return open_report(captures.path_of(experiment, run))
-
-
-@pytest.mark.parametrize("run", ["baseline", "improved", "exam_improved"])
-def test_communication(run: str) -> None:
-    kernels = report("multi_gpu", run).kernels()
-    rows = communication_overlap(kernels).itertuples()
-    found = names_of(solution("nsys-ex04a"))["communication"](kernels)
-    assert found == {row.device: (row.comm_ns, row.exposed_ns) for row in rows}
 
 
 @pytest.mark.parametrize("run", ["baseline", "exam_baseline"])
@@ -103,3 +96,26 @@ def test_trying_a_file_by_hand_works(
         if str(ROOT / "solutions") in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
     assert len(capsys.readouterr().out.splitlines()) >= 2
+
+
+def seen(run: str) -> tuple[pd.DataFrame, pd.DataFrame, tuple[int, int]]:
+    opened = report("os_runtime", run)
+    window = opened.window()
+    return classified(opened.osrt()), idle_gaps(opened.gpu_ops(), window, 1_000_000), window
+
+
+def test_the_causes_of_long_waits_differ_and_no_run_without_gaps_has_one() -> None:
+    cause = names_of(solution("advanced-ex06b"))["cause"]
+    page, unseen = (cause(*seen(run)) for run in ("baseline", "exam_baseline"))
+    assert (page["call"], page["behind"]) == ("flock", "fsync")
+    assert (unseen["call"], unseen["behind"]) == ("clock_nanosleep", None)
+    assert min(page["share"], unseen["share"]) > 0.5, "no second call can have as much"
+    assert cause(*seen("improved")) is None
+
+
+def test_waits_are_those_of_the_book() -> None:
+    calls, gaps, window = seen("exam_baseline")
+    found = during_gaps(classified(calls, window), gaps, window)
+    slept = found[found["call_class"] == "sleep"].set_index(["pid", "tid"])["overlap_ns"].to_dict()
+    waits = names_of(solution("advanced-ex06a"))["waits"](calls, gaps, window)
+    assert {(pid, tid): ns for pid, tid, kind, ns in waits if kind == "sleep"} == slept

@@ -10,7 +10,7 @@ import pytest
 
 from labcode.grading.cases import matches, plain
 from labcode.grading.codec import pack, unpack
-from labcode.grading.task import TooSlowError, answer, namespace
+from labcode.grading.task import TooSlowError, answer, limited, namespace
 from tests.exercises.mutants import mutants
 from tests.exercises.support import WITHOUT_GPU, task
 
@@ -40,14 +40,15 @@ def test_every_mistake_is_told(short: str) -> None:
     """On some case each of them is wrong, and what it says is what is told."""
     found = task(short)
     silent = []
-    for mistake in found.mistakes:
-        names, told = namespace(mistake.source, found.solution), set()
+    for number, mistake in enumerate(found.mistakes):
+        told = set()
         for case, right in answered(short, 0):
             try:
-                got = answer(names, case, MUTANT_LIMIT_S)
-            except (Exception, TooSlowError):
+                with limited(MUTANT_LIMIT_S):
+                    got = found.given(number, case)
+            except TooSlowError:
                 continue
-            if not matches(right, got, case.relative):
+            if not isinstance(got, Exception) and not matches(right, got, case.relative):
                 told.add(words := found.mistaken(case, got))
                 if _alike(mistake.says, words):
                     break

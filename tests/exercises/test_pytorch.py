@@ -1,4 +1,4 @@
-"""pytorch-ex01 and ex02: the worked examples, PyTorch's own answers, and those on the unseen captures."""
+"""Part pytorch: the worked examples, PyTorch's own answers, and those on the unseen captures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from labcode.analysis.memory import history as memory_history
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.errors import LabError
 from labcode.grading.cases import Case
-from labcode.grading.task import read
+from labcode.grading.task import beside, read
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.memory.history import open_history
 from labcode.store import CaptureSet
@@ -201,3 +201,75 @@ def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
         examined("pytorch-ex01b", captures)
     with pytest.raises(LabError, match=r"has no run exam_hook of torch_memory"):
         examined("pytorch-ex02b", captures)
+
+
+COLUMNS = ["rank", "group", "start_ns", "end_ns"]
+
+
+def test_meetings() -> None:
+    rows = [(0, "0", 0, 100), (0, "0", 200, 260), (1, "0", 60, 100), (1, "0", 210, 260), (2, "0", 10, 100)]
+    assert names_of(solution("pytorch-ex03a"))["meetings"](pd.DataFrame(rows, columns=COLUMNS)) == {
+        "meetings": 1,
+        "waits": {0: 60, 1: 0, 2: 50},
+        "waited_for": {0: 0, 1: 110, 2: 0},
+        "exchange_ns": 40,
+        "straggler": 1,
+    }
+
+
+def test_cause() -> None:
+    rows = [(0, "forward", 0, 80), (0, "log", 300, 900), (1, "forward", 0, 80), (1, "evaluate", 90, 180)]
+    ops = pd.DataFrame([*rows, (1, "log", 300, 310)], columns=["rank", "range", "start_ns", "end_ns"])
+    meets = pd.DataFrame([(0, "0", 100, 200), (1, "0", 190, 200)], columns=COLUMNS)
+    cause = names_of(solution("pytorch-ex03b"))["cause"]
+    assert cause(ops, meets, 1, 10) == ["evaluate", 90.0]
+    assert cause(ops, meets, 1, 90) is None
+    assert cause(ops.iloc[:0], meets, 1, 0) is None
+
+
+def test_the_exam_has_a_straggler_and_a_cause() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    tasks = [read(*part(short)) for short in ("pytorch-ex03a", "pytorch-ex03b")]
+    found, (range_, extra) = (task.expect(*task.exam(captures)) for task in tasks if task.exam)
+    assert found["straggler"] == 1 and found["waits"][0] > found["exchange_ns"]
+    assert range_ == "more to do" and extra > 5_000_000
+
+
+def test_finding() -> None:
+    columns = ["kind", "name", "op", "outer_op", "annotation", "pass", "python"]
+    read = ("aten::_local_scalar_dense", "aten::item", "log", "")
+    rows = [
+        ("kernel", "add<float>", "aten::mul", "aten::mul", "batch", "", "m.py(5): batch_of"),
+        ("kernel", "add<double>", "aten::add", "aten::add", "", "optimizer", "t.py(3): one_step"),
+        ("memcpy", "memcpy D2H", *read, "m.py(9): write_norms"),
+        ("memcpy", "memcpy D2H", *read, "t.py(3): one_step"),
+    ]
+    found = names_of(solution("pytorch-ex04a"))["find"](pd.DataFrame(rows, columns=columns), 2)
+    assert found == {"cpu_tensors": 1, "logging": 1, "item": 1}
+
+
+def test_proving() -> None:
+    columns = ["start_ns", "end_ns", "cpu_start_ns", "cpu_end_ns", "problem"]
+    rows = [(50, 58, 30, 62, "item"), (10, 30, 5, 15, "layout"), (20, 35, 15, 30, ""), (70, 95, 62, 70, "")]
+    waits = pd.DataFrame({"start_ns": [40], "end_ns": [60]})
+    found = names_of(solution("pytorch-ex04b"), "pytorch-ex04b")["prove"](
+        pd.DataFrame(rows, columns=columns), waits, (0, 100)
+    )
+    assert found == [["item", pytest.approx(100 / 68)], ["layout", pytest.approx(100 / 70)]]
+
+
+needs_captures = pytest.mark.skipif(
+    store.SHIPPED_SET not in store.list_sets()
+    or "bottleneck_hunt" not in store.load_set(store.SHIPPED_SET).experiments,
+    reason="the shipped captures are not here",
+)
+
+
+@needs_captures
+def test_the_unseen_capture_has_the_problems_that_were_planted() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    planted = captures.record("bottleneck_hunt", "exam_baseline")["parameters"]["problems"]
+    cases, find = beside(*part("pytorch-ex04a"), "cases"), names_of(solution("pytorch-ex04a"))["find"]
+    before, after = (cases.recorded(captures, run) for run in ("exam_baseline", "improved"))
+    assert set(find(before.ops, before.steps)) == set(planted)
+    assert find(after.ops, after.steps) == {}
