@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from labcode.analysis.timeline.communication import is_communication
 
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.grading.cases import Case, brief
 from labcode.reports.kineto.report import KinetoReport
 from labcode.store import CaptureSet
