@@ -22,13 +22,14 @@ SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
 _PRINTED_LINES = 8
 
 
-def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
+def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True) -> Verdict:
     """Grade ``file`` as the answer to a part.
 
     Never raises for what a learner wrote, nor passes what it could not run. A part that needs something is
     graded by ``grade(file)`` of the module ``a_gpu`` beside its solution, which gives a `Verdict` or raises
     `labcode.grading.gpu.StoppedError`; where only nvcc is at hand, ``beforehand(file)``, if it is there,
-    gives a verdict on a file that is wrong in any case, and None on others.
+    gives a verdict on a file that is wrong in any case, and None on others; ``compiling=False`` leaves
+    that out, as it takes seconds.
     """
     if not file.is_file():
         words = command("--reset", f"{exercise.short}{part.letter}")
@@ -46,7 +47,7 @@ def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
         verdict = on_gpu(exercise, part, "grade", file)
         assert verdict is not None
         return verdict
-    if "nvcc" in part.needs and "nvcc" not in missing:
+    if compiling and "nvcc" in part.needs and "nvcc" not in missing:
         found = on_gpu(exercise, part, "beforehand", file)
         if found is not None:
             return found

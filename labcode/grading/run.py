@@ -68,11 +68,11 @@ def _file(home: Path, pair: Chosen, top: str = "exercises") -> Path:
     return home / top / pair[0].path(pair[1])
 
 
-def _grade(home: Path, pair: Chosen, console: Console) -> Verdict:
+def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True) -> Verdict:
     """Grade a part and keep the result."""
     exercise, part = pair
     file = _file(home, pair)
-    verdict = grade.grade(exercise, part, file)
+    verdict = grade.grade(exercise, part, file, compiling=compiling)
     if verdict.status == "not run":
         return verdict
     done, line = progress.load(home)
@@ -114,7 +114,7 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
 
 
 def _list(home: Path, console: Console) -> int:
-    """Grade all that was begun, and list it all."""
+    """Grade all that was begun, and list it all; what needs a GPU is compiled only where it is named."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("exercise", "", "needs", "result"):
         table.add_column(name, overflow="fold")
@@ -138,7 +138,7 @@ def _list(home: Path, console: Console) -> int:
                     result = f"to do, not here: needs {needs.in_words(missing)}" if missing else "to do"
                     mark, state = " ", "to do"
                 else:
-                    verdict = _known(home, pair, done) or _grade(home, pair, console)
+                    verdict = _known(home, pair, done) or _grade(home, pair, console, compiling=False)
                     result, mark, state = escape(verdict.headline), _MARKS[verdict.status], verdict.status
                 counts[state] += 1
                 before = done.get(exercise.part_id(part))

@@ -57,7 +57,7 @@ def graded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Replaces grading: a file passes when it says PASS; what was graded is listed."""
     seen: list[str] = []
 
-    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+    def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         seen.append(f"{exercise.short}{found.letter}")
         if found.needs:
             return grade.not_run("needs a GPU")
@@ -153,7 +153,7 @@ def test_grading_for_real(desk: Desk) -> None:
 
 
 def test_text_of_a_learner_is_not_markup(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake(*_: Any) -> Verdict:
+    def fake(*_: Any, **__: Any) -> Verdict:
         return Verdict("failed", "got [bold]x[/bold]", ("[red]y[/]", "rows[0]"))
 
     monkeypatch.setattr(grade, "grade", fake)
@@ -277,7 +277,7 @@ def test_watching_without_a_choice_goes_on_to_the_next(desk: Desk, graded: list[
 def test_a_watched_file_that_disappears(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+    def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         seen.append(str(file.is_file()))
         return Verdict("failed", "x")
 
@@ -294,7 +294,7 @@ def test_a_watched_file_that_disappears(desk: Desk, monkeypatch: pytest.MonkeyPa
 
 
 def solutions_check(monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], str]) -> None:
-    def fake(exercise: Exercise, found: Part, file: Path) -> Verdict:
+    def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         status: Any = passing(file)
         return Verdict(status, f"{status} it", ("why",))
 
