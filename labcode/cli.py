@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -41,6 +42,13 @@ app.add_typer(captures_app, name="captures")
 app.add_typer(bench_app, name="bench")
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", metavar="NAME", help="A name that must not be published: a host's, a person's."),
+]
+Review = Annotated[
+    bool, typer.Option("--review", help="List what cannot be told from harmless text, for you to judge.")
+]
 SetName = Annotated[str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")]
 
 
@@ -138,6 +146,8 @@ def captures_verify(
     names: Annotated[
         list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")
     ] = None,
+    also: Also = None,
+    review: Review = False,
 ) -> None:
     """Check hashes and freshness, and that nothing private is inside. Exit 1 when something is wrong."""
     from labcode import store
@@ -145,24 +155,36 @@ def captures_verify(
 
     wrong = 0
     for name in names or store.list_sets():
-        findings = verify.verify(name)
+        doubts: list[str] = []
+        findings = verify.verify(name, also=tuple(also or ()), review=doubts)
         for finding in findings:
             typer.echo(f"{name}: {finding}")
         wrong += len(findings)
         if not findings:
             typer.echo(f"{name}: whole, fresh, nothing private inside")
+        _judge(doubts if review else [])
     raise typer.Exit(1 if wrong else 0)
 
 
 @captures_app.command("add")
 def captures_add(
     archive: Annotated[Path, typer.Argument(help="A file written by `labcode capture --archive`.")],
+    also: Also = None,
+    review: Review = False,
 ) -> None:
-    """Import experiments captured on another machine."""
+    """Import experiments captured on another machine; with --review only list what is for you to judge."""
     from labcode.capture import archive as archives
 
-    for line in archives.add(archive):
+    doubts: list[str] | None = [] if review else None
+    for line in archives.add(archive, also=tuple(also or ()), review=doubts):
         typer.echo(line)
+    _judge(doubts or [])
+
+
+def _judge(doubts: Sequence[str]) -> None:
+    """Print what only people can judge."""
+    for line in doubts:
+        typer.echo(f"for you to judge: {line}")
 
 
 @captures_app.command("restamp")
@@ -487,21 +509,21 @@ def scrub(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
     ] = None,
+    also: Also = None,
+    review: Review = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    if _is_ncu(file):
-        from labcode.capture import ncu_scrub
-
-        typer.echo(str(ncu_scrub.scrub_file(file, output)))
-        return
-    if file.name.endswith((".json", ".json.gz", ".json.xz")):
-        from labcode.capture import torch_profile
-
-        typer.echo(str(torch_profile.scrub_file(file, output)))
-        return
+    from labcode.capture import ncu_scrub, scan, torch_profile
     from labcode.capture import scrub as scrubber
 
-    typer.echo(str(scrubber.scrub_file(file, output)))
+    if _is_ncu(file):
+        written = ncu_scrub.scrub_file(file, output, tuple(also or ()))
+    elif file.name.endswith((".json", ".json.gz", ".json.xz")):
+        written = torch_profile.scrub_file(file, output, tuple(also or ()))
+    else:
+        written = scrubber.scrub_file(file, output, tuple(also or ()))
+    typer.echo(str(written))
+    _judge(scan.look_into(written, str(written)).review if review else ())
 
 
 @app.command()

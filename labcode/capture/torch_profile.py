@@ -19,8 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from labcode.capture import bench, privacy, torch_scrub
+from labcode.capture import bench, privacy, scan, torch_scrub
 from labcode.capture.filing import write_json
+from labcode.capture.privacy import Names
+from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import whole
@@ -37,7 +39,7 @@ _LACKING = re.compile(
     "KeyError: '(segments|address|total_size|segment_type|blocks|size|requested_size|state|stream|action|"
     "filename|line|name)'"
 )
-Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
+Scrub = Callable[[Mapping[str, Any], Path, Names], dict[str, Any]]
 
 
 def request_of(
@@ -112,26 +114,25 @@ def make_run(
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
     """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
     kinds: tuple[tuple[str, str, Scrub], ...] = (
-        (".trace.json", ".gz", lambda content: torch_scrub.scrub_trace(content, root)),
-        (".averages.json", ".xz", lambda content: torch_scrub.scrub_averages(content, root)),
-        (".memory.json", ".xz", lambda content: torch_scrub.scrub_memory(content, root)),
+        (".trace.json", ".gz", torch_scrub.scrub_trace),
+        (".averages.json", ".xz", torch_scrub.scrub_averages),
+        (".memory.json", ".xz", torch_scrub.scrub_memory),
     )
     names = []
     for suffix, packing, scrub in kinds:
         for path in sorted(work.glob(f"*{suffix}")):
             target = folder / (path.name + packing)
             try:
-                content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+                raw = path.read_text(encoding="utf-8", errors="replace").encode()
+                content = json.loads(raw)
             except ValueError as error:
                 raise ToolError(
                     f"{what}: PyTorch wrote no valid {suffix.removeprefix('.')} ({error})"
                 ) from None
-            data = json.dumps(scrub(content), separators=(",", ":"), ensure_ascii=False).encode()
-            if private := privacy.find_private(data, privacy.host_names()):
-                raise LabError(
-                    f"{what}: something private is left in {target.name}, so it was not filed: "
-                    + "; ".join(private)
-                )
+            words = (*privacy.machine_names(), *privacy.stated_names(scan.json_texts(raw)))
+            data = _dumped(scrub(content, root, words))
+            why = f"{what}: something private is left in {target.name}, so it was not filed"
+            scan.refuse_private(scan.json_texts(data), words, why, LabError)
             target.write_bytes(pack(data, packing))
             if target.stat().st_size > LARGEST_FILE:
                 raise LabError(
@@ -153,37 +154,38 @@ def pack(data: bytes, packing: str) -> bytes:
     return lzma.compress(data, preset=6)
 
 
-def scrub_file(path: Path, output: Path | None = None) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
     """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``).
 
-    ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays. Returns
-    the path written. Raises `InputError` for anything else, and when something private is left.
+    ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays; ``also``
+    are names to take out. Returns the path written. Raises `InputError` for anything else, and when something private is left.
     """
     packing = path.suffix if path.suffix in (".gz", ".xz") else ""
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
     output = output or path.with_name(f"{stem}.scrubbed.{rest}")
     with whole(output, reads=[path]) as part:
-        data = json.dumps(_scrubbed(path), separators=(",", ":"), ensure_ascii=False).encode()
-        if private := privacy.find_private(data, privacy.host_names()):
-            raise InputError(
-                f"{path}: something private is left after scrubbing, nothing was written: "
-                + "; ".join(private)
-            )
+        content, names = _content(path)
+        names = (*also, *privacy.machine_names(), *names)
+        data = _dumped(_scrubbed(path, content, names))
+        scan.refuse_private(scan.json_texts(data), names, f"{path}: {LEFT}", InputError)
         part.write_bytes(pack(data, packing) if packing else data)
     return output
 
 
-def _scrubbed(path: Path) -> dict[str, Any]:
-    content = _content(path)
+def _dumped(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def _scrubbed(path: Path, content: dict[str, Any], names: Names) -> dict[str, Any]:
     if isinstance(content.get("traceEvents"), list):
-        return torch_scrub.scrub_trace(content, repository_root())
+        return torch_scrub.scrub_trace(content, repository_root(), names)
     if {"events", "frames", "schema"} <= set(content):
-        return torch_scrub.scrub_memory(content, repository_root())
+        return torch_scrub.scrub_memory(content, repository_root(), names)
     raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """A JSON object from a file, unpacked if it is packed."""
+def _content(path: Path) -> tuple[dict[str, Any], Names]:
+    """A JSON object from a file, unpacked if it is packed; and the names that it states."""
     try:
         with _OPEN.get(path.suffix, open)(plain_file(path, most_bytes=_LARGEST_TEXT), "rb") as stream:
             data = stream.read(_LARGEST_TEXT + 1)
@@ -196,4 +198,4 @@ def _content(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
-    return content
+    return content, privacy.stated_names(scan.json_texts(data))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from labcode.capture import privacy
+from labcode.capture.privacy import FIRST_PID, Names
 
-FIRST_PID = 100_000  # neutral; far from the numbers of GPUs, which traces have as processes too
 _TOP = frozenset(
     {
         "schemaVersion",
@@ -46,7 +46,7 @@ _DEVICE_IDS = frozenset({"uuid", "pciBusId", "pci_bus_id"})
 _PYTHON = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 
 
-def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_trace(trace: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
     """A trace without host, process ids, folders and bulk.
 
     Processes are numbered from `FIRST_PID` (plus a thousand times the rank) on and threads from their
@@ -63,29 +63,31 @@ def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str,
     events = list(trace["traceEvents"])
     threads = _Threads(events, FIRST_PID + 1000 * rank)
     addresses: dict[Any, int] = {}
-    result["traceEvents"] = [_event(event, threads, addresses, root) for event in events]
-    return result
+    events = [_event(event, threads, addresses, root, names) for event in events]
+    return {**privacy.reduce_record(result, names), "traceEvents": events}
 
 
-def scrub_memory(history: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_memory(history: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
     """A memory history with files in neutral words."""
     frames = [
         {
-            **frame,
-            "file": privacy.reduce_file(frame["file"], root),
-            "function": privacy.reduce_paths(frame["function"]),
+            **privacy.reduce_record(frame, names),
+            "file": privacy.reduce_file(frame["file"], root, names),
         }
         for frame in history["frames"]
     ]
-    return {**history, "frames": frames}
+    rest = {key: value for key, value in history.items() if key != "frames"}
+    return {**privacy.reduce_record(rest, names), "frames": frames}
 
 
-def scrub_averages(averages: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_averages(averages: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
     """A table of averages with the names that its trace has after `scrub_trace`."""
     return {
-        key: [{**row, "name": _neutral_name(row["name"], root)} for row in value]
+        key: [
+            {**privacy.reduce_record(row, names), "name": _neutral_name(row["name"], root, names)} for row in value
+        ]
         if isinstance(value, list)
-        else value
+        else privacy.reduce_record(value, names)
         for key, value in averages.items()
     }
 
@@ -111,19 +113,20 @@ class _Threads:
         return self._tids.setdefault((pid, tid), self._pids[pid] + len(self._tids))
 
 
-def _neutral_name(name: str, root: Path | None) -> str:
+def _neutral_name(name: str, root: Path | None, names: Names) -> str:
     """A name in neutral words; Python frames are ``file(line): function``."""
     found = _PYTHON.match(name)
     if found is None:
-        return privacy.reduce_paths(name)
-    file = privacy.reduce_file(found["file"], root)
-    return f"{file}({found['line']}): {privacy.reduce_paths(found['function'])}"
+        return privacy.reduce(name, names)
+    file = privacy.reduce_file(found["file"], root, names)
+    return f"{file}({found['line']}): {privacy.reduce(found['function'], names)}"
 
 
 def _event(
-    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None
+    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None, names: Names
 ) -> dict[str, Any]:
-    result = dict(event)
+    result = {key: value for key, value in event.items() if key != "args"}
+    result = privacy.reduce_record(result, names)
     pid = event.get("pid")
     result["pid"] = threads.pid(pid)
     if "tid" in event:
@@ -135,11 +138,11 @@ def _event(
         if event["name"].startswith("thread_") and event.get("tid") != result.get("tid"):
             args = {key: _thread_fact(value, event["tid"], result["tid"]) for key, value in args.items()}
     else:
-        result["name"] = _neutral_name(str(event.get("name", "")), root)
+        result["name"] = _neutral_name(str(event.get("name", "")), root, names)
     if "Addr" in args:
         args["Addr"] = addresses.setdefault(args["Addr"], len(addresses))
     if args or "args" in event:
-        result["args"] = privacy.reduce_record(args)
+        result["args"] = privacy.reduce_record(args, names)
     return result
 
 

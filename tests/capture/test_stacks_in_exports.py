@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import nsys, privacy
+from labcode.capture import nsys, privacy, scan
 from labcode.capture.scrub import UNRESOLVED, scrub_export
 from labcode.capture.trim import trim_export
 from labcode.store import repository_root
@@ -88,11 +88,11 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
     ]
     assert found == [
         ("forward", "site-packages/torch/nn/modules/module.py", 12),
-        ("&lt;module&gt;", "labcode/workloads/shared/common.py", 7),
+        ("&lt;module&gt;", "labcode/workloads/common.py", 7),
     ]
     assert "start_up" not in texts.values() and "0x7f00ab" not in texts.values()
     assert rows(clean, "SELECT name FROM PROCESSES") == [("python3",)]
-    assert privacy.find_private_in(clean) == []
+    assert privacy.find(scan.texts_of(clean)) == []
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
         ("/srv/venv/lib/python3.12/site-packages/torch/a.py", "site-packages/torch/a.py"),
         ("/usr/lib/python3/dist-packages/yaml/b.py", "dist-packages/yaml/b.py"),
         ("/usr/lib/python3.12/threading.py", "lib/python3.12/threading.py"),
-        ("/home/me/lab/labcode/workloads/loaders.py", "labcode/workloads/models/loaders.py"),
+        ("/home/me/lab/labcode/workloads/loaders.py", "labcode/workloads/loaders.py"),
         ("/usr/lib/x86_64-linux-gnu/libc.so.6", "libc.so.6"),
         ("/home/me/train.py", "train.py"),
         ("/srv/lab/tests/x.py", "tests/x.py"),
