@@ -199,5 +199,3 @@ def _extract(
             out.write(chunk)
     if info.size != expected["bytes"] or store.file_sha256(target) != expected["sha256"]:
         raise InputError(f"{archive}: {info.name!r} is not the file its manifest describes; fetch it again")
-
-

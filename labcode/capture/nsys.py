@@ -102,9 +102,7 @@ def warnings(result: ToolResult, exported: Path) -> tuple[str, ...]:
         for line in re.split(r"[\r\n]+", result.stdout + "\n" + result.stderr)
         if (m := _WARNING.match(line))
     ]
-    counted = Counter(
-        privacy.reduce(" ".join(text.split())) for text in [*said, *_diagnostics(exported)]
-    )
+    counted = Counter(privacy.reduce(" ".join(text.split())) for text in [*said, *_diagnostics(exported)])
     lines = [text if times == 1 else f"{text} (× {times})" for text, times in counted.items()]
     return tuple(lines[:_MOST_WARNINGS])
 

@@ -37,16 +37,64 @@ _PATH = re.compile(
     rf"|(?P<drive>(?<!\w)[A-Za-z]:(?:\\+|/){_BACK_PARTS})"
     rf"|(?P<unc>(?<![\\\w])\\{{2,8}}[A-Za-z0-9][\w.\-]++\\+(?!\\){_BACK_PARTS})"
     rf"|(?P<far>(?<![\w.\-@/\\~])[A-Za-z0-9][\w.\-]*+:(?={_SLASH}\w){_SLASH}{_PARTS})"
-    rf"|(?P<home>(?<![\w)\]~/.&|^!(*+])(?<![&|=^!(<>*+,\-] )~[A-Za-z_][\w.\-]*+(?!\()(?:{_SLASH}{_PARTS})?)"
+    rf"|(?P<home>(?<![\w)\]~/.])(?:(?=~[\w.\-]++[\\/])|(?<![&|^!(*+])(?<![&|=^!(<>*+,\-] ))"
+    rf"~[A-Za-z_][\w.\-]*+(?!\()(?:{_SLASH}{_PARTS})?)"
     rf"|(?P<near>(?:(?<![\w/.\-\\~])|(?<=\\[nrt]))~?{_SLASH}{_PARTS})"
 )
 _FILE_SCHEMES = frozenset(
-    "file nfs smb cifs ssh sftp ftp rsync git+ssh s3 gs gcs hdfs abfs abfss dbfs".split()
+    [
+        "file",
+        "nfs",
+        "smb",
+        "cifs",
+        "ssh",
+        "sftp",
+        "ftp",
+        "rsync",
+        "git+ssh",
+        "s3",
+        "gs",
+        "gcs",
+        "hdfs",
+        "abfs",
+        "abfss",
+        "dbfs",
+    ]
 )
-_PEOPLE = frozenset("home homes Users users people".split())  # folders whose folders are called like people
+_PEOPLE = frozenset(
+    ["home", "homes", "Users", "users", "people"]
+)  # folders whose folders are called like people
 _ROOTS = frozenset(
-    "home homes Users root mnt media data scratch work workspace tmp opt usr var etc lustre gpfs nfs srv export"
-    " project projects private Volumes proc sys dev run".split()
+    [
+        "home",
+        "homes",
+        "Users",
+        "root",
+        "mnt",
+        "media",
+        "data",
+        "scratch",
+        "work",
+        "workspace",
+        "tmp",
+        "opt",
+        "usr",
+        "var",
+        "etc",
+        "lustre",
+        "gpfs",
+        "nfs",
+        "srv",
+        "export",
+        "project",
+        "projects",
+        "private",
+        "Volumes",
+        "proc",
+        "sys",
+        "dev",
+        "run",
+    ]
 )
 _WHOLE_PATH = re.compile(r"/(?:[^/\0]+/)*[^/\0:;,=]+/?")
 _KNOWN_PLACES = (
@@ -70,9 +118,53 @@ _VARIABLE = (
 _STATES = r"(?i:(?:host|node|user|log|login|computer)_?name|fqdn|user|login|export_(?:host|user))"
 _NOBODY = frozenset(("", "null", "none", "unknown", "localhost", "true", "false", "[address]"))
 _COMMON = frozenset(
-    "localhost ubuntu debian linux host nvidia workstation server root user users runner admin data test work"
-    " python torch home node none null true false default worker jovyan shared public local build cuda main"
-    " train model nobody daemon project projects unknown guest space temp runs code".split()
+    [
+        "localhost",
+        "ubuntu",
+        "debian",
+        "linux",
+        "host",
+        "nvidia",
+        "workstation",
+        "server",
+        "root",
+        "user",
+        "users",
+        "runner",
+        "admin",
+        "data",
+        "test",
+        "work",
+        "python",
+        "torch",
+        "home",
+        "node",
+        "none",
+        "null",
+        "true",
+        "false",
+        "default",
+        "worker",
+        "jovyan",
+        "shared",
+        "public",
+        "local",
+        "build",
+        "cuda",
+        "main",
+        "train",
+        "model",
+        "nobody",
+        "daemon",
+        "project",
+        "projects",
+        "unknown",
+        "guest",
+        "space",
+        "temp",
+        "runs",
+        "code",
+    ]
 )
 _STATED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?:{_STATES}|HOST)(?:{_QUOTE} ?: ?|=)(?:{_QUOTE})?"
@@ -199,7 +291,12 @@ _RULES = (
         r"|ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3})(?![\w(]|\.\w)",
         ADDRESS,
     ),
-    _rule("the id of a device", "-", r"\b(?:GPU|MIG)-(?:GPU-)?[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]*){0,3}", DEVICE),
+    _rule(
+        "the id of a device",
+        "-",
+        r"\b(?:GPU|MIG)-(?:GPU-)?[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]*){0,3}",
+        DEVICE,
+    ),
     _rule(
         "the id of a device",
         ":",
@@ -235,28 +332,30 @@ def _rules(names: Names) -> tuple[Rule, ...]:
 @lru_cache(maxsize=1 << 16)
 def reduce(text: str, names: Names = ()) -> str:
     """A text in neutral words: of paths the last part, for addresses, devices and ``names`` what they are."""
-    text = text.replace("\0", "")
-    for rule in _rules(names):
-        if not rule.marks or any(mark in text for mark in rule.marks):
-            text = rule.pattern.sub(lambda m, of=rule: m.group() if (n := of.neutral(m)) is None else n, text)
-    return text
+    return _rewritten(text.replace("\0", ""), names, lambda match, neutral: neutral)
 
 
 def mask(text: str, names: Names = ()) -> str:
     """`reduce` into as many characters: folders become ``././``, which means here, the rest x."""
 
-    def fitted(match: re.Match[str], rule: Rule) -> str:
-        neutral, size = rule.neutral(match), len(match.group())
-        if neutral is None:
-            return match.group()
-        if rule.pattern is not _PATH:
+    def fitted(match: re.Match[str], neutral: str) -> str:
+        size = len(match.group())
+        if match.re is not _PATH:
             return "x" * size
-        folder = "./" * size
-        return folder[: size - len(neutral) - 1] + "/" + neutral if len(neutral) < size else neutral
+        return neutral if size == len(neutral) else ("./" * size)[: size - len(neutral) - 1] + "/" + neutral
 
+    return _rewritten(text, names, fitted)
+
+
+def _rewritten(text: str, names: Names, fit: Callable[[re.Match[str], str], str]) -> str:
     for rule in _rules(names):
         if not rule.marks or any(mark in text for mark in rule.marks):
-            text = rule.pattern.sub(lambda m, of=rule: fitted(m, of), text)
+
+            def put(match: re.Match[str], rule: Rule = rule) -> str:
+                neutral = rule.neutral(match)
+                return match.group() if neutral is None else fit(match, neutral)
+
+            text = rule.pattern.sub(put, text)
     return text
 
 

@@ -173,7 +173,12 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
 
 
 def _copy(
-    source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int], root: Path, words: Names
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    name: str,
+    pids: set[int],
+    root: Path,
+    words: Names,
 ) -> None:
     info = [row for row in source.execute(f'PRAGMA table_xinfo("{name}")') if not row[6]]  # none is computed
     target.execute(_declaration(name, info))
@@ -204,7 +209,9 @@ def _copy(
                     values[index] = _blank(info[index])
                 elif isinstance(value, str):
                     file = root if name == "StringIds" else None
-                    values[index] = privacy.reduce_file(value, file, words) if file else privacy.reduce(value, words)
+                    values[index] = (
+                        privacy.reduce_file(value, file, words) if file else privacy.reduce(value, words)
+                    )
             if name == "META_DATA_EXPORT" and values[0] == "EXPORT_TIME_UTC":
                 values[1] = str(values[1])[:10]
             yield values
@@ -215,14 +222,24 @@ def _copy(
 
 def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
     """Number processes and threads anew, in their order, in all tables; returns new numbers by old ones."""
-    places = [(t, c) for t in kept for c in columns(db, t) if c in _PID_COLUMNS or c.lower().endswith(_SERIALIZED)]
+    places = [
+        (t, c) for t in kept for c in columns(db, t) if c in _PID_COLUMNS or c.lower().endswith(_SERIALIZED)
+    ]
     found: set[int] = set()
     for table, column in places:
-        for (value,) in db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") = \'integer\''):
-            found |= {value} if column in _PID_COLUMNS else {value >> 24 & _ID, value & _ID} if value > 0 else set()
+        for (value,) in db.execute(
+            f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") = \'integer\''
+        ):
+            found |= (
+                {value}
+                if column in _PID_COLUMNS
+                else {value >> 24 & _ID, value & _ID}
+                if value > 0
+                else set()
+            )
     numbers = {old: FIRST_PID + place for place, old in enumerate(sorted(found - {0}))} | {0: 0}
 
-    def serialized(value: object) -> object:
+    def serialized(value: int | None) -> int | None:
         if not isinstance(value, int) or value < 0:
             return value
         return value >> 48 << 48 | numbers[value >> 24 & _ID] << 24 | numbers[value & _ID]
@@ -230,10 +247,12 @@ def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
     db.create_function("plain", 1, lambda value: numbers.get(value, value), deterministic=True)
     db.create_function("serialized", 1, serialized, deterministic=True)
     for table, column in places:
-        db.execute(f'UPDATE "{table}" SET "{column}" = {"plain" if column in _PID_COLUMNS else "serialized"}("{column}")')
+        db.execute(
+            f'UPDATE "{table}" SET "{column}" = {"plain" if column in _PID_COLUMNS else "serialized"}("{column}")'
+        )
     if "text" in columns(db, "DIAGNOSTIC_EVENT"):
 
-        def in_words(text: object) -> object:
+        def in_words(text: str | None) -> str | None:
             known = lambda m: m[1] + str(numbers.get(int(m[2]), m[2]))  # noqa: E731
             return _PID_WORD.sub(known, text) if isinstance(text, str) else text
 

@@ -80,11 +80,14 @@ def scrub_memory(history: Mapping[str, Any], root: Path | None = None, names: Na
     return {**privacy.reduce_record(rest, names), "frames": frames}
 
 
-def scrub_averages(averages: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
+def scrub_averages(
+    averages: Mapping[str, Any], root: Path | None = None, names: Names = ()
+) -> dict[str, Any]:
     """A table of averages with the names that its trace has after `scrub_trace`."""
     return {
         key: [
-            {**privacy.reduce_record(row, names), "name": _neutral_name(row["name"], root, names)} for row in value
+            {**privacy.reduce_record(row, names), "name": _neutral_name(row["name"], root, names)}
+            for row in value
         ]
         if isinstance(value, list)
         else privacy.reduce_record(value, names)
@@ -126,7 +129,7 @@ def _event(
     event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None, names: Names
 ) -> dict[str, Any]:
     result = {key: value for key, value in event.items() if key != "args"}
-    result = privacy.reduce_record(result, names)
+    result = dict(privacy.reduce_record(result, names))
     pid = event.get("pid")
     result["pid"] = threads.pid(pid)
     if "tid" in event:

@@ -93,7 +93,9 @@ def _private(path: Path, where: str, also: Names, review: list[str]) -> Iterator
     try:
         content = scan.look_into(path, where, also)
     except LabError as error:
-        said = re.sub(rf"^{re.escape(where)} |\S*/{re.escape(path.name.removesuffix('.xz'))}: ", "", str(error))
+        said = re.sub(
+            rf"^{re.escape(where)} |\S*/{re.escape(path.name.removesuffix('.xz'))}: ", "", str(error)
+        )
         yield Finding(where, "damaged", said)
         return
     yield from (Finding(where, "private", text) for text in content.private)

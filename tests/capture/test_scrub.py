@@ -210,7 +210,9 @@ def test_absolute_paths_lose_their_folders(text: str, reduced: str) -> None:
     ],
 )
 def test_private_things_are_found_in_bytes(data: bytes, what: str) -> None:
-    assert any(found.startswith(what) for found in privacy.find(privacy.texts_of_bytes(data), ("trillian-9",)))
+    assert any(
+        found.startswith(what) for found in privacy.find(privacy.texts_of_bytes(data), ("trillian-9",))
+    )
 
 
 def test_ordinary_texts_are_not_taken_for_private() -> None:

@@ -97,7 +97,7 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def leaves(data: bytes) -> Iterator[bytes]:
-    """The texts and bytes in a message and in the messages in it; of bytes that are no message, themselves."""
+    """The texts and bytes in a message and in its messages; of bytes that are no message, themselves."""
     try:
         held = [value for _, kind, value in fields(data) if kind == 2 and isinstance(value, bytes)]
     except WireError:
