@@ -77,7 +77,8 @@ def add(
     """Import an archive into the set it names, whole or not at all; ``root`` defaults to `store.sets_root`.
 
     ``also`` are names that nothing in it may hold. With a list for ``review`` nothing is imported: what
-    cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises `InputError` for an archive that is damaged, holds
+    cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
+    `InputError` for an archive that is damaged, holds
     anything but the files its manifest lists, or whose files are not what the manifest says.
     """
     try:

@@ -59,7 +59,7 @@ def scrub_bytes(data: bytes, names: Names = ()) -> bytes:
 
 
 def scrub_report(src: Path, dst: Path, also: Names = ()) -> None:
-    """Write ``dst`` as a copy of the report ``src`` that holds nothing private, and none of the names ``also``.
+    """Write ``dst`` as a copy of the report ``src`` without anything private and the names ``also``.
 
     Raises `InputError` for a damaged report, and when something private is left (then nothing is written).
     """

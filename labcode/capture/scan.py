@@ -105,9 +105,8 @@ def sqlite_texts(path: Path) -> Iterator[str]:
         for table in table_names(db):
             have = columns(db, table)
             for column in have:
-                for (value,) in db.execute(
-                    f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") IN (\'text\', \'blob\')'
-                ):
+                of_text = f"typeof(\"{column}\") IN ('text', 'blob')"
+                for (value,) in db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {of_text}'):
                     yield from [value] if isinstance(value, str) else privacy.texts_of_bytes(value)
             if {"name", "value"} <= set(have):
                 yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))

@@ -120,7 +120,8 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
     """Scrub an export (``.sqlite``, ``.sqlite.xz``) or, where nsys is at hand, a report (``.nsys-rep``).
 
     ``output`` defaults to ``NAME.scrubbed.sqlite`` (with ``.xz`` for a compressed input) beside the input;
-    the input stays; ``also`` are names to take out. Returns the path written. Raises `InputError` for anything else, and when something
+    the input stays; ``also`` are names to take out. Returns the path written. Raises `InputError` for
+    anything else, and when something
     private is left.
     """
     packed = path.name.endswith(".sqlite.xz")
@@ -247,9 +248,8 @@ def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
     db.create_function("plain", 1, lambda value: numbers.get(value, value), deterministic=True)
     db.create_function("serialized", 1, serialized, deterministic=True)
     for table, column in places:
-        db.execute(
-            f'UPDATE "{table}" SET "{column}" = {"plain" if column in _PID_COLUMNS else "serialized"}("{column}")'
-        )
+        renumbered = "plain" if column in _PID_COLUMNS else "serialized"
+        db.execute(f'UPDATE "{table}" SET "{column}" = {renumbered}("{column}")')
     if "text" in columns(db, "DIAGNOSTIC_EVENT"):
 
         def in_words(text: str | None) -> str | None:

@@ -158,7 +158,8 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
     """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``).
 
     ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays; ``also``
-    are names to take out. Returns the path written. Raises `InputError` for anything else, and when something private is left.
+    are names to take out. Returns the path written. Raises `InputError` for anything else, and when
+    something private is left.
     """
     packing = path.suffix if path.suffix in (".gz", ".xz") else ""
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
