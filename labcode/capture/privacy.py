@@ -27,6 +27,11 @@ FIRST_PID = 100_000  # of neutral numbers of processes: far from those of GPUs, 
 _LONGEST_PATH = 4096
 _CHUNK = 1 << 16
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _PLAIN = r"[^\s/\\\"'`<>|:;,\0]"
 _SLASH = r"(?:\\{0,4}/)+"
 _MORE = rf"(?:(?<!\.\w)(?<!\.\w\w)(?<!\.\w\w\w)(?<!\.\w\w\w\w) [^\W_]{_PLAIN}*+){{0,3}}"  # words after spaces
@@ -41,60 +46,11 @@ _PATH = re.compile(
     rf"~[A-Za-z_][\w.\-]*+(?!\()(?:{_SLASH}{_PARTS})?)"
     rf"|(?P<near>(?:(?<![\w/.\-\\~])|(?<=\\[nrt]))~?{_SLASH}{_PARTS})"
 )
-_FILE_SCHEMES = frozenset(
-    [
-        "file",
-        "nfs",
-        "smb",
-        "cifs",
-        "ssh",
-        "sftp",
-        "ftp",
-        "rsync",
-        "git+ssh",
-        "s3",
-        "gs",
-        "gcs",
-        "hdfs",
-        "abfs",
-        "abfss",
-        "dbfs",
-    ]
-)
-_PEOPLE = frozenset(
-    ["home", "homes", "Users", "users", "people"]
-)  # folders whose folders are called like people
-_ROOTS = frozenset(
-    [
-        "home",
-        "homes",
-        "Users",
-        "root",
-        "mnt",
-        "media",
-        "data",
-        "scratch",
-        "work",
-        "workspace",
-        "tmp",
-        "opt",
-        "usr",
-        "var",
-        "etc",
-        "lustre",
-        "gpfs",
-        "nfs",
-        "srv",
-        "export",
-        "project",
-        "projects",
-        "private",
-        "Volumes",
-        "proc",
-        "sys",
-        "dev",
-        "run",
-    ]
+_FILE_SCHEMES = _words("file nfs smb cifs ssh sftp ftp rsync git+ssh s3 gs gcs hdfs abfs abfss dbfs")
+_PEOPLE = _words("home homes Users users people")  # their folders are called like people
+_ROOTS = _words(
+    "home homes Users root mnt media data scratch work workspace tmp opt usr var etc lustre gpfs "
+    "nfs srv export project projects private Volumes proc sys dev run"
 )
 _WHOLE_PATH = re.compile(r"/(?:[^/\0]+/)*[^/\0:;,=]+/?")
 _KNOWN_PLACES = (
@@ -117,54 +73,11 @@ _VARIABLE = (
 )
 _STATES = r"(?i:(?:host|node|user|log|login|computer)_?name|fqdn|user|login|export_(?:host|user))"
 _NOBODY = frozenset(("", "null", "none", "unknown", "localhost", "true", "false", "[address]"))
-_COMMON = frozenset(
-    [
-        "localhost",
-        "ubuntu",
-        "debian",
-        "linux",
-        "host",
-        "nvidia",
-        "workstation",
-        "server",
-        "root",
-        "user",
-        "users",
-        "runner",
-        "admin",
-        "data",
-        "test",
-        "work",
-        "python",
-        "torch",
-        "home",
-        "node",
-        "none",
-        "null",
-        "true",
-        "false",
-        "default",
-        "worker",
-        "jovyan",
-        "shared",
-        "public",
-        "local",
-        "build",
-        "cuda",
-        "main",
-        "train",
-        "model",
-        "nobody",
-        "daemon",
-        "project",
-        "projects",
-        "unknown",
-        "guest",
-        "space",
-        "temp",
-        "runs",
-        "code",
-    ]
+_COMMON = _words(
+    "localhost ubuntu debian linux host nvidia workstation server root user users runner admin "
+    "data test work python torch home node none null true false default worker jovyan shared "
+    "public local build cuda main train model nobody daemon project projects unknown guest space "
+    "temp runs code"
 )
 _STATED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?:{_STATES}|HOST)(?:{_QUOTE} ?: ?|=)(?:{_QUOTE})?"
@@ -199,9 +112,9 @@ def _path(match: re.Match[str]) -> str | None:
     if len(parts) == 1:
         ends = text.endswith("/") and len(text) > 2 and kind == "near"
         return "~" if person else parts[0] if kind in ("url", "unc", "drive") or ends else None
-    if kind == "near" and match.string[max(0, match.start() - 1) : match.start()] in (")", "]", "*"):
-        if parts[0] not in _ROOTS:  # (a)/b/c
-            return None
+    before = match.string[max(0, match.start() - 1) : match.start()] if kind == "near" else ""
+    if before in (")", "]", "*") and parts[0] not in _ROOTS:  # (a)/b/c
+        return None
     return "~" if parts[-2] in _PEOPLE else parts[-1].lstrip("~") or "~"
 
 
