@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 
 class LabError(Exception):
@@ -38,3 +39,12 @@ def describe_os_error(error: OSError) -> str:
         errno.ENOENT: "; check the path",
     }.get(error.errno or 0, "")
     return " ".join(f"{where}{reason}{advice}".split())
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """For a message about a name that is not known: the nearest that is, and all of them."""
+    import difflib
+
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return (f"did you mean {close[0]}? " if close else "") + f"There are: {', '.join(names)}"

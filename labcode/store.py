@@ -24,6 +24,7 @@ from labcode.outputs import private_folder
 
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
+CLAIMS_FILE = "claims.json"
 _COMPRESSED = ".xz"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LARGEST_JSON = 1 << 28  # bytes
@@ -77,6 +78,22 @@ class ExperimentRecord:
     wall_s: float
     runs: Mapping[str, RunRecord]
     timed: TimedCode | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the book about a set, checked when its pages ran.
+
+    ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
+    undefined, and an undefined value never holds.
+    """
+
+    key: str
+    text: str
+    value: float | None
+    shown: str
+    bound: str
+    holds: bool
 
 
 @dataclass(frozen=True)
@@ -226,6 +243,31 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
             "restore it from version control"
         ) from None
     return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+
+
+def claims_path(set_name: str) -> Path:
+    """Where a set keeps the values of the book's claims."""
+    return sets_root() / set_name / CLAIMS_FILE
+
+
+def read_claims(path: Path) -> dict[str, Claim]:
+    """The claims a set's ``claims.json`` records, by ``page#key``; none when there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        data: Any = load_json(path)
+        claims = {key: Claim(**entry) for key, entry in data["claims"].items()}
+        for one in claims.values():
+            texts = (one.key, one.text, one.shown, one.bound)
+            if not all(isinstance(text, str) for text in texts) or not isinstance(one.holds, bool):
+                raise TypeError
+            if one.value is not None:
+                float(one.value)
+        return claims
+    except (InputError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(
+            f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
+        ) from None
 
 
 def file_sha256(path: Path) -> str:

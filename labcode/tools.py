@@ -1,4 +1,4 @@
-"""External programs: an argument list in, exit code and output out; where nsys and ncu lie here."""
+"""External programs: an argument list in, exit code and output out; where nsys, ncu and nvcc lie here."""
 
 from __future__ import annotations
 
@@ -168,6 +168,19 @@ def require_nsys() -> Path:
     raise ToolError(
         "nsys: not found; install Nsight Systems (or Nsight Compute, which brings one along) "
         "or set LABCODE_NSYS to its path"
+    )
+
+
+def find_nvcc() -> Path:
+    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or the one in ``$CUDA_HOME``."""
+    folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    candidates = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
+    for candidate in candidates:
+        found = shutil.which(candidate) if candidate else None
+        if found:
+            return Path(found)
+    raise ToolError(
+        "nvcc: not found; install the CUDA toolkit and put nvcc on the PATH, or set CUDACXX to it"
     )
 
 

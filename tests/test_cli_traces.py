@@ -45,7 +45,10 @@ def test_a_cut_off_trace_is_read_and_said_to_be_cut_off(trace: Path, tmp_path: P
         (lambda trace: ("stats", trace, "-f", "xml"), "'xml' is not a format"),
         (lambda trace: ("stats", trace, "--all", "-r", "op_sum"), "leave out --report or --all"),
         (lambda trace: ("stats", trace.parent / "none.json"), "none.json: no such file; check the path"),
-        (lambda trace: ("stats", trace, "-k", "x"), "choose launches of .ncu-rep files"),
+        (
+            lambda trace: ("stats", trace, "-k", "x"),
+            "a trace of torch.profiler; `labcode stats --kernel` reads .ncu-rep and",
+        ),
         (lambda trace: ("stats", "a.averages.json"), "averages of a trace, not the trace; name the .trace"),
         (lambda trace: ("diagnose", trace, "--only", "no-step"), "did you mean no-steps?"),
         (lambda trace: ("timeline", trace, "-o", trace.parent / "x.pdf"), "is not a kind of timeline"),
@@ -120,7 +123,7 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
     made = labcode("timeline", path, "-o", tmp_path / "x.svg")
     assert made.returncode == 0 and (tmp_path / "x.svg").stat().st_size > 3000
     for words, message in (
-        (("stats", path, trace), "run.memory.json.xz: name reports of one kind at once"),
+        (("stats", path, trace, "-r", "peak"), "'peak' is not a report of traces"),
         (
             ("timeline", path, "-o", tmp_path / "x.svg", "--window", "all"),
             "--window is for timelines of captures",
@@ -128,9 +131,9 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
         (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),
         (
             ("diagnose", path),
-            "a history of the allocator; no rule judges it: see `labcode stats",
+            "a history of the allocator; `labcode diagnose` reads .sqlite or .json or .ncu-rep and not this",
         ),
-        (("compare", path, trace), "a history of the allocator; compare what `labcode stats` says of each"),
+        (("compare", path, trace), "a history of the allocator; `labcode compare` reads "),
     ):
         refused = labcode(*words)
         assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1
@@ -188,4 +191,4 @@ def test_odd_traces_end_in_a_result_or_one_line(
     drawn = labcode("timeline", path, "-o", tmp_path / "x.json")
     assert drawn.returncode == (2 if message else 0) and message in drawn.stderr
     flame = labcode("flame", path, "-o", tmp_path / "x.svg")
-    assert flame.returncode == 2 and "not an nsys export" in flame.stderr
+    assert flame.returncode == 2 and "`labcode flame` reads .sqlite and not this" in flame.stderr

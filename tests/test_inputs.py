@@ -112,7 +112,7 @@ def test_what_is_no_plain_file_is_named(tmp_path: Path) -> None:
 
 def test_a_table_of_ceilings_and_rules_are_plain_files(tmp_path: Path) -> None:
     from labcode.analysis.kernel.roofline import measured_ceilings
-    from labcode.analysis.rules.rule_file import load_rules
+    from labcode.analysis.rules.registry import load_rules
 
     os.mkfifo(tmp_path / "pipe.py")
     for read in (measured_ceilings, load_rules):
@@ -124,7 +124,7 @@ def test_a_warning_and_an_error_are_one_line(tmp_path: Path) -> None:
     file = tmp_path / "cut.trace.json"
     file.write_text('{"schemaVersion": 1, "traceEvents": [')
     said = one_line(labcode("stats", file))
-    assert "no events that any report is made of" in said and "cut off" in said
+    assert "no report has data" in said and "cut off" in said
 
 
 # ---- on a terminal

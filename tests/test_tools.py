@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,19 @@ def test_versions_are_read_off_the_tool(tmp_path: Path) -> None:
     assert tools.tool_version(executable(tmp_path / "a")) == "1.2.3"
     assert tools.tool_version(executable(tmp_path / "b", "#!/bin/sh\nexit 1\n")) is None
     assert tools.tool_version(tmp_path / "nothing") is None
+
+
+def test_toolkit_is_found_where_cuda_home_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "bin" / "nvcc"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    monkeypatch.delenv("CUDACXX", raising=False)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join(p for p in os.environ["PATH"].split(":") if not shutil.which("nvcc", path=p))
+    )
+    assert tools.find_nvcc() == compiler
 
 
 ENDLESS = """

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from labcode import tools
-from labcode.bench.big_export import make_big_export
-from labcode.bench.side_by_side import Comparison, side_by_side
 from labcode.errors import LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
+from labcode.workloads.models.big_export import make_big_export
+from labcode.workloads.models.side_by_side import Comparison, side_by_side
 
 
 def main(
@@ -35,9 +35,10 @@ def main(
     limit_s: float | None = None,
 ) -> int:
     """Measure, print the table, write the record; 1 when the outputs of a report differ or one is missing."""
-    from labcode.analysis.stats.nsys.reports import TABLES, check_names
+    from labcode.analysis.stats.driver import check_names
+    from labcode.analysis.stats.nsys.reports import TABLES
 
-    check_names(only)
+    check_names("nsys", only)
     if repetitions < 1 or ops < 1 or streams < 1:
         raise LabError("bench reports: repetitions, operations and streams are counted from 1")
     found = _nsys(nsys)

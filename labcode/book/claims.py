@@ -4,7 +4,7 @@ them.
 A page says ``book.claim("the pinned copy is at least twice as fast", ratio, at_least=2, unit="×")``. On the
 shipped set the build fails when the bound does not hold; on another GPU the page prints that it does not,
 beside the value of the shipped set. `captures/<set>/claims.json` keeps every claim's value, so that sets can
-be compared.
+be compared; `labcode.store` reads it.
 """
 
 from __future__ import annotations
@@ -13,34 +13,18 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from labcode import store
 from labcode.book import display
 from labcode.book.values import format_value, is_number
-from labcode.errors import InputError
 from labcode.outputs import whole
+from labcode.store import Claim
 
-CLAIMS_FILE = "claims.json"
 _SCHEMA = 1
 _KEY_LENGTH = 60
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A checked statement. ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is
-    ``None`` when it is undefined, and an undefined value never holds.
-    """
-
-    key: str
-    text: str
-    value: float | None
-    shown: str
-    bound: str
-    holds: bool
 
 
 def claim(
@@ -118,26 +102,6 @@ def as_line(claim: Claim) -> str:
     return f"{verdict}: {claim.text}: {claim.shown}{bound}"
 
 
-def read_claims(path: Path) -> dict[str, Claim]:
-    """The claims a set's ``claims.json`` records, by ``page#key``; none when there is no such file."""
-    if not path.is_file():
-        return {}
-    try:
-        data: Any = store.load_json(path)
-        claims = {key: Claim(**entry) for key, entry in data["claims"].items()}
-        for one in claims.values():
-            texts = (one.key, one.text, one.shown, one.bound)
-            if not all(isinstance(text, str) for text in texts) or not isinstance(one.holds, bool):
-                raise TypeError
-            if one.value is not None:
-                float(one.value)
-        return claims
-    except (InputError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(
-            f"{path}: damaged; write it again with `python -m labcode book --update-claims`"
-        ) from None
-
-
 def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None:
     """Record claims by ``page#key``, in alphabetical order, so that two versions of the file compare line by
     line.
@@ -161,11 +125,6 @@ def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> li
             if getattr(before, field) != getattr(now, field):
                 lines.append(f"{key}: {field} was «{getattr(before, field)}», is «{getattr(now, field)}»")
     return lines
-
-
-def claims_path(set_name: str) -> Path:
-    """Where a set keeps the values of the book's claims."""
-    return store.sets_root() / set_name / CLAIMS_FILE
 
 
 def _bound(at_least: float | None, at_most: float | None, fmt: str, unit: str) -> str:

@@ -38,7 +38,7 @@ def reading_digest(root: Path, set_folder: Path) -> str:
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
-    paths += [file for file in package.glob("*.py") if file.name not in ("cli.py", "__main__.py")]
+    paths += [file for file in package.glob("*.py") if file.name != "__main__.py"]
     manifests = {set_folder / "manifest.json", set_folder.parent / SHIPPED_SET / "manifest.json"}
     return tree_digest([*paths, root / "cuda", *manifests], root) + f"-{set_folder.name}"
 

@@ -16,10 +16,9 @@ from typing import Any, TextIO
 import pandas as pd
 
 from labcode import store
-from labcode.analysis.stats.writer import FORMATS, write
-from labcode.book.claims import CLAIMS_FILE, Claim, read_claims
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError
-from labcode.store import CaptureSet
+from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
 COLUMNS = ("kind", "where", "name", "first", "second", "ratio", "note")
 _LONGEST = 90
@@ -66,8 +65,7 @@ def compare_sets(first: str, second: str) -> SetComparison:
 
 def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
     """Write the comparison of two sets as 'table', 'csv', 'json' or 'md'."""
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
     found = compare_sets(first, second)
     if fmt == "csv":
         found.rows.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")

@@ -35,7 +35,7 @@ from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digests, version_digest
-from labcode.hardware import needs, probe
+from labcode.hardware import needs
 from labcode.tools import find_ncu, require_nsys
 
 Say = Callable[[str], None]
@@ -45,7 +45,7 @@ Keep = Callable[[list[str]], object]
 @dataclass(frozen=True)
 class Site:
     """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), GPUs,
-    machine.
+    machine, and what its doctor finds.
     """
 
     folder: Path
@@ -53,6 +53,7 @@ class Site:
     nsys: Path | None
     gpu_count: int
     machine: Mapping[str, Any]
+    doctor: Callable[[], Mapping[str, Any]]
     ncu: Path | None = None
 
 
@@ -60,6 +61,8 @@ def capture(
     experiments: list[str],
     set_name: str,
     *,
+    machine: Callable[[], Mapping[str, Any]],
+    doctor: Callable[[], Mapping[str, Any]],
     resume: bool = False,
     archive: Path | None = None,
     root: Path | None = None,
@@ -67,6 +70,7 @@ def capture(
 ) -> int:
     """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
 
+    ``machine`` describes this machine as manifests do, ``doctor`` says what `labcode doctor` finds here.
     ``resume`` leaves out experiments that the set holds and whose sources have not changed since.
     ``archive`` names one file to write with everything asked for that is then in the set; it is written anew
     after each experiment, so that whoever is killed keeps what was finished. ``root`` is the folder of the
@@ -89,7 +93,10 @@ def capture(
         keep = partial(_keep, archive, folder, fresh)
         if fresh:
             keep([])
-        filed = _capture_each(able, _prepare(folder, able), manifest, problems, console, keep) if able else []
+        filed = []
+        if able:
+            site = _prepare(folder, able, machine(), doctor)
+            filed = _capture_each(able, site, manifest, problems, console, keep)
         if problems and not filed and not fresh:
             raise ToolError(
                 "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
@@ -268,7 +275,7 @@ def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, sh
     what = f"{experiment.id}/{run.name}"
     record = staging / f"{run.name}.json"
     show(what)
-    write_json(record, privacy.reduce_record(probe.probe(), privacy.machine_names()))
+    write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
     _refuse_private(record, what)
     return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
 
@@ -338,10 +345,15 @@ def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[st
     return able, problems
 
 
-def _prepare(folder: Path, able: list[Experiment]) -> Site:
+def _prepare(
+    folder: Path,
+    able: list[Experiment],
+    machine: Mapping[str, Any],
+    doctor: Callable[[], Mapping[str, Any]],
+) -> Site:
     found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
     ncu_found = find_ncu() if any(experiment.tool == "ncu" for experiment in able) else None
-    return Site(folder, store.repository_root(), found, needs.gpu_count(), probe.machine_record(), ncu_found)
+    return Site(folder, store.repository_root(), found, needs.gpu_count(), machine, doctor, ncu_found)
 
 
 def _say_problem(console: Console, name: str, text: str) -> None:

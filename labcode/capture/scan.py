@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import privacy, tables
+from labcode.capture import privacy
 from labcode.capture.privacy import Names
-from labcode.capture.trim import columns, table_names
+from labcode.capture.trim import columns, is_kept, table_names
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder
@@ -159,7 +159,7 @@ def refuse_private(texts: Iterable[str], names: Names, message: str, error: type
 def _dropped(export: Path) -> list[str]:
     """What an export holds that scrubbing drops, as a find."""
     with closing(open_export(export)) as db:
-        strange = [table for table in table_names(db) if not tables.is_kept(table)]
+        strange = [table for table in table_names(db) if not is_kept(table)]
     return [f"tables that scrubbing drops ({', '.join(strange[:4])})"] if strange else []
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import privacy, scan, tables
+from labcode.capture import privacy, scan, trim
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scan import check_export, open_export
 from labcode.capture.trim import columns, table_names
@@ -70,7 +70,7 @@ def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
         names = table_names(source)
-        kept = [name for name in names if tables.is_kept(name)]
+        kept = [name for name in names if trim.is_kept(name)]
         declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
         pids = _captured_pids(source, kept)
         texts = scan.sqlite_texts(src)
@@ -164,7 +164,7 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
     """The pids of the processes that events belong to (the profiler's own overhead does not count)."""
     found: set[int] = set()
     for name in kept:
-        if tables.EVENT_TABLES.fullmatch(name) and name != "PROFILER_OVERHEAD":
+        if trim.EVENT_TABLES.fullmatch(name) and name != "PROFILER_OVERHEAD":
             for column in set(columns(db, name)) & {"globalPid", "globalTid"}:
                 rows = db.execute(
                     f'SELECT DISTINCT ("{column}" >> 24) & 0xFFFFFF FROM "{name}" WHERE "{column}" > 0'
@@ -186,9 +186,7 @@ def _copy(
     names = [row[1] for row in info]
     listed = ", ".join(map(_quoted, names))
     private = {
-        names.index(c): _blank(info[names.index(c)])
-        for c in tables.PRIVATE_COLUMNS.get(name, ())
-        if c in names
+        names.index(c): _blank(info[names.index(c)]) for c in trim.PRIVATE_COLUMNS.get(name, ()) if c in names
     }
     owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
     selective = name in _PROCESS_TABLES and owner is not None
@@ -198,14 +196,14 @@ def _copy(
         for row in source.execute(f'SELECT {listed} FROM "{name}"'):
             if selective and not _belongs(row[owner], pids):
                 continue
-            if name == "META_DATA_EXPORT" and not tables.EXPORT_FACTS.fullmatch(str(row[0])):
+            if name == "META_DATA_EXPORT" and not trim.EXPORT_FACTS.fullmatch(str(row[0])):
                 continue
             values = list(row)
             for index, blank in private.items():
                 values[index] = blank
             for index, value in enumerate(values):
                 if isinstance(value, bytes) or (
-                    index == payload and isinstance(value, str) and not tables.KEPT_PAYLOAD.match(value)
+                    index == payload and isinstance(value, str) and not trim.KEPT_PAYLOAD.match(value)
                 ):
                     values[index] = _blank(info[index])
                 elif isinstance(value, str):
@@ -264,7 +262,7 @@ def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
 def _declaration(name: str, info: Sequence[tuple[Any, ...]]) -> str:
     """A table with the same columns: names, types, keys, what may be NULL; nothing else of the original."""
     keys = [row[1] for row in sorted(info, key=lambda row: row[5]) if row[5]]
-    if name in tables.STACK_TABLES:  # the key's index is a good part of a compressed export
+    if name in trim.STACK_TABLES:  # the key's index is a good part of a compressed export
         keys = []
     parts = []
     for row in info:
@@ -282,7 +280,7 @@ def _quoted(column: str) -> str:
 
 def _forget_addresses(db: sqlite3.Connection) -> None:
     """Give all functions of call stacks that are named by an address one name."""
-    stacks = [t for t in tables.STACK_TABLES if "symbol" in columns(db, t)]
+    stacks = [t for t in trim.STACK_TABLES if "symbol" in columns(db, t)]
     if not stacks:
         return
     db.execute("CREATE TEMP TABLE addresses (id INTEGER PRIMARY KEY)")
@@ -314,7 +312,7 @@ def _referenced(db: sqlite3.Connection, name: str, declaration: str) -> set[int]
     have = columns(db, name)
     declared = {m["column"] for m in _STRING_REFERENCE.finditer(declaration)}
     found: set[int] = set()
-    for column in (declared | tables.STRING_COLUMNS) & set(have):
+    for column in (declared | trim.STRING_COLUMNS) & set(have):
         found |= {
             row[0]
             for row in db.execute(

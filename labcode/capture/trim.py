@@ -1,15 +1,76 @@
-"""Cut an nsys export to a window of time: a path in, rows outside the window gone, the window out."""
+"""What of an nsys export is kept: its tables by name, and of their rows those in a window of time."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from labcode.capture import tables
-
+# Things that happened, with `start` and `end` (or one of the two, or `timestamp`).
+EVENT_TABLES = re.compile(
+    r"""CUPTI_ACTIVITY_KIND_\w+ | NVTX_EVENTS | OSRT_API | COMPOSITE_EVENTS | SCHED_EVENTS
+      | PROFILER_OVERHEAD | CUBLAS_EVENTS | CUDNN_EVENTS | GPU_METRICS | NCCL_\w+
+      | MPI_\w+_EVENTS | MPI_(?:P2P|COLLECTIVES|OTHER)\w*
+      | CUDA_GPU_MEMORY_(?:USAGE|POOL)_EVENTS | CUDA_UM_[CG]PU_PAGE_FAULT_EVENTS
+      | GPU_CONTEXT_SWITCH_EVENTS""",
+    re.VERBOSE,
+)
+# Operations of a GPU: they belong to the API call with the same correlation id in the same process.
+GPU_TABLES = re.compile(r"CUPTI_ACTIVITY_KIND_(?!RUNTIME$|DRIVER$|SYNCHRONIZATION$|CUDA_EVENT$)\w+")
+CALL_TABLES = re.compile(r"CUPTI_ACTIVITY_KIND_(?:RUNTIME|DRIVER)")
+# Call stacks, each with the (table, column) whose values point to its `id`.
+STACK_TABLES = {
+    "CUDA_CALLCHAINS": ("CUPTI_ACTIVITY_KIND_RUNTIME", "callchainId"),
+    "OSRT_CALLCHAINS": ("OSRT_API", "callchainId"),
+    "SAMPLING_CALLCHAINS": ("COMPOSITE_EVENTS", "id"),
+}
+# What the events refer to, and what the profiler said about itself.
+OTHER_TABLES = re.compile(
+    r"""ENUM_\w+ | TARGET_INFO_(?:GPU|GPU_METRICS|CUDA_\w+|NVTX_CUDA_DEVICE) | CUDA_GRAPH_(?:NODE_)?EVENTS
+      | CUDA_GRAPH_EXEC\w* | NVTX_PAYLOAD_\w+ | ThreadNames | PROCESSES | DIAGNOSTIC_EVENT | ANALYSIS_DETAILS
+      | META_DATA_EXPORT | StringIds""",
+    re.VERBOSE,
+)
+# Columns that say which machine it was; they are emptied.
+PRIVATE_COLUMNS = {
+    "TARGET_INFO_GPU": ("uuid", "luid", "busLocation", "ctxswDevPath", "ctrlDevPath"),
+    "TARGET_INFO_CUDA_DEVICE": ("uuid", "luid", "busLocation"),
+    "TARGET_INFO_CUDA_GPU": ("uuid", "luid", "busLocation"),
+    "NVTX_EVENTS": ("binaryData",),
+    **dict.fromkeys(STACK_TABLES, ("originalIP",)),  # addresses: different at every run, and bulky
+}
+# Rows of META_DATA_EXPORT that readers need; the others hold the host, the user and paths.
+EXPORT_FACTS = re.compile(r"EXPORT_(?:PRODUCT_\w+|SCHEMA_\w+|PLATFORM|ARCH|TIME_UTC)")
+# Columns that hold ids of StringIds, where the table's own declaration does not say so.
+STRING_COLUMNS = frozenset(
+    {
+        "nameId",
+        "textId",
+        "jsonTextId",
+        "demangledName",
+        "shortName",
+        "mangledName",
+        "symbol",
+        "module",
+        "messageId",
+    }
+)
+# Payloads of NVTX events that are kept: Python stacks. Others, such as those of NCCL, are dropped.
+KEPT_PAYLOAD = re.compile(r'\s*\{\s*"Python ')
+# Events of threads that the operating system or a sampler saw, also of threads nobody asked about.
+SCHEDULING_TABLES = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
+# Names (SQL patterns) of threads that the profiler itself runs inside of the program.
+PROFILER_THREADS = ("[NSys%", "NSys %")
+# Range-like NVTX events; the other types (domains, categories, names of threads) give names and always stay.
+NVTX_MARK, NVTX_PUSH_POP, NVTX_START_END = 34, 59, 60
 MEASURED = "lab:measured"
 _PID = "& 0xFFFFFFFFFF000000"  # globalTid → globalPid
+
+
+def is_kept(table: str) -> bool:
+    """Whether a table may stay in a published export."""
+    return table in STACK_TABLES or bool(EVENT_TABLES.fullmatch(table) or OTHER_TABLES.fullmatch(table))
 
 
 def columns(db: sqlite3.Connection, table: str) -> list[str]:
@@ -56,15 +117,15 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
             return None
         db.execute("PRAGMA journal_mode = OFF")
         db.execute("PRAGMA synchronous = OFF")
-        events = [t for t in table_names(db) if tables.EVENT_TABLES.fullmatch(t)]
+        events = [t for t in table_names(db) if EVENT_TABLES.fullmatch(t)]
         _drop_strangers(db, events)
-        later = [t for t in events if tables.CALL_TABLES.fullmatch(t)]
+        later = [t for t in events if CALL_TABLES.fullmatch(t)]
         linked = [t for t in events if t not in later and not _timed(columns(db, t))]
         for table in events:
             if table not in later and table not in linked:
                 _delete_outside(db, table, window)
         _correlations(
-            db, "kept_operations", [t for t in events if tables.GPU_TABLES.fullmatch(t) and t not in linked]
+            db, "kept_operations", [t for t in events if GPU_TABLES.fullmatch(t) and t not in linked]
         )
         for table in later:
             _delete_outside(db, table, window, unless="kept_operations")
@@ -75,7 +136,7 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
                     f'DELETE FROM "{table}" WHERE NOT EXISTS (SELECT 1 FROM kept_calls k '
                     f'WHERE k.correlation = "{table}".correlationId AND k.pid = "{table}".globalPid)'
                 )
-        for stacks, (table, column) in tables.STACK_TABLES.items():
+        for stacks, (table, column) in STACK_TABLES.items():
             if columns(db, stacks) and column in columns(db, table):
                 db.execute(
                     f'DELETE FROM "{stacks}" WHERE id NOT IN '
@@ -91,21 +152,21 @@ def _drop_strangers(db: sqlite3.Connection, events: list[str]) -> None:
     A process belongs to the run when it has other events too, or when it has the same program's name as one
     that has, or none (a forked worker is not in the list of processes).
     """
-    scheduling = [t for t in tables.SCHEDULING_TABLES if "globalTid" in columns(db, t)]
+    scheduling = [t for t in SCHEDULING_TABLES if "globalTid" in columns(db, t)]
     if {"globalTid", "nameId"} <= set(columns(db, "ThreadNames")):
-        alike = " OR ".join("s.value LIKE ?" for _ in tables.PROFILER_THREADS)
+        alike = " OR ".join("s.value LIKE ?" for _ in PROFILER_THREADS)
         for table in scheduling:
             db.execute(
                 f'DELETE FROM "{table}" WHERE globalTid IN (SELECT t.globalTid FROM ThreadNames t '
                 f"JOIN StringIds s ON s.id = t.nameId WHERE {alike})",
-                tables.PROFILER_THREADS,
+                PROFILER_THREADS,
             )
     if not {"globalPid", "name"} <= set(columns(db, "PROCESSES")):
         return
     db.execute("CREATE TEMP TABLE of_the_run (pid INTEGER PRIMARY KEY)")
     for table in events:
         owner = next((c for c in ("globalTid", "globalPid") if c in columns(db, table)), None)
-        if owner and table not in (*tables.SCHEDULING_TABLES, "PROFILER_OVERHEAD"):
+        if owner and table not in (*SCHEDULING_TABLES, "PROFILER_OVERHEAD"):
             db.execute(
                 f'INSERT OR IGNORE INTO of_the_run SELECT DISTINCT "{owner}" {_PID} FROM "{table}" '
                 f'WHERE "{owner}" IS NOT NULL'
@@ -128,9 +189,9 @@ def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int],
     inside = f'"{begin}" BETWEEN :first AND :last'
     if table == "NVTX_EVENTS":
         inside = (
-            f"eventType NOT IN ({tables.NVTX_MARK}, {tables.NVTX_PUSH_POP}, {tables.NVTX_START_END}) "
-            f"OR eventType = {tables.NVTX_MARK} AND {inside} "
-            f'OR eventType <> {tables.NVTX_MARK} AND start <= :last AND ("end" IS NULL OR "end" >= :first)'
+            f"eventType NOT IN ({NVTX_MARK}, {NVTX_PUSH_POP}, {NVTX_START_END}) "
+            f"OR eventType = {NVTX_MARK} AND {inside} "
+            f'OR eventType <> {NVTX_MARK} AND start <= :last AND ("end" IS NULL OR "end" >= :first)'
         )
     elif table == "SCHED_EVENTS" and "globalTid" in have:
         db.execute(

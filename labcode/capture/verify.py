@@ -1,4 +1,7 @@
-"""Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out."""
+"""Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out.
+
+`restamp` writes into a set where the sources of its captures lie today.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from labcode import store
 from labcode.capture import catalogue, ncu, scan
 from labcode.capture.catalogue import GPUS, Experiment
-from labcode.capture.filing import MANIFEST
+from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
 from labcode.freshness import is_fresh, source_digests
@@ -166,3 +169,21 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
         if experiment.tool in options and captured.tool_args != (*options[experiment.tool], *run.tool_args):
             return False
     return True
+
+
+def restamp(set_name: str) -> Iterator[str]:
+    """Check every capture of a set by the digests it has and name its sources anew; say what was done.
+
+    Raises `InputError` when the set is missing or its manifest is damaged.
+    """
+    captures = store.load_set(set_name)
+    with open_set(captures.path) as manifest:
+        for name, record in captures.experiments.items():
+            experiment = catalogue.EXPERIMENTS.get(name)
+            today = source_digests(experiment.sources, store.repository_root()) if experiment else {}
+            if not is_fresh(record) or set(today.values()) != set(record.sources.values()):
+                yield f"{name}: stale, left as it is"
+            elif today != dict(record.sources):
+                manifest["experiments"][name]["sources"] = today
+                yield f"{name}: named anew"
+        write_json(captures.path / MANIFEST, manifest)

@@ -1,4 +1,4 @@
-"""A mode (light, dark, print) in; colors with fixed meanings, rcParams and finished SVG or PNG bytes out.
+"""A mode (light, dark, print) in; colors with fixed meanings, rcParams, fitting texts, SVG or PNG out.
 
 Every color of the book's figures has one meaning, a *role*: a kernel is the same blue on every page. The
 palettes hold one value a role and mode; text on a page keeps a contrast ratio of at least 4.5:1 and every
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,13 @@ from types import MappingProxyType
 from typing import Any, Literal, ParamSpec
 
 import matplotlib
+import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+from numpy.typing import NDArray
 
 Mode = Literal["light", "dark", "print"]
 Parameters = ParamSpec("Parameters")
@@ -32,6 +39,12 @@ TITLE_PT = 10.0
 
 # Emitted into SVG files: every family is at most as wide as DejaVu Sans, which the layout is computed with.
 FONT_STACK = "'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+ELLIPSIS = "…"
+FEWEST = 5  # characters before an ellipsis, if that is a good part of the text …
+ENOUGH = 10  # … or so many
+LONGEST = 400  # characters worth measuring
+PLAIN = "{x:,.6g}"
+MOST_TICKS = 9
 
 
 @dataclass(frozen=True)
@@ -286,3 +299,88 @@ def render(
     """Call a function that draws a figure and give the file's content, both inside style(mode)."""
     with style(mode):
         return figure_bytes(draw(), format)
+
+
+def tidy(text: str) -> str:
+    """The text on one line, without characters that cannot be drawn."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+
+
+@functools.lru_cache(maxsize=20_000)
+def width_in(text: str, size_pt: float = SMALL_PT, bold: bool = False) -> float:
+    """Width of a line of text in inches, set in the font that layouts are computed with."""
+    font = FontProperties(family="DejaVu Sans", size=size_pt, weight="bold" if bold else "normal")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a character that this font lacks
+        width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+@functools.lru_cache(maxsize=20_000)
+def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
+    """What of a text says enough and fits into `room_in` inches; "" if nothing does.
+
+    The whole text; else its beginning and an ellipsis; of a numbered one ("step 12") also the number.
+    """
+    if len(text) > 2 * LONGEST:  # its beginning is shown, and what it ends with
+        text = f"{text[:LONGEST]} {text[-LONGEST:]}"
+    text = tidy(text)
+    if len(text) < LONGEST and width_in(text, size_pt) <= room_in:
+        return text
+    numbered = re.fullmatch(r"(.*\D)\s(\d+)", text)
+    head, tail = (numbered[1], " " + numbered[2]) if numbered else (text, "")
+    low, high = 0, min(len(head), LONGEST)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if width_in(head[:middle].rstrip() + ELLIPSIS + tail, size_pt) <= room_in:
+            low = middle
+        else:
+            high = middle - 1
+    if low >= FEWEST and (low >= ENOUGH or low >= len(head) * 0.4):
+        return head[:low].rstrip() + ELLIPSIS + tail
+    return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with `digits` significant digits, in scientific notation only below 0.0001."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, decimals)}f}" if abs(value) >= 1e-4 else f"{value:.{digits - 1}e}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 in whole percent; never 0% for something or 100% for less than all."""
+    if 0 < share < 0.005:
+        return "<1%"
+    if 0.995 < share < 1:
+        return ">99%"
+    return f"{share:.0%}"
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Numbers with separators of thousands, without exponents."""
+    axis.set_major_formatter(StrMethodFormatter(PLAIN))
+
+
+def logarithmic(axis: Axis, values: NDArray[np.float64] | None = None) -> None:
+    """Put an axis that is logarithmic already in order: ticks at the values themselves if they are few and
+    apart.
+
+    Otherwise at 1, 2 and 5 of each decade, or at the decades if there are more than three.
+    """
+    plain_numbers(axis)
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+    if values is not None:
+        own = np.unique(values[np.isfinite(values) & (values > 0)])
+        apart = own.size < 2 or np.diff(np.log10(own)).min() * 2 * MOST_TICKS >= np.log10(own[-1] / own[0])
+        short = all(float(f"{value:.3g}") == value for value in own)
+        if 0 < own.size <= MOST_TICKS and apart and short:
+            axis.set_major_locator(FixedLocator([float(value) for value in own]))
+            return
+    low, high = axis.get_view_interval()
+    decades = np.log10(high / low) if low > 0 else 1.0
+    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if decades <= 3 else (1.0,), numticks=20))

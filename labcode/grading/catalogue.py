@@ -14,22 +14,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labcode.errors import LabError
-from labcode.exercises import advanced, compute, lm, nsys, pytorch
 from labcode.grading.records import Exercise, Need, Part, read
 from labcode.store import repository_root
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get", "load"]
 
 BOOK_PARTS = ("nsys", "compute", "advanced", "pytorch", "lm")  # in the order of the list; others follow
-_NOT_MOVED = (nsys, compute, advanced, pytorch, lm)
 
 
 def load(solutions: Path) -> tuple[Exercise, ...]:
     """The exercises below a folder, in the order of the book's parts; `LabError` names a damaged one."""
-    found = {path.parent: read(path.parent) for path in solutions.glob("*/*/exercise.toml")}
-    by_id = {e.id: e for part in _NOT_MOVED for e in part.EXERCISES} | {e.id: e for e in found.values()}
+    found = [read(path.parent) for path in solutions.glob("*/*/exercise.toml")]
     order = {name: number for number, name in enumerate(BOOK_PARTS)}
-    return tuple(sorted(by_id.values(), key=lambda e: (order.get(e.book_part, len(order)), e.id)))
+    return tuple(sorted(found, key=lambda e: (order.get(e.book_part, len(order)), e.id)))
 
 
 EXERCISES = load(repository_root() / "solutions")

@@ -24,7 +24,7 @@ from labcode.errors import LabError
 from labcode.grading import execution
 from labcode.grading.cases import Verdict, brief
 from labcode.reports.ncu.report import open_report
-from labcode.tools import find_ncu, run_tool
+from labcode.tools import find_ncu, find_nvcc, run_tool
 
 HARNESS = Path(__file__).resolve().parent / "harness"
 LIMIT_S = 300.0
@@ -135,7 +135,7 @@ def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
     from labcode.kernels import build
 
     words = [
-        str(build.find_nvcc()),
+        str(find_nvcc()),
         *build.FLAGS,
         *flags,
         f"-I{store.repository_root() / 'cuda' / 'common'}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import os
 import secrets
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from labcode.grading import execution, needs
 from labcode.grading.records import ALWAYS_FORBIDDEN, Exercise, Part, Verdict
 
 if TYPE_CHECKING:  # these load pandas, which is not waited for before the learner's process has started
-    from labcode.exercises import cases as not_moved
     from labcode.grading.task import Task
 
 SEED_VARIABLE = "LABCODE_EXERCISE_SEED"
@@ -36,10 +34,12 @@ def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
         return Verdict("failed", f"{file.name} is not there", (f"put the starter back with `{words}`",))
     if not part.needs:
         seed = seed_from_environment()
-        if hiding := _forbidden_import((*_forbidden(part), *ALWAYS_FORBIDDEN), file):
+        if hiding := _forbidden_import((*part.forbidden, *ALWAYS_FORBIDDEN), file):
             return Verdict("failed", hiding)
         with execution.Execution(file) as ran:
-            return grade_cases(task_of(exercise, part), ran, seed)
+            from labcode.grading import task
+
+            return grade_cases(task.read(exercise, part), ran, seed)
     missing = needs.missing(part.needs)
     if not missing:
         verdict = on_gpu(exercise, part, "grade", file)
@@ -53,38 +53,17 @@ def grade(exercise: Exercise, part: Part, file: Path) -> Verdict:
     return not_run(f"needs {needs.in_words(missing)}{doctor}")
 
 
-def task_of(exercise: Exercise, part: Part) -> Task | not_moved.Task:
-    """How a part that needs nothing is graded."""
-    from labcode.grading.task import Task
-
-    return resolve(part.grader) if part.grader else Task(exercise, part)
-
-
-def _forbidden(part: Part) -> tuple[str, ...]:
-    return resolve(part.grader).forbidden if part.grader else part.forbidden
-
-
 def on_gpu(exercise: Exercise, part: Part, name: str, file: Path) -> Verdict | None:
     """What ``grade`` or ``beforehand`` of a part for a GPU says of a file; None where it says nothing."""
     from labcode.grading.gpu import StoppedError
     from labcode.grading.task import beside
 
-    if part.grader:
-        reference = part.grader if name == "grade" else part.beforehand
-        judge = resolve(reference) if reference else None
-    else:
-        judge = getattr(beside(exercise, part, "gpu"), name, None)
+    judge = getattr(beside(exercise, part, "gpu"), name, None)
     try:
         found: Verdict | None = judge(file) if judge else None
         return found
     except StoppedError as stopped:
         return stopped.verdict
-
-
-def resolve(reference: str) -> Any:
-    """What ``module:name`` refers to."""
-    module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def command(*words: str) -> str:
@@ -111,7 +90,7 @@ def seed_from_environment() -> int:
     return int(text)
 
 
-def grade_cases(task: Task | not_moved.Task, ran: execution.Execution, seed: int) -> Verdict:
+def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     """Grade a file, by the process that runs it and the cases of a task, some of them drawn with ``seed``.
 
     The learner's process computes while this one runs the solution, and ends at the first wrong answer.

@@ -17,7 +17,7 @@ Need = Literal["gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch"]
 NEEDS: tuple[Need, ...] = ("gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch")
 MIN_HINTS = 3
 MAX_STARS = 5
-ALWAYS_FORBIDDEN = ("labcode.exercises", "labcode.grading", "solutions")
+ALWAYS_FORBIDDEN = ("labcode.grading", "solutions")
 _Record = TypeVar("_Record")
 
 
@@ -37,8 +37,6 @@ class Part:
     hints: tuple[str, ...]
     needs: tuple[Need, ...] = ()
     forbidden: tuple[str, ...] = ("labcode.analysis",)
-    grader: str = ""
-    beforehand: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]", self.letter) or not self.file.startswith(f"{self.letter}_"):
@@ -148,7 +146,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _record(kind: type[_Record], data: Mapping[str, Any]) -> _Record:
     """A record of a table's entries; `TypeError` for unknown, missing and wrong ones."""
-    known = {field.name: field for field in fields(kind) if field.name not in ("grader", "beforehand")}  # type: ignore[arg-type]
+    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     where = f"{kind.__name__.lower()} {data.get('letter') or data.get('id') or ''}".strip()
     if unknown := set(data) - set(known):
         raise TypeError(f"{where}: unknown: {', '.join(sorted(unknown))}")

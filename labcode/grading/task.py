@@ -51,13 +51,11 @@ class Mistake:
 
 
 class Task:
-    """How a part that needs no GPU is graded: see the module's text for the files it is read from."""
+    """How a part that needs no GPU is graded: by its solution, the mistakes beside it, and ``a_cases``."""
 
-    def __init__(self, exercise: records.Exercise, part: records.Part) -> None:
-        self.part, self.name = part, f"{exercise.short}{part.letter}"
-        self.solution = repository_root() / "solutions" / exercise.path(part)
-        self.source = self.solution.read_text(encoding="utf-8")
-        self.module = beside(exercise, part, "cases")
+    def __init__(self, part: records.Part, solution: Path, module: Any) -> None:
+        self.part, self.solution, self.module = part, solution, module
+        self.source = solution.read_text(encoding="utf-8")
         self.exam = self._exam if hasattr(self.module, "exam") else None
         self.notes = self._notes if hasattr(self.module, "notes") else None
         self._expected: dict[int, tuple[Case, Any]] = {}
@@ -149,6 +147,11 @@ class Task:
             if set(entry) != fields:
                 raise LabError(f"{self._file}: [[{name}]] {number} has exactly {', '.join(sorted(fields))}")
         return list(data.get(name, []))
+
+
+def read(exercise: records.Exercise, part: records.Part) -> Task:
+    """The task of a part, from the exercise's folder."""
+    return Task(part, repository_root() / "solutions" / exercise.path(part), beside(exercise, part, "cases"))
 
 
 def beside(exercise: records.Exercise, part: records.Part, what: str) -> ModuleType:

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from labcode.errors import LabError
 from labcode.hardware import driver, permissions
-from labcode.kernels.build import find_nvcc
-from labcode.tools import find_ncu, require_nsys
+from labcode.tools import find_ncu, find_nvcc, require_nsys
 
 
 def unmet(needs: Iterable[str]) -> dict[str, str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.store import cache_folder, repository_root
+from labcode.tools import find_nvcc
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo")
 _SOURCES = ("*.cu", "*.cuh", "*.hpp")
@@ -58,19 +57,6 @@ def architecture_flag(capability: tuple[int, int]) -> str:
         )
     number = f"{capability[0]}{capability[1]}" + ("a" if capability >= (9, 0) else "")
     return f"-gencode=arch=compute_{number},code=sm_{number}"
-
-
-def find_nvcc() -> Path:
-    """The CUDA compiler: ``$CUDACXX``, ``nvcc`` on the PATH, or the one in ``$CUDA_HOME``."""
-    folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    candidates = [os.environ.get("CUDACXX"), "nvcc", *(f"{folder}/bin/nvcc" for folder in folders if folder)]
-    for candidate in candidates:
-        found = shutil.which(candidate) if candidate else None
-        if found:
-            return Path(found)
-    raise ToolError(
-        "nvcc: not found; install the CUDA toolkit and put nvcc on the PATH, or set CUDACXX to it"
-    )
 
 
 def source_files(program: str) -> list[Path]:

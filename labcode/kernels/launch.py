@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import LabError, ToolError, describe_os_error
-from labcode.kernels.build import find_nvcc
 from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, entry
 from labcode.store import cache_folder, repository_root
+from labcode.tools import find_nvcc
 
 _OPTIONS = ("-std=c++17", "-lineinfo")
 _NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED

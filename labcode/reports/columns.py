@@ -95,3 +95,18 @@ def joined(parts: Sequence[Column]) -> Column:
         return Column(values)
     present = np.concatenate([part.there() for part in parts])
     return Column(values, None if present.all() else present)
+
+
+def process_keys(pid: Ints, number: Ints, other_pid: Ints, other_number: Ints) -> tuple[Ints, Ints]:
+    """One integer for each (process, number), the same in both tables."""
+    pids, process = unique(np.concatenate((pid, other_pid)))
+    numbers = np.concatenate((number, other_number))
+    low = int(numbers.min()) if len(numbers) else 0
+    width = int(numbers.max()) - low + 1 if len(numbers) else 1
+    if len(pids) * width < 1 << 62:
+        keys = process * width + (numbers - low)
+    else:
+        numbers = unique(numbers)[1]
+        keys = process * (len(numbers) + 1) + numbers
+    keys = np.asarray(keys, np.int64)
+    return keys[: len(pid)], keys[len(pid) :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labcode.kernels.bench import REPETITIONS, bench
+from labcode.workloads.models.kernel_times import REPETITIONS, bench
 from labcode.workloads.shared import common
 
 PROGRAM = "kernel_bench"

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labcode.analysis.stats.nsys.reports import TABLES
-from labcode.bench.big_export import MIXES, make_big_export
-from labcode.bench.side_by_side import side_by_side
 from labcode.errors import ToolError
 from labcode.tools import require_nsys, run_tool
 from labcode.workloads.cuda import many_operations
+from labcode.workloads.models.big_export import MIXES, make_big_export
+from labcode.workloads.models.side_by_side import side_by_side
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check, Record
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.stats.nsys import reports as nsys_stats
-from labcode.analysis.stats.nsys.nesting import Ranges, nest
+from labcode.analysis.stats.driver import print_all
+from labcode.analysis.stats.nsys.nvtx import Ranges, nest
 from labcode.analysis.timeline import intervals, utilization
 from labcode.analysis.timeline import links as kineto_links
 from labcode.reports.kineto.report import open_trace
@@ -68,7 +68,7 @@ def test_paths_of_ranges_are_not_held_together(fmt: str, tmp_path: Path) -> None
         if not file.exists():
             make_export(file, nvtx=[push_pop(i, 3 * count - i, "r") for i in range(count)])
         output = Counted()
-        nsys_stats.stats(file, ["nvtx_pushpop_trace"], fmt, output)
+        print_all([file], ["nvtx_pushpop_trace"], fmt, output)
         assert output.written > 3 * count * count  # what is printed does grow with the square
 
     work(2_500)
@@ -91,7 +91,7 @@ def test_paths_of_python_frames_are_made_for_kernels_alone(tmp_path: Path) -> No
         (stack,) = kineto_links.op_kernel_trace(open_trace(file))["python_stack"]
         assert stack.count(";") == count - 1
 
-    assert memory_growth(work, 1_000, 8_000) < 16
+    assert memory_growth(work, 1_000, 8_000) < 24
 
 
 def test_busy_time_of_many_gpus() -> None:

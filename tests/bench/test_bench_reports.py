@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from labcode.bench import reports, side_by_side
-from labcode.bench.big_export import make_big_export
+from labcode.bench import reports
 from labcode.errors import LabError, ToolError
 from labcode.reports.nsys.report import open_report
+from labcode.workloads.models import side_by_side
+from labcode.workloads.models.big_export import make_big_export
 
 
 def run(tmp_path: Path, **options: object) -> tuple[int, str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.book.build import build
-from labcode.book.running import run_sphinx
+from labcode.book.build import build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
 

@@ -1,7 +1,7 @@
 from docutils import nodes
 from sphinx import addnodes
 
-from labcode.book.sphinx.cards import exercise_card, exercises_table
+from labcode.book.sphinx.directives import exercise_card, exercises_table
 from labcode.grading.records import Exercise, Part
 
 HINTS = ("look", "look closer", "there")

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from labcode import book
+from labcode import book, store
 from labcode.book import claims
 from labcode.errors import InputError
 
@@ -73,7 +73,7 @@ def test_recorded_claims_come_back_and_compare(tmp_path):
     }
     claims.write_claims(path, "h200", found)
     assert path.read_text(encoding="utf-8").count("0.333333") == 1  # six digits: the same on every machine
-    recorded = claims.read_claims(path)
+    recorded = store.read_claims(path)
     assert claims.differences(recorded, found) == []
 
     changed = {"a/page#fast": claims.check("fast", 0.5, at_least=0.1), "b#new": claims.check("new", True)}
@@ -85,9 +85,9 @@ def test_recorded_claims_come_back_and_compare(tmp_path):
 
 
 def test_an_absent_record_is_empty_and_a_damaged_one_is_refused(tmp_path):
-    assert claims.read_claims(tmp_path / "claims.json") == {}
+    assert store.read_claims(tmp_path / "claims.json") == {}
     path = tmp_path / "claims.json"
     for content in ("{", "[]", json.dumps({"claims": {"a": {"key": "a"}}})):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=r"claims\.json: damaged; write it again with .*--update-claims"):
-            claims.read_claims(path)
+            store.read_claims(path)

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from labcode.book import digests
-from labcode.book.sphinx import caching
+from labcode.book.sphinx import extension
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     for name in (
         "labcode/store.py",
-        "labcode/cli.py",
+        "labcode/cli/main.py",
         "labcode/analysis/timeline/overlap.py",
         "labcode/workloads/loop.py",
         "cuda/common/timing.cuh",
@@ -39,7 +39,7 @@ def building(root: Path) -> str:
         ("cuda/common/timing.cuh", True, True),
         ("captures/h200/manifest.json", True, True),
         ("labcode/workloads/loop.py", False, True),
-        ("labcode/cli.py", False, True),
+        ("labcode/cli/main.py", False, True),
         ("captures/h100/manifest.json", False, True),
         ("labcode/analysis/__pycache__/overlap.py", False, False),
         ("labcode/analysis/notes.txt", False, False),
@@ -80,10 +80,10 @@ def test_old_caches_are_pruned_and_other_folders_stay(tmp_path):
         (folder / "global.db").touch()
         os.utime(folder, (1000 - age, 1000 - age))
     (tmp_path / "not-a-cache").mkdir()
-    caching.prune(tmp_path, keep=2)
+    extension.prune(tmp_path, keep=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["newer", "newest", "not-a-cache"]
 
 
 def test_a_prepared_cache_has_its_database(tmp_path):
-    caching.prepare(tmp_path / "caches" / "one")
+    extension.prepare(tmp_path / "caches" / "one")
     assert (tmp_path / "caches" / "one" / "global.db").is_file()

@@ -1,5 +1,5 @@
 from labcode.book.doctor import doctor_table
-from labcode.hardware import probe
+from labcode.doctor import probe
 
 
 def state(table, what):

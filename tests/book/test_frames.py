@@ -33,7 +33,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from labcode import book
-from labcode.figures.pages.flame_page import flame_page
+from labcode.figures.pages.flame import flame_page
 
 folded = pd.DataFrame({"stack": [("main", "load")], "count": [3], "weight": [3.0]})
 book.interactive(

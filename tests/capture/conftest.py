@@ -11,7 +11,7 @@ from rich.console import Console
 
 from labcode.capture import catalogue, runner
 from labcode.capture.catalogue import GPUS, Experiment, Run
-from labcode.hardware import needs, probe
+from labcode.hardware import needs
 from tests.capture import fakes
 
 
@@ -29,7 +29,14 @@ class Lab:
         stream = io.StringIO()
         console = Console(file=stream, width=200)
         try:
-            return runner.capture(list(names), "mine", console=console, **options)  # type: ignore[arg-type]
+            return runner.capture(
+                list(names),
+                "mine",
+                machine=lambda: {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"},
+                doctor=lambda: {"problems": []},
+                console=console,
+                **options,  # type: ignore[arg-type]
+            )
         finally:
             self.printed = stream.getvalue()
 
@@ -90,6 +97,4 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
     monkeypatch.setattr(needs, "gpu_count", lambda: 2)
-    machine = {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"}
-    monkeypatch.setattr(probe, "machine_record", lambda: dict(machine))
     return Lab(home, sets)

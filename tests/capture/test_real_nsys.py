@@ -18,9 +18,8 @@ from labcode.capture import privacy, scan
 from labcode.capture.scrub import check_export, scrub_export
 from labcode.capture.trim import table_names, trim_export
 from labcode.errors import ToolError
-from labcode.kernels.build import find_nvcc
 from labcode.store import load_set, unpack_xz
-from labcode.tools import find_nsys, run_tool
+from labcode.tools import find_nsys, find_nvcc, run_tool
 from tests.capture.conftest import Lab
 
 NSYS = find_nsys()

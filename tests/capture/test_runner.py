@@ -66,7 +66,7 @@ def test_unknown_experiments_and_set_names_are_refused(lab: Lab) -> None:
     with pytest.raises(LabError, match=r"delta: no such experiment \(there are: alpha, beta, gamma\)"):
         lab.capture("delta")
     with pytest.raises(LabError, match=r"'\.\./mine': not a name for a capture set"):
-        runner.capture([], "../mine", console=runner.Console(quiet=True))
+        runner.capture([], "../mine", machine=dict, doctor=dict, console=runner.Console(quiet=True))
     assert lab.tree() == {}
 
 

@@ -28,7 +28,7 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
 @pytest.fixture
 def export(tmp_path: Path) -> Path:
     """Thread 100 of process 100 with everything; the profiler's thread 101; a strange process 7."""
-    own = repository_root() / "labcode" / "workloads" / "common.py"
+    own = repository_root() / "labcode" / "workloads" / "shared" / "common.py"
     frames = [("forward", SITE, 12), ("&lt;module&gt;", str(own), 7)]
     return e.make_export(
         tmp_path / "raw.sqlite",
@@ -88,7 +88,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
     ]
     assert found == [
         ("forward", "site-packages/torch/nn/modules/module.py", 12),
-        ("&lt;module&gt;", "labcode/workloads/common.py", 7),
+        ("&lt;module&gt;", "labcode/workloads/shared/common.py", 7),
     ]
     assert "start_up" not in texts.values() and "0x7f00ab" not in texts.values()
     assert rows(clean, "SELECT name FROM PROCESSES") == [("python3",)]
@@ -101,7 +101,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
         ("/srv/venv/lib/python3.12/site-packages/torch/a.py", "site-packages/torch/a.py"),
         ("/usr/lib/python3/dist-packages/yaml/b.py", "dist-packages/yaml/b.py"),
         ("/usr/lib/python3.12/threading.py", "lib/python3.12/threading.py"),
-        ("/home/me/lab/labcode/workloads/loaders.py", "labcode/workloads/loaders.py"),
+        ("/home/me/lab/labcode/workloads/models/loaders.py", "labcode/workloads/models/loaders.py"),
         ("/usr/lib/x86_64-linux-gnu/libc.so.6", "libc.so.6"),
         ("/home/me/train.py", "train.py"),
         ("/srv/lab/tests/x.py", "tests/x.py"),

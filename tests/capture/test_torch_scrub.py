@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from labcode.capture import privacy, torch_profile, torch_scrub
+from labcode.capture import privacy, torch_profile
 from labcode.errors import InputError
 
 ROOT = Path("/home/someone/lab")
@@ -136,7 +136,7 @@ TRACE: dict[str, Any] = {
 
 def scrubbed() -> dict[str, Any]:
     before = copy.deepcopy(TRACE)
-    result = torch_scrub.scrub_trace(TRACE, ROOT)
+    result = torch_profile.scrub_trace(TRACE, ROOT)
     assert before == TRACE
     return result
 
@@ -196,7 +196,7 @@ def test_frames_have_neutral_files_and_their_callers() -> None:
 def test_averages_have_the_names_of_their_trace() -> None:
     names = [event["name"] for event in TRACE["traceEvents"] if event["ph"] == "X"]
     averages = {"schema": 1, "rows": [{"name": name, "calls": 1} for name in names]}
-    renamed = [row["name"] for row in torch_scrub.scrub_averages(averages, ROOT)["rows"]]
+    renamed = [row["name"] for row in torch_profile.scrub_averages(averages, ROOT)["rows"]]
     assert renamed == [event["name"] for event in scrubbed()["traceEvents"] if event["ph"] == "X"]
 
 
@@ -261,9 +261,9 @@ def test_what_stays_private_is_not_written(tmp_path: Path, monkeypatch: pytest.M
 
 def test_memory_histories_and_averages_have_neutral_files() -> None:
     history = {"frames": [{"file": f"{SITE}/nn/functional.py", "line": 2, "function": "gelu"}], "events": []}
-    assert torch_scrub.scrub_memory(history, ROOT) == {
+    assert torch_profile.scrub_memory(history, ROOT) == {
         "frames": [{"file": "site-packages/torch/nn/functional.py", "line": 2, "function": "gelu"}],
         "events": [],
     }
     averages = {"schema": 1, "rows": [{"name": "read /home/someone/data/x.bin", "calls": 1}]}
-    assert torch_scrub.scrub_averages(averages)["rows"] == [{"name": "read x.bin", "calls": 1}]
+    assert torch_profile.scrub_averages(averages)["rows"] == [{"name": "read x.bin", "calls": 1}]

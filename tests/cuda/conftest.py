@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.kernels.build import find_nvcc
+from labcode.tools import find_nvcc
 
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
 PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline")

@@ -1,18 +1,18 @@
-"""advanced-ex02: the worked examples, typical mistakes, and the answers on the unseen captures."""
+"""advanced-ex02: the worked examples and the answers on the unseen captures."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.exercises.advanced import ex02_cause, ex02_scenes, ex02_schedule
-from tests.exercises.support import cases, check_told, names_of, solution
+from labcode.grading.task import read
+from solutions.advanced.ex02_dataloader import b_cases
+from tests.exercises.support import names_of, part, solution
 
-SEEDS = (0, 1, 2)
 A, B = "advanced-ex02a", "advanced-ex02b"
 
 
@@ -52,126 +52,6 @@ def test_what_bounds_the_run() -> None:
     }
 
 
-def test_the_reference_of_part_a_is_the_model_of_the_book() -> None:
-    asked = [case for case in cases(A, 3) if case.function == "taken"]
-    assert len(asked) > 5
-    for case in asked:
-        assert np.allclose(ex02_schedule.taken(*case.arguments), case.expected)
-
-
-_CLASS = 'made = made[[thread in feeders for thread in zip(made["pid"], made["tid"], strict=True)]]'
-MISTAKES = [
-    (
-        A,
-        "begin = max(order, free[i % workers])\n            free[i % workers] = begin + cost",
-        "w = free.index(min(free)); begin = max(order, free[w]); free[w] = begin + cost",
-        "worker i % workers",
-    ),
-    (
-        A,
-        "had.append(max(asks, begin + cost))",
-        "ready = sorted([*had, begin + cost]); had.append(max(asks, begin))",
-        "",
-    ),
-    (
-        A,
-        "order = had[i - first_ordered] if i >= first_ordered else 0.0",
-        "order = 0.0",
-        "has to be ordered first",
-    ),
-    (A, "first_ordered = workers * ahead", "first_ordered = ahead", "counts for each worker|Error"),
-    (
-        A,
-        "had[i - first_ordered] if i",
-        "had[i - first_ordered] + step if i",
-        "when the loop takes a batch, not when its step",
-    ),
-    (A, "max(order, free[i % workers])", "order", "one batch at a time"),
-    (A, "asks = had[-1] + step", "asks = had[-1]", "works for `step`"),
-    (A, "had.append(max(asks, begin + cost))", "had.append(asks + cost)", "do not add up"),
-    (A, "had.append(max(asks, begin + cost))", "had.append(max(asks, begin + cost) + step)", ""),
-    (
-        A,
-        "        asks = had[-1] + step\n    return had",
-        "        asks = had[-1] + step\n    return [at + step for at in had]",
-        "one step before",
-    ),
-    (
-        A,
-        "    return had\n",
-        "    return [b - a - step for a, b in zip([-step, *had], had)]\n",
-        "these are the waits",
-    ),
-    (A, "for workers in range(1, most + 1):", "for workers in range(1, most):", "`most` itself may be"),
-    (A, "for workers in range(1, most + 1):", "for workers in range(most, 0, -1):", "the fewest that do"),
-    (
-        A,
-        "            return workers\n    return None",
-        "            return workers\n    return most",
-        "no number up to `most` is enough",
-    ),
-    (
-        A,
-        "        if not waits(taken(costs, step, workers, ahead), step):\n            return workers",
-        "        if workers >= sum(costs) / len(costs) / step:\n            return workers",
-        "mean cost / step",
-    ),
-    (
-        A,
-        "            return ahead\n    return None",
-        "            return ahead\n    return most",
-        "however far ahead",
-    ),
-    (A, "return any(times[i]", "return times[0] > 0 or any(times[i]", "the first batch is always waited for"),
-    (A, "for ahead in range(1, most + 1):", "for ahead in range(most, 0, -1):", "the smallest that does"),
-    (B, _CLASS, "made = made", "ranges of all three stages"),
-    (B, 'made.groupby(["pid", "tid"])', 'made.assign(pid=made["tid"]).groupby(["pid", "tid"])', ""),
-    (
-        B,
-        "len(feeders)",
-        "len({tid for _, tid in feeders})",
-        "a thread is pid and tid",
-    ),
-    (B, 'of_loop & (ranges["name"] == "data wait")', 'ranges["name"] == "data wait"', "another one waits"),
-    (
-        B,
-        'made[(made["start_ns"] >= begin) & (made["end_ns"] <= end)]',
-        "made",
-        "only whole ones count",
-    ),
-    (
-        B,
-        "intervals.total(*inside) / steps",
-        "float((inside[1] - inside[0]).sum()) / steps",
-        "counts twice",
-    ),
-    (
-        B,
-        'intervals.clip(ops["start_ns"].to_numpy(), ops["end_ns"].to_numpy(), window)',
-        '(ops["start_ns"].to_numpy(), ops["end_ns"].to_numpy())',
-        "not cut to the window",
-    ),
-    (B, "/ len(feeders)", "", "divide by their number"),
-    (B, "batch * ", "", "takes a batch of them"),
-    (B, "fed + gpu_ns if loop in feeders else max(fed, gpu_ns)", "max(fed, gpu_ns)", "the times add up"),
-    (B, "math.ceil", "round", "round up"),
-    (B, "else max(fed, gpu_ns)", "else fed", "no shorter than the GPU's own time"),
-    (B, '.groupby(made["name"]).mean()', '.groupby(made["name"]).max()', "take the mean"),
-    (
-        B,
-        "step(feed_ns) / ((end - begin) / steps)",
-        "((end - begin) / steps) / step(feed_ns)",
-        "predicted / measured",
-    ),
-    (B, "        return None\n", "        return {}\n", "None"),
-]
-
-
-@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=lambda n: f"{MISTAKES[n][0]}-{n}")
-def test_no_mistake_passes_and_typical_ones_are_told_so(number: int) -> None:
-    check_told(*MISTAKES[number], SEEDS)
-
-
 needs_captures = pytest.mark.skipif(
     store.SHIPPED_SET not in store.list_sets()
     or "dataloader" not in store.load_set(store.SHIPPED_SET).experiments,
@@ -182,12 +62,16 @@ needs_captures = pytest.mark.skipif(
 @needs_captures
 def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None:
     captures = store.load_set(store.SHIPPED_SET)
-    found = {run: ex02_cause.bound(ex02_scenes.exam(captures, run)) for run in ("exam_baseline", "exam_disk")}
-    page = ex02_cause.bound(ex02_scenes.exam(captures, "improved"))
-    assert page is not None and page["bound"] == "gpu"
+    bound = names_of(solution(B), B)["bound"]
+
+    def bound_of(run: str) -> dict[str, Any]:
+        asked = b_cases.run_of(captures, run)
+        found: dict[str, Any] = bound(asked.ranges, asked.ops, asked.window, asked.batch)
+        return found
+
+    assert bound_of("improved")["bound"] == "gpu"
     for run, stage in (("exam_baseline", "transform"), ("exam_disk", "read")):
-        answer = found[run]
-        assert answer is not None
+        answer = bound_of(run)
         assert (answer["bound"], answer["stage"]) == ("feed", stage)
         assert answer["gain"] > 1.4 and answer["feed_ns"] > 1.3 * answer["gpu_ns"]
         assert answer["wait_share"] > 0.3
@@ -196,9 +80,11 @@ def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None
 @needs_captures
 def test_the_model_predicts_the_unseen_captures_as_far_as_it_says() -> None:
     """It knows nothing of handing over, so a step takes longer than it says, but not twice as long."""
-    notes = ex02_schedule.SCHEDULE.notes
-    assert notes is not None
-    lines = notes(store.load_set(store.SHIPPED_SET))
+    task, captures = read(*part(A)), store.load_set(store.SHIPPED_SET)
+    assert task.exam is not None and task.notes is not None
+    for case in task.exam(captures):
+        task.expect(case)
+    lines = task.notes(captures)
     assert lines
     for line in lines:
         match = re.search(r"says ([\d.]+) ms a step, the program took ([\d.]+)", line)

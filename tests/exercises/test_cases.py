@@ -1,20 +1,41 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from labcode.exercises.cases import Case, Mistake, brief, duration, judge
-from labcode.grading.cases import table_lines
+from labcode.grading.cases import Case, brief, duration, table_lines
 from labcode.grading.codec import Other
+from labcode.grading.records import Part
+from labcode.grading.task import Task
 
-CASE = Case("a case", "an input", "f", (), 0.25)
+PART = Part("a", "the same", "a_same.py", ("give", "it", "back"))
+Judge = Callable[..., tuple[str, ...]]
 
 
-def likely(case: Case, got: Any) -> str:
-    lines = judge(case, got)
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """What is said of an answer where another is right; ``mistakes``: what they say, and what they give."""
+
+    def run(expected: Any, got: Any, mistakes: Mapping[str, str] = MappingProxyType({}), **more: Any) -> Any:
+        file = tmp_path / "a_same.py"
+        file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+        entries = [
+            f'[[mistakes]]\nsays = "{says}"\nold = "return value"\nnew = "return {gives}"\n'
+            for says, gives in mistakes.items()
+        ]
+        (tmp_path / "a_mistakes.toml").write_text("".join(entries), encoding="utf-8")
+        task = Task(PART, file, SimpleNamespace())
+        return task.judge(Case("a case", "an input", "same", (expected,), **more), got)
+
+    return run
+
+
+def likely(lines: tuple[str, ...]) -> str:
     assert lines, "the answer passed"
     assert lines[0].startswith("expected: ") and lines[1].startswith("got:      ")
     return lines[2].removeprefix("likely:   ") if len(lines) > 2 else ""
@@ -33,8 +54,8 @@ def likely(case: Case, got: Any) -> str:
         (float("nan"), float("nan")),
     ],
 )
-def test_right_answers(expected: Any, got: Any) -> None:
-    assert judge(replace(CASE, expected=expected), got) == ()
+def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
+    assert judge(expected, got) == ()
 
 
 @pytest.mark.parametrize(
@@ -64,8 +85,8 @@ def test_right_answers(expected: Any, got: Any) -> None:
         (3.0, 4.0, ""),
     ],
 )
-def test_wrong_answers_are_recognized(expected: Any, got: Any, words: str) -> None:
-    found = likely(replace(CASE, expected=expected), got)
+def test_wrong_answers_are_recognized(judge: Judge, expected: Any, got: Any, words: str) -> None:
+    found = likely(judge(expected, got))
     assert bool(found) == bool(words)
     assert words in found
 
@@ -79,35 +100,35 @@ def test_wrong_answers_are_recognized(expected: Any, got: Any, words: str) -> No
         (0.25, -0.1, "a share cannot be below 0 or above 1"),
     ],
 )
-def test_shares_have_mistakes_of_their_own(expected: Any, got: Any, words: str) -> None:
-    assert words in likely(replace(CASE, expected=expected, share=True), got)
+def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any, words: str) -> None:
+    assert words in likely(judge(expected, got, share=True))
 
 
-def test_mistakes_of_a_case_come_first() -> None:
-    case = replace(CASE, expected=2.0, mistakes=(Mistake("in µs", 2_000.0),))
-    assert likely(case, 2_000.0) == "in µs"
+def test_mistakes_come_first(judge: Judge) -> None:
+    assert likely(judge(2.0, 2_000.0, {"in µs": "value * 1000"})) == "in µs"
 
 
-def test_a_mistake_that_gives_the_right_answer_here_says_nothing() -> None:
-    case = replace(CASE, expected=2.0, mistakes=(Mistake("summed", 2.0), Mistake("first only", 1.0)))
-    assert judge(case, 2.0) == ()
-    assert likely(case, 1.0) == "first only"
+def test_a_mistake_that_gives_the_right_answer_here_says_nothing(judge: Judge) -> None:
+    mistakes = {"summed": "value + 0", "first only": "value / 2"}
+    assert judge(2.0, 2.0, mistakes) == ()
+    assert likely(judge(2.0, 1.0, mistakes)) == "first only"
 
 
-def test_a_mistake_of_another_shape_is_recognized() -> None:
-    case = replace(CASE, expected={0: 1.0, 1: 2.0}, mistakes=(Mistake("only device 0", {0: 1.0}),))
-    assert likely(case, {0: 1.0}) == "only device 0"
+def test_a_mistake_of_another_shape_is_recognized(judge: Judge) -> None:
+    assert likely(judge({0: 1.0, 1: 2.0}, {0: 1.0}, {"only device 0": "{0: value[0]}"})) == "only device 0"
 
 
-def test_a_broken_show_does_not_hide_the_answer() -> None:
-    case = replace(CASE, expected=2.0, show=lambda value: f"{value / 1e6:.1f} ms")
-    assert judge(case, "two")[1] == "got:      'two'"
+def test_a_mistake_names_the_answers(judge: Judge) -> None:
+    assert likely(judge(2.0, 4.0, {"{got}, not {expected}": "value * 2"})) == "4.0, not 2.0"
 
 
-def test_tolerance() -> None:
-    case = replace(CASE, expected=100.0, relative=0.02)
-    assert judge(case, 101.0) == ()
-    assert judge(case, 103.0) != ()
+def test_a_broken_show_does_not_hide_the_answer(judge: Judge) -> None:
+    assert judge(2.0, "two", show=lambda value: f"{value / 1e6:.1f} ms")[1] == "got:      'two'"
+
+
+def test_tolerance(judge: Judge) -> None:
+    assert judge(100.0, 101.0, relative=0.02) == ()
+    assert judge(100.0, 103.0, relative=0.02) != ()
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,16 @@ import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises.cases import Verdict
-from labcode.exercises.compute import ex05_patterns, kernels_gpu
 from labcode.grading import gpu, grade, needs
+from labcode.grading.cases import Verdict
+from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
 
 KERNELS = {
-    "compute-ex01b": kernels_gpu.COLUMN_SUMS,
-    "compute-ex02b": kernels_gpu.ROW_SCORES,
-    "compute-ex03b": kernels_gpu.POLYNOMIAL,
-    "compute-ex04b": kernels_gpu.BLUR,
+    short: beside(*part(short), "gpu").KERNEL
+    for short in ("compute-ex01b", "compute-ex02b", "compute-ex03b", "compute-ex04b")
 }
+PATTERNS = beside(*part("compute-ex05a"), "cases")
 ENOUGH = {"compute-ex01b": 1.1, "compute-ex02b": 30.0, "compute-ex03b": 40.0, "compute-ex04b": 90.0}
 TOO_FEW = {"compute-ex01b": 8.0, "compute-ex02b": 17.0, "compute-ex03b": 500.0, "compute-ex04b": 5000.0}
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
@@ -76,7 +75,7 @@ def test_worked_example_of_access_patterns() -> None:
             (0, 12800, 12800, 100, 400, 100, 400, 12800, 2000, 50.0),
             (1, 12800, 12800, 100, 3200, 100, 3200, 51200, 2000, 50.0),
         ],
-        columns=list(ex05_patterns.COLUMNS),
+        columns=list(PATTERNS.COLUMNS),
     )
     assert s["evidence"](table) == {0: (4.0, 1.0, 1.0), 1: (32.0, 0.125, 4.0)}
     assert s["patterns"](table) == {0: "coalesced", 1: "strided"}
@@ -100,8 +99,8 @@ def test_unseen_launches_have_the_patterns_of_their_kernels(run: str) -> None:
     captures = store.load_set(store.SHIPPED_SET)
     if "ncu_memory" not in captures.experiments:
         pytest.skip("the shipped set has no ncu_memory")
-    table, names = ex05_patterns.unnamed(captures, run)
-    found = ex05_patterns.patterns(table)
+    table, names = PATTERNS.unnamed(captures, run)
+    found = names_of(solution("compute-ex05a"))["patterns"](table)
     assert all(pattern in OF_KERNELS[names[launch]] for launch, pattern in found.items())
     assert set().union(*(OF_KERNELS[name] for name in names)) == set(found.values())
 
@@ -109,7 +108,7 @@ def test_unseen_launches_have_the_patterns_of_their_kernels(run: str) -> None:
 def test_access_patterns_say_what_a_set_lacks() -> None:
     empty = store.CaptureSet(name="mine", path=ROOT, machines={}, experiments={})
     with pytest.raises(LabError, match="the capture set 'mine' has no run exam_copies of ncu_memory"):
-        ex05_patterns.unnamed(empty, "exam_copies")
+        PATTERNS.unnamed(empty, "exam_copies")
 
 
 def record(short: str, time: float, value: float | None) -> dict[str, Any]:

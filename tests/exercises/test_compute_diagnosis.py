@@ -9,10 +9,11 @@ import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises.compute import ex06_diagnosis as task
-from labcode.exercises.compute import ex06_launches as launches
+from labcode.grading.task import beside
 from labcode.reports.ncu.report import open_report
-from tests.exercises.support import names_of, solution
+from tests.exercises.support import names_of, part, solution
+
+CASES = beside(*part("compute-ex06a"), "cases")
 
 shipped = pytest.mark.skipif(
     store.SHIPPED_SET not in store.list_sets()
@@ -29,7 +30,7 @@ CAUSES = {  # from the last launch to the first
 
 def example() -> pd.DataFrame:
     columns = ["shared_loads", "shared_wavefronts", "local_loads", "local_stores", "l2_atomics"]
-    columns += ["slices_mean_pct", "slices_busiest_pct", *launches.STATES]
+    columns += ["slices_mean_pct", "slices_busiest_pct", *CASES.STATES]
     rows = [
         {"duration_ns": 1000, "thread_instructions": 3200, "shared_loads": 40}
         | {"shared_wavefronts": 160, "issued": 0.3, "wait": 2.0},
@@ -50,34 +51,35 @@ def test_worked_example() -> None:
     found = {"idle lanes": 0.0, "bank conflicts": 0.75, "spills": 0.0, "contention": 0.0}
     assert s["evidence"](table.to_dict("records")[0]) == found
     causes = {"K1": ("bank conflicts", 0.75), "K2": ("idle lanes", 0.75), "K3": ("wait", 0.75)}
-    assert s["diagnosis"](table) == causes == task.diagnosis(table)
+    assert s["diagnosis"](table) == causes
     assert s["first"](table) == "K3"
 
 
 @shipped
 @pytest.mark.parametrize("run", CAUSES)
 def test_the_causes_of_the_unseen_reports_are_clear(run: str) -> None:
-    table = launches.launch_table(launches.open_run(store.load_set(store.SHIPPED_SET), run))
-    found = task.diagnosis(table)
+    s = names_of(solution("compute-ex06a"))
+    table = CASES.launch_table(CASES.open_ncu(store.load_set(store.SHIPPED_SET), CASES.EXPERIMENT, run))
+    found = s["diagnosis"](table)
     assert [cause for cause, _ in found.values()] == CAUSES[run]
     assert list(found) == [f"K{number}" for number in range(1, len(found) + 1)]
     for row in table.to_dict("records"):
-        waste = task.evidence({str(key): value for key, value in row.items()})
-        assert all(abs(share - task.ENOUGH) > 0.02 for share in waste.values()), "at the edge of an answer"
-        assert max(waste.values()) > task.ENOUGH or abs(row["issued"] - task.BUSY) > 0.02
+        waste = s["evidence"](row)
+        assert all(abs(share - s["ENOUGH"]) > 0.02 for share in waste.values()), "at the edge of an answer"
+        assert max(waste.values()) > s["ENOUGH"] or abs(row["issued"] - s["BUSY"]) > 0.02
 
 
 @shipped
 def test_the_table_has_the_states_whole() -> None:
     report = open_report(store.load_set(store.SHIPPED_SET).path_of("ncu_compute", "exam_1", ".ncu-rep"))
-    table = launches.launch_table(report)
+    table = CASES.launch_table(report)
     latency = [
         one.metric("smsp__average_warp_latency_per_inst_issued.ratio") for one in reversed(report.list)
     ]
-    assert table[list(launches.STATES)].sum(axis=1).tolist() == pytest.approx(latency, rel=0.05)
+    assert table[list(CASES.STATES)].sum(axis=1).tolist() == pytest.approx(latency, rel=0.05)
 
 
 def test_a_set_without_the_reports() -> None:
     captures = replace(store.load_set(store.SHIPPED_SET), experiments={})
     with pytest.raises(LabError, match="has no run exam_1 of ncu_compute"):
-        launches.open_run(captures, "exam_1")
+        CASES.exam(captures)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.exercises.cases import Verdict
 from labcode.grading import generate, grade, needs
+from labcode.grading.cases import Verdict
 from tests.exercises.support import ROOT, WITH_GPU, part, solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from labcode.exercises.cases import Verdict
 from labcode.grading import gpu, grade
+from labcode.grading.cases import Verdict
 from tests.exercises.support import ROOT, part, solution
 
 COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"
@@ -100,7 +100,11 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
         assert grade.on_gpu(*part(short), "grade", Path("answer")) == stopped
 
 
-CUDA = [(gpu.HARNESS / "overlap.cu", "nsys-ex02c"), (gpu.HARNESS / "pipeline.cu", "nsys-ex03c")]
+NSYS = ROOT / "solutions" / "nsys"
+CUDA = [
+    (NSYS / "ex02_kernel_overlap" / "c_harness.cu", "nsys-ex02c"),
+    (NSYS / "ex03_memory_timeline" / "c_harness.cu", "nsys-ex03c"),
+]
 SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
 
 

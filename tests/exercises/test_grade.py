@@ -3,25 +3,27 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.exercises.cases import Case, Task, Verdict
 from labcode.grading import execution, grade, needs
+from labcode.grading.cases import Case, Verdict
 from labcode.grading.grade import grade_cases
-from labcode.grading.records import ALWAYS_FORBIDDEN
+from labcode.grading.records import ALWAYS_FORBIDDEN, Part
+from labcode.grading.task import Task, read
 from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
 
 
 def double_cases(rng: np.random.Generator) -> list[Case]:
     numbers = [int(n) for n in rng.integers(2, 1000, 3)]
-    return [Case(f"number {k}", f"x = {n}", "double", (n,), 2 * n) for k, n in enumerate(numbers)]
+    return [Case(f"number {k}", f"x = {n}", "double", (n,)) for k, n in enumerate(numbers)]
 
 
-TASK = Task(double_cases)
 # `labcode exercises --solutions`, which CI calls too, grades every solution and every starter
 ONE_OF_EACH_KIND = (
     "nsys-ex01a",
@@ -32,15 +34,24 @@ ONE_OF_EACH_KIND = (
     "lm-ex01a",
 )
 RIGHT = "def double(x):\n    return x + x\n"
+PART = Part("a", "twice", "a_double.py", ("add", "to", "itself"))
 
 
-def verdict(tmp_path: Path, source: str, task: Task = TASK, seed: int = 1) -> Verdict:
+def made(folder: Path, **module: Any) -> Task:
+    """A task with what a module ``a_cases`` has, beside its solution in a folder."""
+    file = folder / "solution.py"
+    file.write_text(RIGHT, encoding="utf-8")
+    (folder / "a_mistakes.toml").touch()
+    return Task(PART, file, SimpleNamespace(**{"cases": double_cases, **module}))
+
+
+def verdict(tmp_path: Path, source: str, seed: int = 1, **module: Any) -> Verdict:
     file = tmp_path / "a_double.py"
     file.write_text(source, encoding="utf-8")
-    if hiding := grade._forbidden_import((*task.forbidden, *ALWAYS_FORBIDDEN), file):
+    if hiding := grade._forbidden_import((*PART.forbidden, *ALWAYS_FORBIDDEN), file):
         return Verdict("failed", hiding)
     with execution.Execution(file) as ran:
-        return grade_cases(task, ran, seed)
+        return grade_cases(made(tmp_path, **module), ran, seed)
 
 
 def test_a_right_answer_passes(tmp_path: Path) -> None:
@@ -86,7 +97,7 @@ def test_an_endless_loop_is_too_slow(tmp_path: Path) -> None:
     def cases(rng: np.random.Generator) -> list[Case]:
         return [replace(case, limit_s=0.5) for case in double_cases(rng)]
 
-    found = verdict(tmp_path, "def double(x):\n    while True:\n        pass\n", Task(cases))
+    found = verdict(tmp_path, "def double(x):\n    while True:\n        pass\n", cases=cases)
     assert found.headline == "double: too slow on case 1 of 3, «number 0»"
     assert "took longer than 0.5 s" in found.details
 
@@ -105,7 +116,7 @@ def test_captures_that_are_not_there_are_not_run(tmp_path: Path) -> None:
     def exam(captures: store.CaptureSet) -> list[Case]:
         raise LabError(f"the capture set {captures.name!r} has no run exam of it")
 
-    found = verdict(tmp_path, RIGHT, Task(double_cases, exam))
+    found = verdict(tmp_path, RIGHT, exam=exam)
     assert found.status == "not run"
     assert found.headline == "not run: the capture set 'h200' has no run exam of it"
     assert found.details == ("all 3 generated cases pass; the unseen capture is still to come",)
@@ -113,7 +124,7 @@ def test_captures_that_are_not_there_are_not_run(tmp_path: Path) -> None:
 
 def test_without_any_capture_set_it_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "nothing"))
-    found = verdict(tmp_path, RIGHT, Task(double_cases, lambda _: []))
+    found = verdict(tmp_path, RIGHT, exam=lambda _: [])
     assert found.status == "not run"
     assert "no capture set of this name" in found.headline
 
@@ -122,27 +133,27 @@ def test_a_wrong_answer_is_told_before_a_missing_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "nothing"))
-    assert (
-        verdict(tmp_path, "def double(x):\n    return x\n", Task(double_cases, lambda _: [])).status
-        == "failed"
-    )
+    assert verdict(tmp_path, "def double(x):\n    return x\n", exam=lambda _: []).status == "failed"
 
 
 def test_exam_cases_count_and_notes_follow(tmp_path: Path) -> None:
     def exam(_: store.CaptureSet) -> list[Case]:
-        return [Case("a capture", "real", "double", (21,), 42, exam=True)]
+        return [Case("a capture", "real", "double", (21,))]
 
-    found = verdict(tmp_path, RIGHT, Task(double_cases, exam, lambda _: ["it is 42"]))
+    def notes(_: store.CaptureSet, answered: list[tuple[Case, Any]]) -> list[str]:
+        return [f"it is {answered[0][1]}"]
+
+    found = verdict(tmp_path, RIGHT, exam=exam, notes=notes)
     assert found.headline == "passed: 4 hidden cases, 1 of them on captures you have not seen"
     assert found.details == ("it is 42",)
 
 
 def test_a_slow_answer_on_a_capture_gets_advice(tmp_path: Path) -> None:
     def exam(_: store.CaptureSet) -> list[Case]:
-        return [Case("a capture", "real", "double", (10**6,), 42, exam=True, limit_s=0.5)]
+        return [Case("a capture", "real", "double", (10**6,), limit_s=0.5)]
 
     source = "def double(x):\n    while x > 1000:\n        pass\n    return 2 * x\n"
-    found = verdict(tmp_path, source, Task(double_cases, exam))
+    found = verdict(tmp_path, source, exam=exam)
     assert any("compare neighbors after one sort, not every pair" in line for line in found.details)
 
 
@@ -206,7 +217,7 @@ def test_solutions_pass_whole(short: str) -> None:
     exercise, found = part(short)
     result = grade.grade(exercise, found, ROOT / "solutions" / exercise.path(found))
     assert result.status == "passed", (result.headline, result.details)
-    if grade.task_of(exercise, found).exam is not None:  # a model has nothing to read from a capture
+    if read(exercise, found).exam is not None:  # a model has nothing to read from a capture
         assert "on captures you have not seen" in result.headline
 
 

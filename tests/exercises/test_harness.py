@@ -17,6 +17,7 @@ from tests.exercises.support import ROOT, part, solution
 
 TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
 TRAINS = ROOT / "solutions/nsys/ex01_timeline_basics/c_harness.py"
+REDUCES = ROOT / "solutions/nsys/ex04_multi_gpu_timeline/c_harness.py"
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -133,7 +134,7 @@ def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
 
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
-    assert gpu.measure_python(gpu.HARNESS / "reduction.py", file, "cpu", limit_s=120) == {
+    assert gpu.measure_python(REDUCES, file, "cpu", limit_s=120) == {
         "checked_only": True,
         "ranks": 2,
     }
@@ -150,13 +151,11 @@ def test_right_reduction(tmp_path: Path) -> None:
 def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> None:
     source = solution(REDUCTION)
     assert old in source
-    assert words in refused(tmp_path, gpu.HARNESS / "reduction.py", source.replace(old, new, 1))
+    assert words in refused(tmp_path, REDUCES, source.replace(old, new, 1))
 
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
-    assert "took longer than 3 s and was stopped" in refused(
-        tmp_path, gpu.HARNESS / "reduction.py", source, limit_s=3
-    )
+    assert "took longer than 3 s and was stopped" in refused(tmp_path, REDUCES, source, limit_s=3)

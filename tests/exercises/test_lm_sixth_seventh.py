@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pandas as pd
 import pytest
 
 from labcode import store
 from labcode.analysis.lm import decoder
 from labcode.analysis.lm import parts as lm_parts
-from labcode.exercises.lm import ex06_waits, ex07_memory
-from labcode.exercises.lm.asked import PASSES, clean_passes, operations_asked
 from labcode.reports.nsys.report import open_report
+from solutions.lm.ex06_who_waits import a_cases as ex06
+from solutions.lm.ex07_memory import a_cases as ex07
 from tests.exercises.support import names_of, solution
 
 SHIPPED = pytest.mark.skipif(
@@ -46,23 +48,24 @@ def test_ex06_worked_example() -> None:
 
 
 @SHIPPED
-@pytest.mark.parametrize(("experiment", "run", "_words"), ex06_waits.EXAMS)
+@pytest.mark.parametrize(("experiment", "run", "_words"), ex06.EXAMS)
 def test_ex06_captures_have_a_call_for_every_operation(experiment: str, run: str, _words: str) -> None:
     captures = store.load_set(store.SHIPPED_SET)
     with open_report(captures.path_of(experiment, run)) as report:
-        asked, ops = operations_asked(report), lm_parts.operations(report)
+        asked, ops = lm_parts.operations_asked(report), lm_parts.operations(report)
     assert asked[list(ops.columns)].equals(ops)
     assert asked["start_ns"].is_unique and (asked["asked_ns"] < asked["start_ns"]).all()
     passes = set(asked["path"].str.split("/").str[1])
-    assert passes == set(clean_passes(captures.record(experiment, run, clean=True))) == set(PASSES)
+    assert passes == set(ex06.PASSES)
 
 
 @SHIPPED
 def test_ex06_captures_have_different_verdicts() -> None:
-    cases = ex06_waits._exam(store.load_set(store.SHIPPED_SET))
-    verdicts = [one["verdict"] for case in cases for one in case.expected.values()]
-    assert {"GPU-bound", "launch-bound"} <= set(verdicts)
-    assert all(1 < one["gain"] < 2 for case in cases for one in case.expected.values())
+    who_waits = names_of(solution("lm-ex06a"))["who_waits"]
+    answers = [who_waits(*case.arguments) for case in ex06.exam(store.load_set(store.SHIPPED_SET))]
+    found = [one for answer in answers for one in answer.values()]
+    assert {"GPU-bound", "launch-bound"} <= {one["verdict"] for one in found}
+    assert all(1 < one["gain"] < 2 for one in found)
 
 
 def test_ex07_worked_example() -> None:
@@ -88,8 +91,8 @@ def test_ex07_counts_as_the_page_does(size: str, context: int) -> None:
     ends = 2 * (residual + 4 * batch * context * model.vocabulary)
     held = model.layers * (16 * residual + scores) + ends
     inputs, block = model.layers * residual + ends, 16 * residual + 3 * scores
-    plain = ex07_memory.count(model, batch, context, False)
-    again = ex07_memory.count(model, batch, context, True)
+    count = names_of(solution("lm-ex07a"))["training_memory"]
+    plain, again = (count(asdict(model), batch, context, checkpoints) for checkpoints in (False, True))
     assert plain["kept"] * 1e9 == pytest.approx(held)
     assert plain["peak"] * 1e9 == pytest.approx(max(12 * parameters + held, 20 * parameters))
     assert again["kept"] * 1e9 == pytest.approx(inputs)
@@ -102,8 +105,9 @@ def test_ex07_counts_as_the_page_does(size: str, context: int) -> None:
 @SHIPPED
 def test_ex07_was_measured_as_it_is_counted() -> None:
     """With room to spare below the tolerance, so that no sensible count fails."""
-    measured = list(ex07_memory._measured(store.load_set(store.SHIPPED_SET)))
-    assert len(measured) == len(ex07_memory.EXAMS)
-    for _, found, counted in measured:
-        for key, size in found.items():
-            assert size / counted[key] == pytest.approx(1, abs=0.7 * ex07_memory.TOLERANCE)
+    measured = ex07.exam(store.load_set(store.SHIPPED_SET))
+    assert len(measured) == len(ex07.EXAMS)
+    for case in measured:
+        assert ex07.over_counted(case) == {
+            key: pytest.approx(1, abs=0.7 * ex07.TOLERANCE) for key in ("kept", "peak")
+        }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,11 +13,12 @@ from labcode import store
 from labcode.analysis.memory import history as memory_history
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.errors import LabError
-from labcode.exercises.pytorch import ex01_schedule, ex01_table, ex02_leak, ex02_live
+from labcode.grading.cases import Case
+from labcode.grading.task import read
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.memory.history import open_history
 from labcode.store import CaptureSet
-from tests.exercises.support import names_of, solution
+from tests.exercises.support import names_of, part, solution
 from tests.support import histories, traces
 
 
@@ -32,7 +33,8 @@ def test_a_schedule() -> None:
 
 @pytest.mark.parametrize("plan", [(1, 1, 2, 2, 0), (0, 0, 3, 0, 0), (2, 1, 1, 1, 3), (1, 0, 2, 0, 1)])
 @pytest.mark.parametrize("calls_step", [True, False])
-def test_the_profiler_does_what_the_reference_says(plan: ex01_schedule.Plan, calls_step: bool) -> None:
+def test_the_profiler_does_what_the_solution_says(plan: tuple[int, ...], calls_step: bool) -> None:
+    s = names_of(solution("pytorch-ex01a"))
     torch = pytest.importorskip("torch")
     profiler = torch.profiler
     got: list[int] = []
@@ -42,7 +44,7 @@ def test_the_profiler_does_what_the_reference_says(plan: ex01_schedule.Plan, cal
             **dict(zip(("wait", "warmup", "active", "repeat", "skip_first"), plan, strict=True))
         )
         words = {"NONE": "off", "WARMUP": "warm-up", "RECORD": "record", "RECORD_AND_SAVE": "hand over"}
-        assert [words[schedule(step).name] for step in range(12)] == ex01_schedule.phases(12, plan)
+        assert [words[schedule(step).name] for step in range(12)] == s["phases"](12, *plan)
 
         def ready(recorded: object) -> None:
             events = recorded.key_averages()  # type: ignore[attr-defined]
@@ -55,7 +57,7 @@ def test_the_profiler_does_what_the_reference_says(plan: ex01_schedule.Plan, cal
                 torch.eye(2) @ torch.eye(2)
                 if calls_step:
                     running.step()
-    wanted = ex01_schedule.traces(6, plan) if calls_step else ex01_schedule.without_step(6, plan)
+    wanted = s["traces" if calls_step else "traces_without_step"](6, *plan)
     assert [count for count in got if count] == [len(trace) for trace in wanted]
 
 
@@ -67,16 +69,16 @@ def test_the_profilers_table() -> None:
         (3, 7, "aten::add_", 70, 90),
         (4, 9, "aten::mm", 20, 50),
     ]
-    events = pd.DataFrame(rows, columns=ex01_table.EVENTS)
+    events = pd.DataFrame(rows, columns=["id", "tid", "name", "start_ns", "end_ns"])
     ran = [(2, 7, 60, 160), (3, 7, 160, 180), (4, 13, 150, 250)]
-    kernels = pd.DataFrame(ran, columns=ex01_table.KERNELS)
+    kernels = pd.DataFrame(ran, columns=["event", "stream", "start_ns", "end_ns"])
     wanted = {
         "aten::linear": (1, 30, 100, 0, 120),
         "aten::mm": (2, 80, 80, 200, 200),
         "aten::add_": (1, 20, 20, 20, 20),
     }
-    assert s["summary"](events, kernels) == wanted == ex01_table.summary(events, kernels)
-    assert s["busy_ns"](kernels) == 190 == ex01_table.busy_ns(kernels)
+    assert s["summary"](events, kernels) == wanted
+    assert s["busy_ns"](kernels) == 190
 
 
 def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
@@ -105,12 +107,23 @@ def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
     return store.parse_manifest(manifest, folder / "set")
 
 
+def examined(short: str, captures: CaptureSet) -> tuple[Any, list[Case]]:
+    """A part, and its cases on captures, each with its right answer known."""
+    task = read(*part(short))
+    assert task.exam is not None
+    cases = task.exam(captures)
+    for case in cases:
+        task.expect(case)
+    return task, cases
+
+
 def test_the_table_of_an_unseen_trace_is_the_books(tmp_path: Path) -> None:
     """Up to what the book's table adds: calls of CUDA, and operators that are one with their only child."""
     file = traces.training(tmp_path, packed=True)[0]
-    captures = _set(tmp_path, ex01_table.EXPERIMENT, ex01_table.RUN, file)
-    events, kernels = ex01_table.exam_tables(captures)
-    found = ex01_table.summary(events, kernels)
+    captures = _set(tmp_path, "torch_profiler", "exam_baseline", file)
+    task, cases = examined("pytorch-ex01b", captures)
+    assert [case.function for case in cases] == ["summary", "busy_ns"] and all(case.exam for case in cases)
+    found, kernels = task.expect(cases[0]), cases[1].arguments[0]
     theirs = op_summary(open_trace(file))
     theirs = (
         theirs[theirs["device_type"] == "CPU"].groupby("name")[["device_self_ns", "device_total_ns"]].sum()
@@ -118,10 +131,8 @@ def test_the_table_of_an_unseen_trace_is_the_books(tmp_path: Path) -> None:
     assert len(kernels) and len(found) > 5
     for name, row in found.items():
         if not name.startswith("ProfilerStep#"):
-            assert row[3:] == tuple(theirs.loc[name]), name
-    cases = ex01_table._exam(captures)
-    assert [case.function for case in cases] == ["summary", "busy_ns"] and all(case.exam for case in cases)
-    assert "of what the GPU did" in ex01_table._notes(captures)[0]
+            assert row[3:] == theirs.loc[name].tolist(), name
+    assert "of what the GPU did" in task.notes(captures)[0]
 
 
 def test_in_use_and_at_the_peak() -> None:
@@ -152,34 +163,34 @@ def test_a_leak() -> None:
     ]
     history = pd.DataFrame(rows, columns=["t_us", "action", "addr", "size", "stack"])
     stacks = [["a.py:1 f"], ["b.py:1 f"], ["c.py:1 f"]]
-    assert s["leaks"](history, stacks) == [(0, 4, 400)] == ex02_leak.leaks(history)
+    assert s["leaks"](history, stacks) == [(0, 4, 400)]
     assert s["time_left"](history, stacks, 1000) == pytest.approx(200.0)
     frames = [
         "site-packages/torch/nn/modules/linear.py:130 forward",
         "model.py:12 forward",
         "train.py:5 step",
     ]
-    assert s["caller"](frames) == "model.py:12 forward" == ex02_leak.caller(frames)
+    assert s["caller"](frames) == "model.py:12 forward"
 
 
 def test_the_answers_on_unseen_histories_are_the_books(tmp_path: Path) -> None:
     captures: CaptureSet | None = None
-    for run in ex02_live.RUNS:
+    for run in ("exam_hook", "exam_cache"):
         file = histories.write(tmp_path, histories.leaking(12), f"{run}.memory.json.xz")
-        captures = _set(tmp_path, ex02_live.EXPERIMENT, run, file)
+        captures = _set(tmp_path, "torch_memory", run, file)
     assert captures is not None
     history = open_history(tmp_path / "exam_hook.memory.json.xz")
-    found = ex02_leak.leaks(history.events)
-    book = memory_history.leaks(history)
-    assert [ex02_leak.caller(history.stacks[number]) for number, _, _ in found] == list(book["site"])
-    live = [case for case in ex02_live._exam(captures) if case.function == "peak"]
-    assert live[0].expected[0] == memory_history.live_bytes(history)["live_bytes"].max()
-    held = next(case for case in ex02_live._exam(captures) if case.function == "holders").expected
+    (live, live_cases), (leak, leak_cases) = (examined(f"pytorch-ex02{x}", captures) for x in "ab")
+    right = {case.function: live.expect(case) for case in live_cases[:3]}
+    assert right["peak"][0] == memory_history.live_bytes(history)["live_bytes"].max()
     theirs = memory_history.peak(history).set_index("site")["bytes"].rename({memory_history.BEFORE: "before"})
-    assert held == theirs.to_dict()
-    assert len(ex02_leak._exam(captures)) == 4
-    assert "a forward hook" in ex02_leak._notes(captures)[0]
-    assert "holds" in ex02_live._notes(captures)[0]
+    assert right["holders"] == theirs.to_dict()
+    caller = names_of(solution("pytorch-ex02b"))["caller"]
+    found = [caller(history.stacks[number]) for number, _, _ in leak.expect(leak_cases[0])]
+    assert found == list(memory_history.leaks(history)["site"])
+    assert (len(live_cases), len(leak_cases)) == (6, 4)
+    assert "a forward hook" in leak.notes(captures)[0]
+    assert "holds" in live.notes(captures)[0]
 
 
 def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
@@ -187,15 +198,6 @@ def test_a_set_without_the_captures_is_one_line(tmp_path: Path) -> None:
         {"schema": 1, "set": "s", "machines": {}, "experiments": {}}, tmp_path / "s"
     )
     with pytest.raises(LabError, match=r"has no run exam_baseline of torch_profiler"):
-        ex01_table._exam(captures)
+        examined("pytorch-ex01b", captures)
     with pytest.raises(LabError, match=r"has no run exam_hook of torch_memory"):
-        ex02_leak._exam(captures)
-
-
-def test_live_bytes_of_generated_scenes_are_the_books() -> None:
-    """The reference of part a against the book's own way of counting."""
-    rng = np.random.default_rng(4)
-    for _, scene in ex02_live._scenes(rng):
-        before, events = scene.tables()
-        sums = ex02_live.live(before, events)
-        assert len(sums) == len(events) + 1 and min(sums) >= 0
+        examined("pytorch-ex02b", captures)

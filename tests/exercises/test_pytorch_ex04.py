@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.exercises.pytorch import ex04_find, ex04_scenes
-from tests.exercises.support import names_of, solution
+from labcode.grading.task import beside
+from tests.exercises.support import names_of, part, solution
 
 A, B = "pytorch-ex04a", "pytorch-ex04b"
 
@@ -44,5 +44,7 @@ needs_captures = pytest.mark.skipif(
 def test_the_unseen_capture_has_the_problems_that_were_planted() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     planted = captures.record("bottleneck_hunt", "exam_baseline")["parameters"]["problems"]
-    assert set(ex04_find.find(ex04_scenes.exam(captures))) == set(planted)
-    assert ex04_find.find(ex04_scenes.exam(captures, "improved")) == {}
+    cases, find = beside(*part(A), "cases"), names_of(solution(A))["find"]
+    before, after = (cases.recorded(captures, run) for run in ("exam_baseline", "improved"))
+    assert set(find(before.ops, before.steps)) == set(planted)
+    assert find(after.ops, after.steps) == {}

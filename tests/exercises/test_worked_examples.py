@@ -207,7 +207,7 @@ def test_advanced_ex04d(tmp_path: Path) -> None:
         memcpys=[e.memcpy(110, 130)],
         graphs=[e.graph_launch(160, 170)],
         memsets=[e.memset(165, 180, pid=7)],
-        nvtx=[e.push_pop(100, 200, "lab:measured")],
+        nvtx=[e.push_pop(100, 190, "lab:measured"), e.push_pop(105, 200, "lab:measured", pid=7)],
     )
     assert asked("advanced-ex04d", export, "device", "busy_ns", "idle_ns") == [[0, 50, 50]]
 
@@ -329,7 +329,7 @@ def test_advanced_ex08a(tmp_path: Path) -> None:
         kernels=[e.kernel(150, 900)],
         nvtx=[e.push_pop(0, 1000, "lab:measured")],
     )
-    assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": True}
+    assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": [200, 120]}
 
 
 def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:

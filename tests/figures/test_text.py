@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labcode.figures.text import fit, number, percent, tidy, width_in
+from labcode.figures.style import fit, number, percent, tidy, width_in
 
 
 def test_fit() -> None:

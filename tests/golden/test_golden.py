@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.analysis.stats.nsys.reports import TABLES
+from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from tests.golden.golden import Golden, as_nsys_writes, difference, load_golden

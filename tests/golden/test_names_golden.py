@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.nsys.arguments import split, with_arguments
-from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.analysis.stats.nsys.reports import TABLES, split, with_arguments
+from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from tests.golden.golden import as_nsys_writes, first_difference

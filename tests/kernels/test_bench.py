@@ -13,11 +13,13 @@ import pytest
 from rich.console import Console
 
 from labcode import store
+from labcode.bench import kernels as bench_kernels
 from labcode.errors import LabError
-from labcode.kernels import bench, bench_report, checking
-from labcode.kernels.bench import Row, held, take_turns, with_ratios
+from labcode.kernels import checking
 from labcode.kernels.catalogue import Array, Kernel, Problem, Step, kernels
 from labcode.kernels.topics.sum import SUM
+from labcode.workloads.models import kernel_times
+from labcode.workloads.models.kernel_times import Row, held, take_turns, with_ratios
 
 
 def row(name: str, kind: str, time_us: float) -> Row:
@@ -72,7 +74,7 @@ def test_marks_are_judged_by_the_fastest_step(rows: list[Row]) -> None:
 
 def test_table_says_what_was_measured(record: dict[str, Any]) -> None:
     out = StringIO()
-    bench_report.render(record, Console(file=out, width=200))
+    bench_kernels.render(record, Console(file=out, width=200))
     text = out.getvalue()
     assert "L2 cache 60 MiB" in text
     assert "sum, n: 3.81 MiB moved, 0.0636 × the L2 cache" in text
@@ -95,29 +97,29 @@ def test_shipped_record_is_right_and_its_marks_are_todays(topic: str) -> None:
     ]
     assert [{**asdict(mark), "held": mark.held} for mark in again] == record["results"]["marks"]
     out = StringIO()
-    bench_report.render(record, Console(file=out, width=200))
+    bench_kernels.render(record, Console(file=out, width=200))
     assert f"checks: {len(record['checks'])} of {len(record['checks'])} passed" in out.getvalue()
 
 
 def test_plot_is_drawn(record: dict[str, Any], tmp_path: Path) -> None:
-    bench_report.write_plot(record, tmp_path / "x.svg")
+    bench_kernels.write_plot(record, tmp_path / "x.svg")
     assert "vectorized" in (tmp_path / "x.svg").read_text(encoding="utf-8")
     with pytest.raises(LabError, match=r"x\.gif: plots are written as \.svg, \.png, \.pdf"):
-        bench_report.main([], 1, None, tmp_path / "x.gif")
+        bench_kernels.main([], 1, None, tmp_path / "x.gif")
     record["results"]["rows"] = []
     with pytest.raises(LabError, match=r"nothing was timed"):
-        bench_report.plot(record)
+        bench_kernels.plot(record)
 
 
 def test_bad_numbers_and_names_come_before_the_gpu() -> None:
     with pytest.raises(LabError, match=r"--repetitions 0: give a whole number above 0"):
-        bench.bench(repetitions=0)
+        kernel_times.bench(repetitions=0)
     with pytest.raises(LabError, match=r"^nothing: no kernel or topic of this name"):
-        bench.bench(["nothing"])
+        kernel_times.bench(["nothing"])
 
 
 def test_list_names_steps_and_marks(capsys: pytest.CaptureFixture[str]) -> None:
-    bench_report.list_kernels(["sum"])
+    bench_kernels.list_kernels(["sum"])
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.startswith(
         "sum (sum): Add up an array; ≥ 1.00 × torch.sum, ≥ 1.00 × CUB DeviceReduce atomics: "
@@ -236,7 +238,7 @@ def test_checks_find_what_is_not_written_and_what_is_written_outside() -> None:
 
 @pytest.mark.gpu
 def test_bench_of_one_kernel(tmp_path: Path) -> None:
-    code = bench_report.main(["triad"], 3, tmp_path / "r.json", tmp_path / "p.svg")
+    code = bench_kernels.main(["triad"], 3, tmp_path / "r.json", tmp_path / "p.svg")
     record = json.loads((tmp_path / "r.json").read_text())
     assert code == 0
     assert {one["kind"] for one in record["results"]["rows"]} == {"step", "ceiling", "library"}

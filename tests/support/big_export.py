@@ -1,4 +1,4 @@
-"""Writes a large made-up nsys export: see `labcode.bench.big_export`.
+"""Writes a large made-up nsys export: see `labcode.workloads.models.big_export`.
 
 python -m tests.support.big_export big.sqlite --ops 1000000 --mix dense
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from labcode.bench.big_export import MIXES, make_big_export
+from labcode.workloads.models.big_export import MIXES, make_big_export
 
 __all__ = ["make_big_export"]
 

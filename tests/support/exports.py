@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labcode.bench.export_tables import ENUMS, columns_of
+from labcode.workloads.models.export_tables import ENUMS, columns_of
 
 Row = dict[str, Any]
 PUSH_POP, START_END, MARK, DOMAIN_CREATE = 59, 60, 34, 75

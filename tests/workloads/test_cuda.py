@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from labcode.errors import LabError
 from labcode.workloads import cuda
-from labcode.workloads.cuda import kernel_overlap
+from labcode.workloads.cuda import CudaProgram, kernel_overlap
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
@@ -59,3 +62,27 @@ def test_the_program_is_named_first(
         cuda.main(["sums"])
     with pytest.raises(LabError, match="no program named: name one of the CUDA programs"):
         cuda.main([])
+
+
+@pytest.mark.parametrize("program", cuda.PROGRAMS.values(), ids=list(cuda.PROGRAMS))
+def test_help_list_and_wrong_flags(program: CudaProgram, capsys: pytest.CaptureFixture[str]) -> None:
+    for flag, shown in (("--help", "--variant"), ("--list", "\n".join(program.variants))):
+        with pytest.raises(SystemExit) as done:
+            program.main([flag])
+        assert done.value.code == 0
+        assert shown in capsys.readouterr().out
+    for arguments in (["--nonsense", "1"], ["--variant", "fastest"]):
+        with pytest.raises(SystemExit) as done:
+            program.main(arguments)
+        assert done.value.code == 2
+        assert f"cuda {program.PROGRAM}: error: " in capsys.readouterr().err
+
+
+def test_without_a_gpu_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "labcode.workloads.cuda", "sum", "--json", str(tmp_path / "r.json")]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert done.stderr.startswith("cuda: no NVIDIA GPU")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -57,7 +57,7 @@ if words[0] == "--version":
     print("NVIDIA Nsight Systems version 2025.3.1.90-1v0")
 elif words[0] == "profile":
     sys.path.insert(0, {root!r})
-    from labcode.bench.big_export import make_big_export
+    from labcode.workloads.models.big_export import make_big_export
     if {breaks}:
         print("The target application terminated with an error", file=sys.stderr)
         sys.exit(1)

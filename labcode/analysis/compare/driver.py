@@ -12,19 +12,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TextIO
 
 import pandas as pd
 
-from labcode.analysis.compare.gate import Judged, chosen, judge, parse
-from labcode.analysis.compare.tables import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
-from labcode.analysis.stats.writer import FORMATS, write
+from labcode import reports
+from labcode.analysis.compare import launches
+from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
+from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
-from labcode.reports.captures import open_capture
-from labcode.reports.kineto.open import is_trace
 
-__all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "run"]
+__all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
 
 _TITLES = {
     "total": "Totals",
@@ -35,6 +36,22 @@ _TITLES = {
     "copy": "Copies (ratio: time per byte)",
 }
 _LONGEST_NAME = 72  # in tables for people
+KINDS = {
+    "total": "total",
+    "kernel": "kernel",
+    "range": "range",
+    "gpu-range": "range on the GPU",
+    "period": "period",
+    "transfer": "copy",
+}
+ONLY = {
+    "totals": ("total",),
+    "kernels": ("kernel",),
+    "ranges": ("range", "range on the GPU", "period"),
+    "transfers": ("copy",),
+}
+_LISTED = 12
+_LISTED_LONGEST = 60
 
 
 def run(
@@ -45,52 +62,157 @@ def run(
     fmt: str = "table",
     gates: Sequence[str] = (),
     only: Sequence[str] = (),
+    kernel: str | None = None,
     output: TextIO,
 ) -> int:
-    """Compare two captures, write what was found to ``output``, and return the exit code.
+    """Compare two files, write what was found to ``output``, and return the exit code.
 
-    ``fmt`` is 'table', 'csv' (a row for each item, kind first), 'json' (an object) or 'md'. ``fail_above`` is
-    in percent: 1 is returned when something became slower by more than that, the whole interval above it;
-    otherwise 0. ``gates`` (see `compare_gate`) name what is judged so, by default all that is written;
-    ``only`` names what is written: totals, kernels, ranges, transfers. Raises `LabError` for a bad format,
-    limit or gate, `InputError` for a file that cannot be read.
+    ``fmt`` is 'table', 'csv' (a row for each item), 'json' (an object) or 'md'. ``fail_above`` is in percent:
+    1 is returned when something became slower by more than that, of timelines the whole interval above it;
+    otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written; ``only``
+    names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches. Raises `LabError`
+    for a bad format, limit or gate and for files that cannot be compared, `InputError` for a file that cannot
+    be read.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
+    kinds = [reports.expect(file, "compare", "nsys", "kineto", "ncu") for file in (before, after)]
+    if "ncu" in kinds:
+        if kinds[0] != kinds[1]:
+            odd, own = (before, after) if kinds[1] == "ncu" else (after, before)
+            raise LabError(f"{odd}: no .ncu-rep; compare {own} with another .ncu-rep")
+        if gates or only:
+            raise LabError("compare: --gate and --only choose among events of timelines; use --kernel")
+        return launches.run(before, after, fail_above=fail_above, fmt=fmt, output=output, kernel=kernel)
+    if kernel is not None:
+        raise LabError("compare: --kernel chooses launches of .ncu-rep files; use --only kernels and --gate")
     if gates and fail_above is None:
         raise LabError(
             "--gate says what --fail-above PCT judges: give the limit, too, such as --fail-above 5"
         )
     parse(gates)
-    kinds = chosen(only)
-    with open_capture(before) as one, open_capture(after) as other:
+    shown = chosen(only)
+    with (
+        reports.open_timeline(before, "compare") as one,
+        reports.open_timeline(after, "compare") as other,
+    ):
         for report in (one, other):
-            _check_events(report.window(), report.path)
+            if report.window()[0] >= report.window()[1]:
+                raise LabError(
+                    f"{report.path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or "
+                    "torch.profiler"
+                )
         comparison = compare(one, other)
     judged = None
     if fail_above is not None and gates:
         judged = judge(comparison, gates, fail_above)
     elif fail_above is not None:
-        everything = _everything(comparison, kinds)
+        everything = _everything(comparison, shown)
         found = comparison.regressions(fail_above)
-        judged = Judged(found[found["kind"].isin(kinds)].reset_index(drop=True), everything)
+        judged = Judged(found[found["kind"].isin(shown)].reset_index(drop=True), everything)
     if fmt == "csv":
-        everything = _everything(comparison, kinds)
+        everything = _everything(comparison, shown)
         everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
-        _write_json(comparison, kinds, judged, gates, output)
+        _write_json(comparison, shown, judged, gates, output)
     else:
-        _write_text(comparison, kinds, judged, fail_above, gates, fmt, output)
+        _write_text(comparison, shown, judged, fail_above, gates, fmt, output)
     return 1 if judged is not None and len(judged.failed) else 0
 
 
-def _check_events(window: tuple[int, int], path: Path) -> None:
-    if window[0] >= window[1]:
-        raise LabError(
-            f"{path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
-        )
+# ---- gates: what users of a program wait for; everything else explains
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What gates say: the rows that became slower by more than the limit; all rows that were gated.
+
+    Both have a column kind before `COLUMNS`. ``unjudged`` of the gated rows have no interval.
+    """
+
+    failed: pd.DataFrame
+    gated: pd.DataFrame
+
+    @property
+    def unjudged(self) -> pd.DataFrame:
+        """The gated rows that have no interval: new, vanished, or too few instances."""
+        return self.gated[self.gated["ratio_low"].isna()]
+
+
+def chosen(only: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of tables that words of ``--only`` stand for; all of them for no word."""
+    for word in only:
+        if word not in ONLY:
+            raise LabError(f"--only {word}: choose one of {', '.join(ONLY)}")
+    wanted = {kind for word in (only or ONLY) for kind in ONLY[word]}
+    return tuple(kind for kind in KINDS.values() if kind in wanted)
+
+
+def parse(gates: Sequence[str]) -> list[tuple[str, str]]:
+    """(kind of table, pattern) of each gate; `LabError` for one that is not KIND:NAME-GLOB."""
+    found = []
+    for gate in gates:
+        kind, colon, pattern = gate.partition(":")
+        if kind not in KINDS or (colon and not pattern):
+            raise LabError(
+                f"--gate {gate}: write KIND:NAME, with a kind of {', '.join(KINDS)} and a name in which * "
+                "stands for anything, for instance period:step*"
+            )
+        found.append((KINDS[kind], pattern or "*"))
+    return found
+
+
+def judge(comparison: Comparison, gates: Sequence[str], percent: float) -> Judged:
+    """Judge by gates: only what one of them names can fail.
+
+    Raises `LabError` for a gate that is none, that matches nothing (it lists what there is), or of which no
+    row can be judged, for want of instances or of a counterpart: no answer is not a pass.
+    """
+    parts = []
+    for gate, (kind, pattern) in zip(gates, parse(gates), strict=True):
+        table = comparison.tables[kind]
+        rows = table[_matching(kind, table, pattern)]
+        if rows.empty:
+            raise LabError(f"--gate {gate} matches nothing; {_there_is(kind, table)}")
+        if rows["ratio_low"].isna().all():
+            raise LabError(f"--gate {gate} cannot be judged: {_unjudged(rows)}")
+        parts.append(rows.assign(kind=kind))
+    gated = pd.concat(parts, ignore_index=True).drop_duplicates(["kind", "name", "name_before"])
+    gated = gated[["kind", *COLUMNS]].reset_index(drop=True)
+    failed = gated[gated["ratio_low"] > 1 + percent / 100]
+    return Judged(failed.reset_index(drop=True), gated)
+
+
+def _matching(kind: str, table: pd.DataFrame, pattern: str) -> list[bool]:
+    """Which rows a pattern names, by the name of either side; copies also by their direction alone."""
+
+    def fits(name: str) -> bool:
+        names = (name, name.split(" ")[0]) if kind == "copy" else (name,)
+        return bool(name) and any(one == pattern or fnmatchcase(one, pattern) for one in names)
+
+    return [fits(new) or fits(old) for new, old in zip(table["name"], table["name_before"], strict=True)]
+
+
+def _there_is(kind: str, table: pd.DataFrame) -> str:
+    word = next(word for word, own in KINDS.items() if own == kind)
+    if table.empty:
+        return f"the captures hold nothing of the kind {word}"
+    names = [_short(name, _LISTED_LONGEST) for name in table["name"]]
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"of the kind {word} there are: {', '.join(names[:_LISTED])}{more}"
+
+
+def _unjudged(rows: pd.DataFrame) -> str:
+    reasons = ", ".join(
+        f"{name} is {verdict!r}" for name, verdict in rows[["name", "verdict"]].to_numpy()[:3]
+    )
+    return (
+        f"{reasons}{' …' if len(rows) > 3 else ''}; record more instances, or gate on what both captures hold"
+    )
+
+
+# ---- text
 
 
 def _everything(comparison: Comparison, kinds: Sequence[str]) -> pd.DataFrame:
@@ -139,7 +261,7 @@ def _write_text(
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
             title = _TITLES[kind]
-            if is_trace(Path(comparison.after)):
+            if reports.kind_of(Path(comparison.after)) == "kineto":
                 title = title.replace("NVTX ranges", "Annotations").replace(
                     "of Annotations", "of annotations"
                 )
@@ -221,6 +343,6 @@ def _ratio(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.3g}" if math.isnan(low) else f"{ratio:.3g} ({low:.3g} to {high:.3g})"
 
 
-def _short(name: str) -> str:
+def _short(name: str, longest: int = _LONGEST_NAME) -> str:
     name = " ".join(name.split())
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+    return name if len(name) <= longest else name[: longest - 1] + "…"

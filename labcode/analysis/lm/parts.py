@@ -20,15 +20,28 @@ from labcode.reports.nsys.report import NsysReport
 
 Ints = NDArray[np.int64]
 MEASURED = "lab:measured"
+_COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]
 
 
 def operations(report: NsysReport) -> pd.DataFrame:
     """The GPU operations of the measured part with their paths, as `attribution` takes them."""
-    window = report.window()
-    ops = report.gpu_ops()
-    ops = ops[(ops["end_ns"] > window[0]) & (ops["start_ns"] < window[1])].reset_index(drop=True)
-    paths = range_paths(report.nvtx(), report.api(), ops)
-    return ops[["kind", "name", "start_ns", "end_ns", "device", "stream"]].assign(path=paths)
+    ops = _measured(report)
+    return ops[_COLUMNS].assign(path=range_paths(report.nvtx(), report.api(), ops))
+
+
+def operations_asked(report: NsysReport) -> pd.DataFrame:
+    """Those of `operations` whose call was recorded, with ``asked_ns``, when it began, before the path."""
+    ops, api = _measured(report), report.api()
+    rows = launch_rows(ops, api)
+    paths = range_paths(report.nvtx(), api, ops)
+    known = rows >= 0
+    asked = api["start_ns"].to_numpy()[rows[known]]
+    return ops.loc[known, _COLUMNS].assign(asked_ns=asked, path=paths[known]).reset_index(drop=True)
+
+
+def _measured(report: NsysReport) -> pd.DataFrame:
+    window, ops = report.window(), report.gpu_ops()
+    return ops[(ops["end_ns"] > window[0]) & (ops["start_ns"] < window[1])].reset_index(drop=True)
 
 
 def range_paths(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame) -> pd.Series:

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.memory.history import ALLOCATE, FREE, MemoryHistory
+from labcode.reports.memory.history import ALLOCATE, FREE
+from labcode.reports.report import MemoryReport
 
 Ints = NDArray[np.int64]
 BEFORE = "before the recording"
@@ -35,7 +36,7 @@ def stack_text(stack: Sequence[str]) -> str:
     return "; ".join(reversed(stack))
 
 
-def lifetimes(history: MemoryHistory) -> pd.DataFrame:
+def lifetimes(history: MemoryReport) -> pd.DataFrame:
     """A row for each block: addr, size, stream, stack, begin (row of ``events``; -1: before the recording),
     end (row at which its free was requested; -1: never), begin_us, end_us (Int64), site.
 
@@ -70,7 +71,7 @@ def lifetimes(history: MemoryHistory) -> pd.DataFrame:
     return table.assign(site=pd.Series(found, dtype="str"))
 
 
-def live_bytes(history: MemoryHistory, blocks: pd.DataFrame | None = None) -> pd.DataFrame:
+def live_bytes(history: MemoryReport, blocks: pd.DataFrame | None = None) -> pd.DataFrame:
     """Bytes in use after each event that changed them: t_us, live_bytes, live_blocks. The first row is what
     was in use before.
     """
@@ -93,7 +94,7 @@ def live_bytes(history: MemoryHistory, blocks: pd.DataFrame | None = None) -> pd
     return table[moved].reset_index(drop=True)
 
 
-def peak(history: MemoryHistory) -> pd.DataFrame:
+def peak(history: MemoryReport) -> pd.DataFrame:
     """What was in use at the peak, by site, the most first: site, blocks, bytes, share, at_us (of the peak),
     stack (of the largest block).
     """
@@ -106,7 +107,7 @@ def peak(history: MemoryHistory) -> pd.DataFrame:
     ]
 
 
-def allocations(history: MemoryHistory) -> pd.DataFrame:
+def allocations(history: MemoryReport) -> pd.DataFrame:
     """Every block, the largest first: bytes, begin_us, end_us (Int64: missing where never freed), site, stack
     (outermost first), stream.
     """
@@ -118,7 +119,7 @@ def allocations(history: MemoryHistory) -> pd.DataFrame:
     return table[columns].reset_index(drop=True)
 
 
-def sites(history: MemoryHistory) -> pd.DataFrame:
+def sites(history: MemoryReport) -> pd.DataFrame:
     """Allocations by site, the most bytes first: site, allocations, allocated_bytes, freed, live_bytes and
     live_blocks (at the end), most_bytes (in use at once).
     """
@@ -135,7 +136,7 @@ def sites(history: MemoryHistory) -> pd.DataFrame:
     return table.sort_values(["most_bytes", "site"], ascending=[False, True], ignore_index=True)
 
 
-def leaks(history: MemoryHistory) -> pd.DataFrame:
+def leaks(history: MemoryReport) -> pd.DataFrame:
     """Sites whose blocks pile up: of each stack what was never freed, if some of that was allocated in every
     quarter of the recording, the most bytes first.
 
@@ -171,7 +172,7 @@ def leaks(history: MemoryHistory) -> pd.DataFrame:
     return table.sort_values(["bytes", "site"], ascending=[False, True], ignore_index=True)
 
 
-def stacked(history: MemoryHistory, most: int = 8, points: int = 1000) -> tuple[Ints, dict[str, Ints]]:
+def stacked(history: MemoryReport, most: int = 8, points: int = 1000) -> tuple[Ints, dict[str, Ints]]:
     """Live bytes by site over time, for a picture: times (µs) and, for each site, bytes at each of them.
 
     The ``most`` sites with the most bytes at once: first what was in use before, then those that hold most at
@@ -206,7 +207,7 @@ def stacked(history: MemoryHistory, most: int = 8, points: int = 1000) -> tuple[
     return times, ordered
 
 
-def _rows_of(history: MemoryHistory, blocks: pd.DataFrame) -> Ints:
+def _rows_of(history: MemoryReport, blocks: pd.DataFrame) -> Ints:
     """For each row of `live_bytes` its place among the events, counted from 1; 0 is before them."""
     moved = np.zeros(len(history.events) + 1, np.bool_)
     moved[0] = True
@@ -216,7 +217,7 @@ def _rows_of(history: MemoryHistory, blocks: pd.DataFrame) -> Ints:
     return np.flatnonzero(moved)
 
 
-def _at(history: MemoryHistory, blocks: pd.DataFrame, rows: Ints) -> Ints:
+def _at(history: MemoryReport, blocks: pd.DataFrame, rows: Ints) -> Ints:
     changed = np.zeros(len(history.events) + 1, np.int64)
     size, end = blocks["size"].to_numpy(np.int64), blocks["end"].to_numpy() + 1
     np.add.at(changed, blocks["begin"].to_numpy() + 1, size)
@@ -224,13 +225,13 @@ def _at(history: MemoryHistory, blocks: pd.DataFrame, rows: Ints) -> Ints:
     return np.asarray(np.cumsum(changed)[rows], np.int64)
 
 
-def _peak_row(history: MemoryHistory, blocks: pd.DataFrame) -> int:
+def _peak_row(history: MemoryReport, blocks: pd.DataFrame) -> int:
     """How many events lie before the first moment at which the most is in use."""
     table = live_bytes(history, blocks)
     return int(_rows_of(history, blocks)[int(table["live_bytes"].to_numpy().argmax())])
 
 
-def _by_site(history: MemoryHistory, blocks: pd.DataFrame) -> pd.DataFrame:
+def _by_site(history: MemoryReport, blocks: pd.DataFrame) -> pd.DataFrame:
     largest = blocks.sort_values("size", ascending=False, kind="stable").groupby("site").first()
     grouped = blocks.groupby("site")["size"].agg(["size", "sum"])
     table = grouped.rename(columns={"size": "blocks", "sum": "bytes"}).reset_index()

@@ -1,60 +1,76 @@
-"""Expert rules on a capture: a report in, verdicts out, or a text of them.
+"""`labcode diagnose`: a file of any kind in; what expert rules say about it, as verdicts or as text, out.
 
-for verdict in diagnose(open_report("capture.sqlite")):
-    print(verdict.rule, verdict.status, verdict.message)
+    for verdict in diagnose(open_report("capture.sqlite")):
+        print(verdict.rule, verdict.status, verdict.message)
+
+Captures of nsys and traces of torch.profiler are judged by their tables, reports of Nsight Compute launch by
+launch.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
-import io
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO, TypeVar
 
-import numpy as np
 import pandas as pd
 
+from labcode import reports
+from labcode.analysis.rules import ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
-from labcode.analysis.rules.registry import BrokenPlugin, all_rules
-from labcode.analysis.rules.rule_file import line_of, load_rules
-from labcode.analysis.rules.tables import Tables, one_line, percent, time_text
-from labcode.analysis.stats.writer import write
-from labcode.errors import InputError, LabError
-from labcode.reports.nsys.report import NsysReport, open_report
+from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
+from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
+from labcode.analysis.rules.tables import Tables, one_line
+from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
+from labcode.analysis.stats.writer import check_format, write
+from labcode.errors import InputError, LabError, nearest
+from labcode.reports import Kind
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.ncu.report import Launch, NcuReport
+from labcode.reports.report import TimelineReport
+
+__all__ = ["FORMATS", "NOT_ADDITIVE", "diagnose", "gather", "judge", "list_rules", "run", "select"]
 
 FORMATS = ("table", "json", "md")
-NOT_ADDITIVE = (
-    "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
-    "causes: do not "
-    "add them."
-)
+NOT_OF_TRACES = (
+    "untraced-graphs",
+    "profiler-overhead",
+    "dropped-events",
+    "start-up",
+)  # of nsys alone
 _ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
-_ROWS_SHOWN = 5
-_ROWS_JSON = 100
-_WIDEST = 60
+S = TypeVar("S")
 
 
 def diagnose(
-    report: NsysReport, rules: Sequence[Rule] | None = None, broken: Sequence[BrokenPlugin] = ()
+    subject: TimelineReport | Launch,
+    rules: Sequence[Rule[Any]] | None = None,
+    broken: Sequence[BrokenPlugin] = (),
 ) -> list[Verdict]:
-    """What each rule (by default every rule there is) says about a capture.
+    """What each rule (by default every rule there is) says about a capture, a trace or a launch.
 
     Found ones first, the largest bound first; then failed ones, those not found, those that could not be
     judged. A rule that raises becomes a verdict with the status 'failed', as does each of ``broken``. Raises
     `InputError` when a table of the capture is damaged.
     """
+    kind: Kind = "nsys"
+    judged: Tables | Launch
+    if isinstance(subject, Launch):
+        kind, judged = "ncu", subject
+    elif isinstance(subject, KinetoReport):
+        kind, judged = "kineto", TraceTables(subject)
+    else:
+        judged = Tables(subject)
     if rules is None:
-        rules, broken = all_rules()
-    return judge(Tables(report), rules, broken)
+        rules, broken = rules_on(kind)
+    return judge(judged, rules, broken)
 
 
-def judge(tables: Tables, rules: Sequence[Rule], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
-    """What rules say about tables; see `diagnose`."""
-    verdicts = [_judged(one, tables) for one in rules]
+def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
+    """What rules say about tables or a launch; see `diagnose`."""
+    verdicts = [_judged(one, subject) for one in rules]
     verdicts += [
         Verdict(b.name, "a plug-in", "failed", f"rule {b.name} failed: {one_line(b.reason, 200)}")
         for b in broken
@@ -62,29 +78,59 @@ def judge(tables: Tables, rules: Sequence[Rule], broken: Sequence[BrokenPlugin] 
     return sorted(verdicts, key=_rank)
 
 
-def run(file: Path, *, fmt: str, only: Sequence[str], rule_files: Sequence[Path] = (), output: TextIO) -> int:
-    """Write the verdicts on the capture at ``file`` to ``output`` and return 0.
+def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
+    """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded."""
+    if kind == "ncu":
+        return list(ncu.RULES), []
+    common, broken = gather(rule_files)
+    if kind == "kineto":
+        common = [*TRACE_RULES, *(one for one in common if one.id not in NOT_OF_TRACES)]
+    return common, broken
+
+
+def run(
+    file: Path,
+    *,
+    fmt: str,
+    only: Sequence[str],
+    rule_files: Sequence[Path] = (),
+    kernel: str | None = None,
+    launch: int | None = None,
+    output: TextIO,
+    notes: TextIO | None = None,
+) -> int:
+    """Write the verdicts on a file to ``output``, what is odd about it to ``notes``, and return 0.
 
     ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
-    ``rule_files`` are Python files with more rules. Raises `LabError` for a format or a rule that there is
-    not or a file without rules, and what `open_report` raises.
+    ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches. Raises
+    `LabError` for a format or a rule that there is not, a file without rules, or a selection that matches
+    nothing, and what opening the file raises.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    rules, broken = gather(rule_files)
+    check_format(fmt, FORMATS)
+    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu")
+    if kind != "ncu" and (kernel is not None or launch is not None):
+        reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
+    if kind == "ncu" and rule_files:
+        raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
+    rules, broken = rules_on(kind, rule_files)
     if only:
-        rules, broken = select(only, rules), []
-    with open_report(file) as report:
-        write_verdicts(report, diagnose(report, rules, broken), fmt, output)
+        rules, broken = select(only, rules, " of .ncu-rep files" if kind == "ncu" else ""), []
+    with reports.open_launches(file) if kind == "ncu" else reports.open_timeline(file, "diagnose") as report:
+        if isinstance(report, NcuReport):
+            chosen = report.select(kernel, launch)
+            judged = [(one, judge(one, rules)) for one in chosen.list]
+            write_launches(chosen, judged, fmt, output, nvidia=not only)
+            return 0
+        verdicts = diagnose(report, rules, broken)
+        if isinstance(report, KinetoReport) and notes is not None:
+            notes.writelines(f"note: {line}\n" for line in report.warnings)
+            if report.metadata().get("with_stack"):
+                notes.write(f"note: {STACKS_NOTE.format(path=report.path)}\n")
+        write_verdicts(report, verdicts, fmt, output)
     return 0
 
 
-def write_verdicts(report: NsysReport, verdicts: list[Verdict], fmt: str, output: TextIO) -> None:
-    """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
-    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
-
-
-def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule], list[BrokenPlugin]]:
+def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
     """Every rule there is, with those of ``rule_files``; one whose id is taken is among the broken."""
     rules, broken = all_rules()
     known = {one.id: one for one in rules}
@@ -97,36 +143,58 @@ def gather(rule_files: Sequence[Path] = ()) -> tuple[list[Rule], list[BrokenPlug
     return list(known.values()), broken
 
 
-def select(ids: Sequence[str], rules: Sequence[Rule] | None = None) -> list[Rule]:
+def select(ids: Sequence[str], rules: Sequence[Rule[Any]] | None = None, of: str = "") -> list[Rule[Any]]:
     """The rules of these ids; `LabError` names the nearest one for an id there is not."""
     known = {one.id: one for one in (all_rules()[0] if rules is None else rules)}
     for name in ids:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a rule; {hint}There are: {', '.join(known)}")
+            raise LabError(f"{name!r} is not a rule{of}; {nearest(name, known)}")
     return [known[name] for name in dict.fromkeys(ids)]
 
 
-def list_rules(output: TextIO, rule_files: Sequence[Path] = (), only: Sequence[Rule] | None = None) -> None:
-    """Write every rule there is (or ``only`` these): its id, its title, where the book explains it."""
-    rules, broken = gather(rule_files) if only is None else (list(only), [])
-    table = pd.DataFrame(
-        [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules],
-        columns=["rule", "title", "in the book"],
-    )
-    write(table.astype("str"), "table", output)
+def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
+    """Write every rule there is, by the kind of file it judges: id, title, where the book explains it."""
+    rules, broken = gather(rule_files)
+    _write_rules(rules, output)
     output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
+    output.write("\nmore rules on traces of torch.profiler\n")
+    _write_rules(TRACE_RULES, output)
+    output.write("\nrules on the launches of .ncu-rep files\n")
+    _write_rules(ncu.RULES, output)
 
 
-def _judged(which: Rule, tables: Tables) -> Verdict:
+def verdict_table(report: NcuReport) -> pd.DataFrame:
+    """Every verdict of a report: launch, kernel, rule, status, gain (nan where there is none), message."""
+    rows = [
+        (one.id, one.function, verdict.rule, verdict.status, verdict.gain, verdict.message)
+        for one in report.list
+        for verdict in diagnose(one)
+    ]
+    columns = {
+        "launch": "int64",
+        "kernel": "str",
+        "rule": "str",
+        "status": "str",
+        "gain": "float64",
+        "message": "str",
+    }
+    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+
+
+def _write_rules(rules: Sequence[Rule[Any]], output: TextIO) -> None:
+    rows = [(one_line(one.id), one_line(one.title), one_line(one.book)) for one in rules]
+    write(pd.DataFrame(rows, columns=["rule", "title", "in the book"]).astype("str"), "table", output)
+
+
+def _judged(which: Rule[S], subject: S) -> Verdict:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what a rule prints is no part of the report
-            return verdict_of(which, which(tables))
+            return verdict_of(which, which(subject))
     except CannotJudgeError as missing:
         status, message = "could not judge", f"could not judge: {missing}"
     except (Exception, SystemExit) as error:
-        if isinstance(error, InputError) and str(error).startswith(str(tables.report.path)):
+        path = subject.report.path if isinstance(subject, Tables) else None
+        if isinstance(error, InputError) and str(error).startswith(str(path)):
             raise  # the capture is at fault, not the rule
         status, message = (
             "failed",
@@ -142,7 +210,7 @@ def _judged(which: Rule, tables: Tables) -> Verdict:
     )
 
 
-def _where(which: Rule, error: BaseException) -> str:
+def _where(which: Rule[Any], error: BaseException) -> str:
     """The line of the rule's own file that failed."""
     file = getattr(getattr(which.judge, "__code__", None), "co_filename", "")
     line = line_of(error, file)
@@ -152,156 +220,3 @@ def _where(which: Rule, error: BaseException) -> str:
 def _rank(verdict: Verdict) -> tuple[int, float]:
     gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
     return _ORDER[verdict.status], -gain if verdict.status == "found" else 0.0
-
-
-def _heading(report: NsysReport) -> str:
-    begin, end = report.window()
-    return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
-
-
-def _gain(verdict: Verdict) -> str:
-    return (
-        "nothing for the program"
-        if verdict.gain is None
-        else f"at most {percent(verdict.gain)} of the window"
-    )
-
-
-def _table(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:
-    output.write(_heading(report) + "\n")
-    for verdict in verdicts:
-        if verdict.status != "found":
-            continue
-        output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
-        output.write(f"  {one_line(verdict.message, 600)}\n")
-        output.write(f"  measured: {_measured(verdict)}\n  to gain: {_gain(verdict)}\n")
-        output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
-        output.write(f"  in the book: {verdict.book}\n" if verdict.book else "")
-        if len(verdict.evidence):
-            output.write(f"  evidence, {_shown_rows(verdict)}:\n")
-            rows = io.StringIO()
-            write(_shown(verdict.evidence), "table", rows)
-            output.writelines(f"    {line}\n" for line in rows.getvalue().splitlines())
-    if not any(verdict.status == "found" for verdict in verdicts):
-        output.write("\nNothing found.\n")
-    elif any(verdict.status == "found" and verdict.gain is not None for verdict in verdicts):
-        output.write(f"\n{NOT_ADDITIVE}\n")
-    for status in ("failed", "not found", "could not judge"):
-        rest = [verdict for verdict in verdicts if verdict.status == status]
-        if rest:
-            output.write(f"\n{status}:\n" if status != "could not judge" else "\nnot judged:\n")
-        for verdict in rest:
-            output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
-
-
-def _markdown(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:
-    output.write(f"# {_safe(_heading(report))}\n\n")
-    summary = pd.DataFrame(
-        {
-            "rule": [_safe(v.rule) for v in verdicts],
-            "verdict": [v.status + (f" ({v.severity})" if v.severity else "") for v in verdicts],
-            "gain at most": [
-                percent(v.gain) if v.status == "found" and v.gain is not None else "" for v in verdicts
-            ],
-            "measured": [_safe(v.message) for v in verdicts],
-        }
-    ).astype("str")
-    write(summary, "md", output)
-    output.write(f"\n{NOT_ADDITIVE}\n")
-    for verdict in verdicts:
-        if verdict.status != "found":
-            continue
-        output.write(f"\n## {_safe(verdict.title)}\n\n{_safe(verdict.message)}.\n\n")
-        output.write(f"- measured: {_measured(verdict)}\n- to gain: {_gain(verdict)}\n")
-        output.write(f"- to try: {_safe(verdict.advice)}\n" if verdict.advice else "")
-        output.write(f"- in the book: `{verdict.book}`\n" if verdict.book else "")
-        if len(verdict.evidence):
-            output.write(f"\nEvidence, {_shown_rows(verdict)}:\n\n")
-            write(_shown(verdict.evidence, _safe), "md", output)
-
-
-def _json(report: NsysReport, verdicts: list[Verdict], output: TextIO) -> None:
-    begin, end = report.window()
-    whole = {
-        "file": str(report.path),
-        "window": {"start_ns": begin, "end_ns": end},
-        "note": NOT_ADDITIVE,
-        "verdicts": [_record(verdict) for verdict in verdicts],
-    }
-    json.dump(whole, output, indent=1, allow_nan=False)
-    output.write("\n")
-
-
-def _record(verdict: Verdict) -> dict[str, object]:
-    evidence = verdict.evidence.iloc[:_ROWS_JSON]
-    rows = [
-        {str(name): _plain(value) for name, value in zip(evidence.columns, row, strict=True)}
-        for row in evidence.itertuples(index=False, name=None)
-    ]
-    return {
-        "rule": verdict.rule,
-        "title": verdict.title,
-        "status": verdict.status,
-        "severity": verdict.severity,
-        "message": verdict.message,
-        "numerator": _plain(verdict.numerator),
-        "numerator_name": verdict.numerator_name,
-        "denominator": _plain(verdict.denominator),
-        "denominator_name": verdict.denominator_name,
-        "share": _plain(verdict.share),
-        "gain_at_most": _plain(verdict.gain),
-        "book": verdict.book,
-        "advice": verdict.advice,
-        "evidence_rows": len(verdict.evidence),
-        "evidence": rows,
-    }
-
-
-def _plain(value: object) -> object:
-    """A value that JSON knows; missing and infinite numbers are null."""
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if not np.isfinite(number):
-            return None
-        return int(number) if number.is_integer() and abs(number) < 2**53 else number
-    return str(value)
-
-
-def _measured(verdict: Verdict) -> str:
-    above = f"{verdict.numerator:,.0f} {verdict.numerator_name}"
-    below = f"{verdict.denominator:,.0f} {verdict.denominator_name}"
-    return f"{above} of {below}" + ("" if verdict.share is None else f" = {percent(verdict.share)}")
-
-
-def _shown_rows(verdict: Verdict) -> str:
-    count = len(verdict.evidence)
-    return f"{_ROWS_SHOWN} of {count:,} rows" if count > _ROWS_SHOWN else f"{count} row{'s' * (count != 1)}"
-
-
-def _shown(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) -> pd.DataFrame:
-    """The first rows, with shares as percentages and texts safe to print."""
-    rows = evidence.iloc[:_ROWS_SHOWN].reset_index(drop=True)
-    shown = {}
-    for name in rows.columns:
-        column = rows[name]
-        if str(name).endswith("share") and pd.api.types.is_float_dtype(column.dtype):
-            shown[name] = column.map(lambda share: "" if pd.isna(share) else percent(share)).astype("str")
-        elif pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
-            shown[name] = column
-        else:
-            shown[name] = column.map(lambda value: clean(str(value), _WIDEST)).astype("str")
-    return pd.DataFrame(shown)
-
-
-def _safe(text: str, most: int = 600) -> str:
-    """A text that Markdown leaves as it is."""
-    clean = one_line(text, most)
-    for mark in "\\`*_[]<>":
-        clean = clean.replace(mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark])
-    return clean

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import pandas as pd
 
 from labcode.errors import LabError
 
-if TYPE_CHECKING:
-    from labcode.analysis.rules.tables import Tables
-
 Status = Literal["found", "not found", "could not judge", "failed"]
 Severity = Literal["", "info", "low", "medium", "high"]
+S = TypeVar("S")  # what a rule judges: `labcode.analysis.rules.Tables`, or a launch
 HIGH, MEDIUM = 0.25, 0.10  # of the window, by the upper bound of the gain
 
 
@@ -45,18 +43,18 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class Rule(Generic[S]):
     """A named rule: where the book explains it (``book``, a docname), what to try, and the function."""
 
     id: str
     title: str
     book: str
     advice: str
-    judge: Callable[[Tables], Finding]
+    judge: Callable[[S], Finding]
 
-    def __call__(self, tables: Tables) -> Finding:
-        """Apply the rule to the tables of a capture."""
-        return self.judge(tables)
+    def __call__(self, subject: S) -> Finding:
+        """Apply the rule to the tables of a capture, or to a launch."""
+        return self.judge(subject)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +92,14 @@ class Verdict:
 
 def rule(
     id: str, *, title: str, book: str = "", advice: str = ""
-) -> Callable[[Callable[[Tables], Finding]], Rule]:
+) -> Callable[[Callable[[S], Finding]], Rule[S]]:
     """Make a rule of a function that takes the `Tables` of a capture and returns a `Finding`.
 
     The function raises `CannotJudgeError` where data are missing (``tables.need_busy()`` and its
     siblings do).
     """
 
-    def decorate(judge: Callable[[Tables], Finding]) -> Rule:
+    def decorate(judge: Callable[[S], Finding]) -> Rule[S]:
         made = Rule(id, title, book, advice, judge)
         object.__setattr__(made, "__doc__", judge.__doc__)
         return made
@@ -109,7 +107,7 @@ def rule(
     return decorate
 
 
-def verdict_of(which: Rule, found: Finding) -> Verdict:
+def verdict_of(which: Rule[Any], found: Finding) -> Verdict:
     """A rule's finding as a verdict; `TypeError` says what a rule's function gave back in place of one."""
     if not isinstance(found, Finding):
         raise TypeError(f"it returned {type(found).__name__}; a rule returns a Finding")

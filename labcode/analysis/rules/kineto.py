@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window
 from labcode.reports.kineto.report import STEP, KinetoReport
-from labcode.reports.nsys.report import NsysReport
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
 OPTIMIZER = r"^Optimizer\.step#"
@@ -37,14 +35,22 @@ READ_CALLS, READ_SHARE = 3, 0.05
 MANY, UPDATE_SHARE = 20, 0.05
 SIMT_SHARE, COPY_SHARE, COPIES = 0.05, 0.03, 10
 SLOW_FIRST, FIRST_SHARE = 1.5, 0.10
+STACKS_NOTE = (
+    "{path}: recorded with stacks; each call of a Python function cost the CPU some time, so that the GPU "
+    "waited longer than it does without (record without with_stack to judge idle time)"
+)
 
 
 class TraceTables(Tables):
     """What rules look at, of a trace: `Tables`, and every GPU operation with what launched it."""
 
     def __init__(self, trace: KinetoReport) -> None:
-        super().__init__(cast(NsysReport, trace))  # has the tables that the common rules ask for
+        super().__init__(trace)
         self.trace = trace
+
+    def how(self, option: str) -> str:
+        """How to record what an option of nsys records."""
+        return "record with ProfilerActivity.CUDA"
 
     @cached_property
     def marked(self) -> bool:
@@ -69,7 +75,8 @@ class TraceTables(Tables):
     def worst(self, table: pd.DataFrame) -> tuple[int, int, int]:
         """Of rows that ran on GPUs: time on the GPU with most of it, that GPU, time on any of them."""
         per_gpu = {
-            int(cast(int, device)): intervals.total(*spans(mine)) for device, mine in table.groupby("device")
+            int(device): intervals.total(*spans(table[table["device"] == device]))
+            for device in sorted(table["device"].unique())
         }
         device = max(per_gpu, key=lambda number: per_gpu[number], default=0)
         return per_gpu.get(device, 0), device, intervals.total(*spans(table))
@@ -248,12 +255,13 @@ def slow_first_step(tables: Tables) -> Finding:
         raise CannotJudgeError("fewer than three profiler steps (call prof.step() after each step)")
     extra, worst, ratio = 0, 0, 1.0
     rows = []
-    for rank, mine in steps.groupby("rank"):
+    for rank in sorted(steps["rank"].unique()):
+        mine = steps[steps["rank"] == rank]
         length = (mine["end_ns"] - mine["start_ns"]).to_numpy(np.int64)
         usual = float(np.median(length[1:]))
         rows.append((rank, mine["name"].iloc[0], int(length[0]), usual, length[0] / max(usual, 1.0)))
         if length[0] - usual > extra:
-            extra, worst, ratio = int(length[0] - usual), int(cast(int, rank)), float(rows[-1][4])
+            extra, worst, ratio = int(length[0] - usual), int(rank), float(rows[-1][4])
     names = pd.concat(
         [
             table[["name", "start_ns", "end_ns"]]
@@ -376,7 +384,7 @@ def _with_python(trace: TraceTables, ops: pd.DataFrame) -> pd.DataFrame:
     return ops.assign(python=kineto_links.python_lines(trace.trace, ops)).astype({"python": "str"})
 
 
-TRACE_RULES: tuple[Rule, ...] = (
+TRACE_RULES: tuple[Rule[Tables], ...] = (
     reads_in_loop,
     unfused_optimizer,
     fp32_products,

@@ -19,6 +19,7 @@ from labcode.analysis.rules.tables import (
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window
 from labcode.analysis.timeline.nvtx import unattributed
+from labcode.reports.nsys.report import NsysReport
 
 START_UP_SHARE = 0.2
 OVERHEAD_SHARE = 0.02
@@ -84,7 +85,7 @@ def start_up(tables: Tables) -> Finding:
         tables.need_kernels()
     begin, end = tables.window
     if not tables.marked:
-        system = tables.report.osrt()["start_ns"]
+        system = _nsys(tables).osrt()["start_ns"]
         begin = min(begin, int(system.min())) if len(system) else begin
     first = int(work["start_ns"].min())
     loading = in_window(tables.api[matching(tables.api["name"], LOADING)], (begin, end))
@@ -160,11 +161,12 @@ def dropped_events(tables: Tables) -> Finding:
     Numerator: such messages. There is nothing to gain for the program; what was lost may be the cause of
     anything in the other verdicts.
     """
-    messages = tables.report.diagnostics()
+    report = _nsys(tables)
+    messages = report.diagnostics()
     if len(messages) == 0:
-        old = tables.report.schema.minor < 11
+        old = report.schema.minor < 11
         raise CannotJudgeError(
-            f"exports of schema {tables.report.schema} hold no messages of the profiler (export the "
+            f"exports of schema {report.schema} hold no messages of the profiler (export the "
             f".nsys-rep with nsys "
             "2024.2 or newer)"
             if old
@@ -192,3 +194,9 @@ def dropped_events(tables: Tables) -> Finding:
         table,
         "high" if bool(losing.any()) else "low",
     )
+
+
+def _nsys(tables: Tables) -> NsysReport:
+    if not isinstance(tables.report, NsysReport):
+        raise CannotJudgeError("this rule judges captures of nsys")
+    return tables.report

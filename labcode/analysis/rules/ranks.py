@@ -8,7 +8,7 @@ import pandas as pd
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.communication import communication_overlap, is_communication
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 
 EXPOSED_SHARE = 0.05
 WAIT_SHARE = 0.05

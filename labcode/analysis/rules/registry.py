@@ -1,14 +1,22 @@
-"""Which rules there are: the lab's own, and those of installed packages, in; a list of rules out."""
+"""Which rules there are: the lab's own, those of installed packages and of files in; lists of rules out."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.util
+import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from labcode.analysis.rules.finding import Rule
+from labcode.errors import LabError
+from labcode.inputs import plain_file
 
 GROUP = "labcode.rules"
 _OWN = ("idle", "copies", "small_work", "ranks", "profile")
@@ -22,18 +30,18 @@ class BrokenPlugin:
     reason: str
 
 
-def rules_of(module: ModuleType) -> list[Rule]:
+def rules_of(module: ModuleType) -> list[Rule[Any]]:
     """The rules defined in a module, in their order."""
     return [value for value in vars(module).values() if isinstance(value, Rule)]
 
 
-def own_rules() -> list[Rule]:
+def own_rules() -> list[Rule[Any]]:
     """The lab's own rules."""
     modules = (importlib.import_module(f"labcode.analysis.rules.{name}") for name in _OWN)
     return [found for module in modules for found in rules_of(module)]
 
 
-def all_rules(plugins: Iterable[EntryPoint] | None = None) -> tuple[list[Rule], list[BrokenPlugin]]:
+def all_rules(plugins: Iterable[EntryPoint] | None = None) -> tuple[list[Rule[Any]], list[BrokenPlugin]]:
     """The lab's own rules and those of the entry points of the group ``labcode.rules``.
 
     An entry point names a rule, or a module, whose rules all count. One that cannot be loaded, or whose rule
@@ -64,3 +72,47 @@ def all_rules(plugins: Iterable[EntryPoint] | None = None) -> tuple[list[Rule], 
             else:
                 rules[one.id] = one
     return list(rules.values()), broken
+
+
+def load_rules(path: Path) -> list[Rule[Any]]:
+    """The rules that a Python file defines, in their order; the file is run once.
+
+    What it prints goes to stderr, so that a report on stdout stays whole. Raises `LabError` when the file is
+    missing, cannot be run (with the line that failed) or defines no rule.
+    """
+    if not path.exists():
+        raise LabError(f"{path}: no such file; name a Python file with functions under @rule")
+    plain_file(path)
+    spec = importlib.util.spec_from_file_location(f"labcode_rules_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise LabError(f"{path}: not a Python file (its name does not end in .py); rename it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise LabError(
+            f"{path}{_line(error, path)}: {type(error).__name__}: {_words(error)}; mend it"
+        ) from None
+    found = rules_of(module)
+    if not found:
+        raise LabError(
+            f'{path}: defines no rule; put @rule("my-rule", title=…), from labcode.analysis.rules, on one'
+        )
+    return found
+
+
+def line_of(error: BaseException, path: str) -> int | None:
+    """The innermost line of a file on the way to an error."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return lines[-1] if lines else None
+
+
+def _line(error: BaseException, path: Path) -> str:
+    line = error.lineno if isinstance(error, SyntaxError) else line_of(error, str(path))
+    return f", line {line}" if line else ""
+
+
+def _words(error: BaseException) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)

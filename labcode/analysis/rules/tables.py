@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.communication import is_communication
 from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
-from labcode.analysis.timeline.keys import process_keys
 from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.nsys.report import MEASURED, NsysReport
+from labcode.reports.columns import process_keys
+from labcode.reports.report import MEASURED, TimelineReport
 
 Ints = NDArray[np.int64]
 Spans = tuple[Ints, Ints]
@@ -36,7 +36,7 @@ class Tables:
     otherwise.
     """
 
-    def __init__(self, report: NsysReport) -> None:
+    def __init__(self, report: TimelineReport) -> None:
         self.report = report
 
     # ---- time
@@ -168,10 +168,14 @@ class Tables:
 
     # ---- missing data
 
+    def how(self, option: str) -> str:
+        """How to record what an option of nsys records."""
+        return f"record with {option}"
+
     def need_ops(self) -> None:
         """`CannotJudgeError` unless the window holds GPU operations."""
         if len(self.ops) == 0:
-            raise CannotJudgeError("there are no GPU operations in the capture (record with --trace=cuda)")
+            raise CannotJudgeError(f"there are no GPU operations in the capture ({self.how('--trace=cuda')})")
 
     def need_busy(self) -> None:
         """`CannotJudgeError` unless it is known when the GPU was busy.
@@ -184,22 +188,22 @@ class Tables:
         if lost and lost * _LOSS >= len(self.graph_launches):
             raise CannotJudgeError(
                 f"{lost:,} of {len(self.graph_launches):,} graph launches left no trace on the GPU, so its "
-                "busy time is unknown (record with --cuda-graph-trace=node)"
+                f"busy time is unknown ({self.how('--cuda-graph-trace=node')})"
             )
 
     def need_api(self) -> None:
         """`CannotJudgeError` unless the window holds CUDA API calls."""
         if len(self.calls) == 0:
-            raise CannotJudgeError("there are no CUDA API calls in the capture (record with --trace=cuda)")
+            raise CannotJudgeError(f"there are no CUDA API calls in the capture ({self.how('--trace=cuda')})")
 
     def need_kernels(self) -> None:
         """`CannotJudgeError` unless kernels were traced one by one."""
         if len(self.kernels) == 0:
             graphs = bool((self.ops["kind"] == "graph").any()) or len(self.lost_graph_launches) > 0
             raise CannotJudgeError(
-                "the kernels ran inside graphs and were not traced (record with --cuda-graph-trace=node)"
+                f"the kernels ran inside graphs and were not traced ({self.how('--cuda-graph-trace=node')})"
                 if graphs
-                else "there are no kernels in the capture (record with --trace=cuda)"
+                else f"there are no kernels in the capture ({self.how('--trace=cuda')})"
             )
 
     @cached_property

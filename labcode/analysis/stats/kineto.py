@@ -1,36 +1,26 @@
-"""`labcode stats` of traces of ``torch.profiler``: files and report names in; tables as text out."""
+"""The reports of `labcode stats` on traces of ``torch.profiler``: an open trace in; a table out."""
 
 from __future__ import annotations
 
-import difflib
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from labcode.analysis.lm import kineto as lm_kineto
 from labcode.analysis.stats import kineto_gpu
 from labcode.analysis.stats.kineto_ops import op_summary
-from labcode.analysis.stats.text import records, write
-from labcode.analysis.stats.writer import FORMATS
+from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.summary import kernel_summary
-from labcode.errors import InputError, LabError
-from labcode.outputs import base_names, staged
-from labcode.reports.kineto.open import is_trace, trace_files
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
-ENDINGS = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
 CUDA = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 
 
 def _need(table: pd.DataFrame, report: KinetoReport, what: str, how: str) -> pd.DataFrame:
-    """The table, or `InputError` where it is empty."""
+    """The table, or `LackingError` where it is empty."""
     if len(table) == 0:
-        raise InputError(f"{report.path}: the trace holds no {what}; record them with {how}")
+        raise LackingError(report.path, f"the trace holds no {what}; record them with {how}")
     return table
 
 
@@ -141,103 +131,11 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "lm_parts": lm_parts,
     "lm_kernels": lm_kernels,
 }
-DEFAULT_REPORTS = ("op_sum", "kernel_sum")
-
-
-def check_names(names: Sequence[str]) -> None:
-    """`LabError` for a name that is no report of traces, with the nearest one that is."""
-    for name in names:
-        if name not in REPORTS:
-            close = difflib.get_close_matches(name, REPORTS, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a report of traces; {hint}There are: {', '.join(REPORTS)}")
-
-
-def table_of(report: KinetoReport, name: str) -> pd.DataFrame:
-    """One report of an open trace; `InputError` where the trace lacks what it needs."""
-    check_names([name])
-    return REPORTS[name](report)
-
-
-def run(
-    files: Sequence[Path],
-    reports: Sequence[str],
-    fmt: str,
-    output: TextIO,
-    *,
-    every: bool = False,
-    folder: Path | None = None,
-    force: bool = False,
-    notes: TextIO | None = None,
-) -> list[Path]:
-    """Write reports of traces to ``output``, or into ``folder`` as ``<file>_<report>.csv``: all or none.
-
-    Without names: of `DEFAULT_REPORTS` those that the trace has data for; ``every`` takes all of them. What
-    is odd about a trace goes to ``notes`` (stderr), a line each. Returns the files written. Raises `LabError`
-    for a report or format there is not, `InputError` for a file that is no trace or lacks a named report's
-    data.
-    """
-    for file in files:
-        if ".averages.json" in file.name:
-            raise LabError(f"{file}: averages of a trace, not the trace; name the .trace.json.gz beside it")
-        if not is_trace(file):
-            raise LabError(
-                f"{file}: name reports of one kind at once; the others are traces of torch.profiler"
-            )
-    check_names(reports)
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    if every and reports:
-        raise LabError("stats: --all takes every report that has data; leave out --report or --all")
-    wanted = tuple(dict.fromkeys(reports)) or (tuple(REPORTS) if every else DEFAULT_REPORTS)
-    stream = sys.stderr if notes is None else notes
-    if folder is None:
-        for place, file in enumerate(files):
-            tables = _tables(file, wanted, strict=bool(reports), notes=stream)
-            if len(files) > 1:
-                output.write("\n" * (place > 0) + f"{'# ' if fmt in ('csv', 'md') else ''}{file}\n")
-            write_tables(tables, fmt, output)
-        return []
-    written = []
-    reads = [one for file in files for one in (trace_files(file) if file.is_dir() else [file])]
-    with staged(folder, force=force, reads=reads) as work:
-        for file, base in base_names(files).items():
-            tables = _tables(file, wanted, strict=bool(reports), notes=stream)
-            for name, table in tables.items():
-                target = f"{base}_{name}{ENDINGS[fmt]}"
-                with (work / target).open("w", encoding="utf-8", newline="") as handle:
-                    write(table, fmt, handle)
-                written.append(folder / target)
-    return written
-
-
-def _tables(file: Path, names: Sequence[str], *, strict: bool, notes: TextIO) -> dict[str, pd.DataFrame]:
-    """The reports of one trace; without ``strict``, those that it has data for."""
-    with open_trace(file) as report:
-        tables = {}
-        for name in names:
-            try:
-                tables[name] = REPORTS[name](report)
-            except InputError:
-                if strict:
-                    raise
-    if not tables:
-        why = "".join(f"; {line.removeprefix(f'{file}: ')}" for line in report.warnings)
-        raise InputError(
-            f"{file}: the trace holds no events that any report is made of{why}; record it again"
-        )
-    notes.writelines(f"note: {line}\n" for line in report.warnings)
-    return tables
-
-
-def write_tables(tables: Mapping[str, pd.DataFrame], fmt: str, output: TextIO) -> None:
-    """Write several tables, each with its name above; as JSON they are one object."""
-    if fmt == "json" and len(tables) > 1:
-        everything = {name: records(table) for name, table in tables.items()}
-        output.write(json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
-        return
-    for place, (name, table) in enumerate(tables.items()):
-        if len(tables) > 1:
-            heading = {"md": f"## {name}\n\n", "csv": f"# {name}\n"}.get(fmt, f"{name}\n")
-            output.write("\n" * (place > 0) + heading)
-        write(table, fmt, output)
+SHELF = Shelf(
+    of=" of traces",
+    reports=REPORTS,
+    default=("op_sum", "kernel_sum"),
+    open=open_trace,
+    notes=lambda report: report.warnings,
+    advice="record the trace again",
+)

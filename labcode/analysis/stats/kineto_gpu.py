@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.communication import communication_overlap
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.launch import launch_latency
+from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -192,7 +192,7 @@ def arrivals(report: KinetoReport) -> pd.DataFrame:
     GPUs still work at what was launched before it; where ranks differ in the number of a name, only kernels
     whose launch was recorded count. Empty with one rank, and for names whose numbers differ even so.
     """
-    from labcode.analysis.timeline.communication import is_communication
+    from labcode.analysis.timeline.overlap import is_communication
 
     kernels = report.kernels()
     talk = kernels[is_communication(kernels)].sort_values("start_ns", kind="stable")

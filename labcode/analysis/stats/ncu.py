@@ -1,4 +1,4 @@
-"""`labcode stats X.ncu-rep`: a report and report names in; tables as text out.
+"""The reports of `labcode stats X.ncu-rep`: a report of Nsight Compute in; a table out.
 
 Numbers in CSV and JSON are those of the report, unrounded, in the units that the columns name; tables for
 people have two decimals, and shares in percent. The reports ``raw`` and ``details`` hold what
@@ -7,11 +7,7 @@ people have two decimals, and shares in percent. The reports ``raw`` and ``detai
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TextIO
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -19,19 +15,9 @@ import pandas as pd
 from labcode.analysis.kernel import roofline, sass, stalls
 from labcode.analysis.kernel.occupancy import LIMITS, occupancy
 from labcode.analysis.stats import ncu_pages
-from labcode.analysis.stats.text import records, write
-from labcode.analysis.stats.writer import FORMATS
-from labcode.errors import InputError, LabError
-from labcode.outputs import base_names, staged
+from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.errors import InputError
 from labcode.reports.ncu.report import NcuReport, open_report
-
-SUFFIXES = (".ncu-rep", ".ncu-rep.xz")
-ENDINGS = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
-
-
-def is_ncu_report(path: Path) -> bool:
-    """Whether a file's name says that it is a report of Nsight Compute."""
-    return path.name.endswith(SUFFIXES)
 
 
 def _meanings(report: NcuReport, columns: Mapping[str, str], required: str) -> pd.DataFrame:
@@ -217,104 +203,23 @@ REPORTS: Mapping[str, Callable[[NcuReport], pd.DataFrame]] = {
     "details": details,
     "raw": raw,
 }
-DEFAULT_REPORTS = ("launches", "speed_of_light", "occupancy")
 
 
-def stats(
-    path: Path,
-    reports: Sequence[str],
-    fmt: str,
-    output: TextIO,
-    *,
-    kernel: str | None = None,
-    launch: int | None = None,
-) -> None:
-    """Write reports of the ``.ncu-rep`` at ``path`` to ``output``.
-
-    Without names: the launches, and of `DEFAULT_REPORTS` what was collected. Raises `LabError` for a
-    report or format there is not and a selection that matches nothing, `InputError` when a named report's
-    section was not collected.
-    """
-    for name in reports:
-        if name not in REPORTS:
-            close = difflib.get_close_matches(name, REPORTS, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(
-                f"{name!r} is not a report of .ncu-rep files; {hint}there are: {', '.join(REPORTS)}"
-            )
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    report = open_report(path).select(kernel, launch)
-    names = tuple(dict.fromkeys(reports)) or DEFAULT_REPORTS
-    tables = {}
-    for name in names:
-        try:
-            tables[name] = REPORTS[name](report)
-        except InputError as missing:
-            if reports:
-                raise
-            output.write(f"# no {name}: {missing}\n" if fmt == "csv" else "")
-    if fmt == "json" and len(tables) > 1:
-        everything = {name: records(table) for name, table in tables.items()}
-        output.write(json.dumps(everything, indent=2, ensure_ascii=False) + "\n")
-        return
-    for place, (name, table) in enumerate(tables.items()):
-        if len(tables) > 1:
-            heading = {"md": f"## {name}\n\n", "csv": f"# {name}\n"}.get(fmt, f"{name}\n")
-            output.write("\n" * (place > 0) + heading)
-        write(table, fmt, output)
+def answer(report: NcuReport, name: str) -> pd.DataFrame:
+    """A report's table; `LackingError` where its section was not collected."""
+    try:
+        return REPORTS[name](report)
+    except LackingError:
+        raise
+    except InputError as missing:
+        raise LackingError(report.path, str(missing).removeprefix(f"{report.path}: ")) from None
 
 
-def run(
-    files: Sequence[Path],
-    reports: Sequence[str],
-    fmt: str,
-    output: TextIO,
-    *,
-    every: bool = False,
-    folder: Path | None = None,
-    force: bool = False,
-    kernel: str | None = None,
-    launch: int | None = None,
-) -> list[Path]:
-    """Write reports of several files to ``output``, or into ``folder`` as ``<file>_<report>.csv``: all or
-    none.
-
-    ``every`` takes all reports whose sections were collected. Returns the files written. Raises `LabError`
-    for a file that is not a report of Nsight Compute, and what `stats` raises.
-    """
-    for file in files:
-        if not is_ncu_report(file):
-            raise LabError(f"{file}: name reports of one tool at once; the others are .ncu-rep files")
-    if every and reports:
-        raise LabError("stats: --all takes every report that has data; leave out --report or --all")
-    if folder is None:
-        for place, file in enumerate(files):
-            if len(files) > 1:
-                output.write("\n" * (place > 0) + f"{'# ' if fmt in ('csv', 'md') else ''}{file}\n")
-            wanted = _collected(file, kernel, launch) if every else reports
-            stats(file, wanted, fmt, output, kernel=kernel, launch=launch)
-        return []
-    written = []
-    with staged(folder, force=force, reads=files) as work:
-        for file, base in base_names(files).items():
-            wanted = _collected(file, kernel, launch) if every else (reports or DEFAULT_REPORTS)
-            for name in wanted:
-                target = f"{base}_{name}{ENDINGS[fmt]}"
-                with (work / target).open("w", encoding="utf-8", newline="") as stream:
-                    stats(file, [name], fmt, stream, kernel=kernel, launch=launch)
-                written.append(folder / target)
-    return written
-
-
-def _collected(file: Path, kernel: str | None, launch: int | None) -> list[str]:
-    """The reports that a file has the sections for."""
-    report = open_report(file).select(kernel, launch)
-    found = []
-    for name, table in REPORTS.items():
-        try:
-            table(report)
-        except InputError:
-            continue
-        found.append(name)
-    return found
+SHELF = Shelf(
+    of=" of .ncu-rep files",
+    reports=REPORTS,
+    default=("launches", "speed_of_light", "occupancy"),
+    open=open_report,
+    answer=answer,
+    advice="collect sections with `ncu --set full`",
+)

@@ -25,6 +25,7 @@ _LONG = 1 << 9  # characters that count like a row
 _FEW = (
     8  # a column with fewer distinct values than one in so many rows is written through a list of its texts
 )
+_WIDEST = 72  # a text in a table for people
 _COUNTS = ("Instances", "Num Calls", "Count", "QCount", "NVTX Inst", "Kern Inst", "Range Instances")
 
 
@@ -45,19 +46,29 @@ class _Listed:
     sizes: Ints | None = None  # about how long the text of each row is, where it may be long
 
 
-def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO) -> None:
+def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool = False) -> None:
     """Write a DataFrame or a table of columns as 'table', 'csv', 'json' (an array of objects) or 'md'.
 
+    ``exact`` is for DataFrames of counters: CSV and JSON keep every digit, tables for people have two
+    decimals and shares in percent. Else:
     Floats have three decimals in columns of megabytes and one elsewhere, as nsys prints them; missing numbers
     are empty (null in JSON). CSV follows RFC 4180 with newlines alone: a text with a comma, a quote or a line
     break is quoted, and quotes in it doubled (which nsys does not). Raises `LabError` for another format.
     """
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
+    check_format(fmt)
+    if exact and not isinstance(table, dict):
+        _write_exact(table, fmt, stream)  # type: ignore[arg-type]
+        return
     columns = table if isinstance(table, dict) else from_frame(table)  # type: ignore[arg-type]
     {"csv": _write_csv, "json": _write_json, "md": _write_markdown, "table": _write_table}[fmt](
         columns, stream
     )
+
+
+def check_format(fmt: str, formats: Sequence[str] = FORMATS) -> None:
+    """`LabError` for a format that is none of these."""
+    if fmt not in formats:
+        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(formats)}")
 
 
 def decimals(column: str) -> int:
@@ -251,3 +262,82 @@ def _one_line(text: str) -> str:
 
 def _markdown(text: str) -> str:
     return _one_line(text).replace("|", "\\|")
+
+
+# ---- with all digits
+
+
+def records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """The rows of a DataFrame as plain objects: numbers unrounded, what is not a number null."""
+    rows = []
+    for row in table.itertuples(index=False, name=None):
+        rows.append({str(name): _plain(value) for name, value in zip(table.columns, row, strict=True)})
+    return rows
+
+
+def _plain(value: object) -> object:
+    import pandas as pd
+
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return str(value)
+
+
+def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
+    """A DataFrame with all its digits, or, for people, with the two decimals that matter."""
+    import json
+
+    import pandas as pd
+
+    if fmt == "csv":
+        table.to_csv(output, index=False, lineterminator="\n")
+        return
+    if fmt == "json":
+        output.write(json.dumps(records(table), indent=2, ensure_ascii=False) + "\n")
+        return
+    numeric = [pd.api.types.is_numeric_dtype(table[name].dtype) for name in table.columns]
+    names = [str(name) for name in table.columns]
+    shares = [_is_share(name) and pd.api.types.is_float_dtype(table[name].dtype) for name in table.columns]
+    cells = [
+        [_cell(value, fmt, share=share) for value, share in zip(row, shares, strict=True)]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    if fmt == "md":
+        output.write(f"| {' | '.join(names)} |\n| {' | '.join('---:' if n else ':---' for n in numeric)} |\n")
+        output.writelines(f"| {' | '.join(row)} |\n" for row in cells)
+        return
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    for row in [names, ["-" * width for width in widths], *cells]:
+        parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True))
+        output.write("  ".join(parts).rstrip() + "\n")
+
+
+def _is_share(name: object) -> bool:
+    """Whether a column's name says that it holds parts of a whole: share, idle_share, share_of_roof."""
+    return "share" in str(name).split("_")
+
+
+def _cell(value: object, fmt: str, *, share: bool = False) -> str:
+    plain = _plain(value)
+    if plain is None:
+        return ""
+    if share and isinstance(plain, float):
+        return f"{100 * plain:.2f} %"
+    if isinstance(plain, bool):
+        return "yes" if plain else "no"
+    if isinstance(plain, int):
+        return f"{plain:,}"
+    if isinstance(plain, float):
+        if abs(plain) >= 1e6 or plain == int(plain):
+            return f"{plain:,.0f}"
+        return f"{plain:,.2f}" if abs(plain) >= 0.1 else f"{plain:.3g}"
+    text = " ".join(str(plain).split())
+    if fmt == "md":
+        return text.replace("|", "\\|")
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

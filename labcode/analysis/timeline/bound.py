@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.rules.tables import matching, spans
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import in_window
+from labcode.analysis.timeline.joins import in_window, named_like
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.kineto.report import STEP, KinetoReport
 
@@ -83,15 +82,15 @@ def bound(report: KinetoReport, mine: Bools, also: pd.DataFrame | None = None) -
     window = steps_window(report)
     ops, api = report.gpu_ops(), report.api()
     thread = _launcher(api, window)
-    waiting = spans(waits(report, window))
+    waiting = _spans(waits(report, window))
     gone = own_events(report, mine)
     parts = [gone, *([also] if also is not None else [])]
     theirs = pd.concat([part.loc[part["tid"] == thread, ["start_ns", "end_ns"]] for part in parts])
-    problem = intervals.clip(*intervals.union(*spans(theirs)), window)
+    problem = intervals.clip(*intervals.union(*_spans(theirs)), window)
     host = intervals.subtract(*intervals.clip(*window_spans(window), window), *waiting)
     left = intervals.subtract(*host, *problem)
-    busy = intervals.clip(*spans(ops), window)
-    rest = intervals.clip(*spans(ops[~mine]), window)
+    busy = intervals.clip(*_spans(ops), window)
+    rest = intervals.clip(*_spans(ops[~mine]), window)
     gpu, gpu_left = intervals.total(*busy), intervals.total(*rest)
     return Bound(
         window[1] - window[0],
@@ -125,6 +124,10 @@ def _waiting(report: KinetoReport, calls: pd.DataFrame) -> Bools:
     copies = report.memcpys()
     pageable = copies[(copies["src_kind"] == "pageable") | (copies["dst_kind"] == "pageable")]
     blocking = (
-        matching(calls["name"], _BLOCKING) & calls["correlation"].isin(pageable["correlation"]).to_numpy()
+        named_like(calls["name"], _BLOCKING) & calls["correlation"].isin(pageable["correlation"]).to_numpy()
     )
-    return np.asarray(matching(calls["name"], SYNCHRONIZING) | blocking, np.bool_)
+    return np.asarray(named_like(calls["name"], SYNCHRONIZING) | blocking, np.bool_)
+
+
+def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
+    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)

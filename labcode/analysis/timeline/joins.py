@@ -1,14 +1,24 @@
-"""Which CPU call launched a GPU operation: the tables of both in, row numbers out."""
+"""What joins tables and picks their rows: tables in, the launching call of each operation and windows out."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline.keys import process_keys
+from labcode.reports.columns import process_keys
 
 Ints = NDArray[np.int64]
+
+
+def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
+    """Which names contain a match; each different name is looked at once, so a million rows are quick."""
+    codes, distinct = pd.factorize(names)
+    search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
+    found = np.array([search(str(name)) is not None for name in distinct], np.bool_)
+    return np.append(found, False)[codes]
 
 
 def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.keys import process_keys
-from labcode.reports.columns import objects, unique
+from labcode.reports.columns import objects, process_keys, unique
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]

@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.keys import process_keys
-from labcode.analysis.timeline.matching import named_like
+from labcode.analysis.timeline.joins import named_like
+from labcode.reports.columns import process_keys
 from labcode.reports.kineto.ranks import PID_OF_RANK
 from labcode.reports.kineto.report import KinetoReport
 

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import extent, launch_rows
-from labcode.analysis.timeline.matching import named_like
+from labcode.analysis.timeline.joins import extent, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import unique
 

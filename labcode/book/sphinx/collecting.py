@@ -14,9 +14,9 @@ from sphinx.util import logging
 
 from labcode import store
 from labcode.book import claims as claims_file
-from labcode.book.claims import Claim
 from labcode.book.sphinx.directives import all_claims
 from labcode.book.sphinx.render import claim_box, inline_nodes, plain_table
+from labcode.store import Claim
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -82,8 +82,8 @@ def check(app: Sphinx, env: BuildEnvironment) -> None:
                     _warn(page, f"claim {claims_file.as_line(claim)}")
     strict = app.config.labcode_strict and not app.config.labcode_update_claims
     if strict and app.config.labcode_set == store.SHIPPED_SET:
-        path = claims_file.claims_path(app.config.labcode_set)
-        lines = claims_file.differences(claims_file.read_claims(path), claims_of(env))
+        path = store.claims_path(app.config.labcode_set)
+        lines = claims_file.differences(store.read_claims(path), claims_of(env))
         if lines:
             more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
             _warn(
@@ -94,7 +94,7 @@ def check(app: Sphinx, env: BuildEnvironment) -> None:
 
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     if app.config.labcode_set != store.SHIPPED_SET:
-        shipped = claims_file.read_claims(claims_file.claims_path(store.SHIPPED_SET))
+        shipped = store.read_claims(store.claims_path(store.SHIPPED_SET))
         for box in doctree.findall(claim_box):
             _compare(box, shipped.get(f"{docname}#{box['claim']['key']}"))
     for placeholder in list(doctree.findall(all_claims)):
@@ -116,9 +116,7 @@ def _all_claims_table(app: Sphinx, docname: str) -> nodes.Node:
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
     others = {
-        name: claims_file.read_claims(claims_file.claims_path(name))
-        for name in store.list_sets()
-        if name != current
+        name: store.read_claims(store.claims_path(name)) for name in store.list_sets() if name != current
     }
     sets: dict[str, Mapping[str, Claim]] = {current: found, **others}
     rows = list(_rows(app, docname, found, sets))
@@ -173,9 +171,9 @@ def _write(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None:
         return
     found = claims_of(app.env)
-    claims_file.write_claims(Path(app.outdir) / claims_file.CLAIMS_FILE, app.config.labcode_set, found)
+    claims_file.write_claims(Path(app.outdir) / store.CLAIMS_FILE, app.config.labcode_set, found)
     if app.config.labcode_update_claims:
-        path = claims_file.claims_path(app.config.labcode_set)
+        path = store.claims_path(app.config.labcode_set)
         claims_file.write_claims(path, app.config.labcode_set, found)
         LOGGER.info("%d claims recorded in %s", len(found), path)
 

@@ -6,23 +6,215 @@ the role ``spec``.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from labcode import store
 from labcode.book import provenance
-from labcode.book.sphinx.cards import exercise_card, exercises_table
-from labcode.book.sphinx.stamps import set_nodes, stamp_nodes
+from labcode.book.provenance import CapturedFile, Stamp
+from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.errors import LabError
+from labcode.grading.records import MAX_STARS, Exercise
+from labcode.store import CaptureSet
 
+_NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 LOGGER = logging.getLogger(__name__)
+
+
+def exercise_card(exercise: Exercise) -> nodes.container:
+    """Title, stars, time, needs, summary, parts and the command that grades it."""
+    card = nodes.container(classes=["lab-exercise"])
+    card["ids"].append(f"exercise-{exercise.id}")
+    title = nodes.paragraph(classes=["lab-exercise-title"])
+    title += nodes.strong(text=f"Exercise: {exercise.title}")
+    card += title
+    facts = nodes.paragraph(classes=["lab-exercise-facts"])
+    stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
+    facts += nodes.inline(text=stars, classes=["lab-stars"])
+    facts += nodes.Text(
+        f" {exercise.stars} of {MAX_STARS} stars · about {exercise.minutes} minutes · {_needs(exercise)}"
+    )
+    card += facts
+    summary = nodes.paragraph()
+    summary.extend(inline_nodes(exercise.summary))
+    card += summary
+    parts = nodes.bullet_list()
+    for part in exercise.parts:
+        line = nodes.paragraph()
+        line += nodes.strong(text=part.letter)
+        line.extend(inline_nodes(f": {part.title}, in `exercises/{exercise.path(part)}`"))
+        if part.needs:
+            line += nodes.Text(f" (needs {_listed(part.needs)})")
+        parts += nodes.list_item("", line)
+    card += parts
+    card += nodes.literal_block("", f"nox -s exercises -- {exercise.short}", language="shell")
+    return card
+
+
+def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page: str) -> nodes.Node:
+    """All exercises, for ``page``, with links to those of their chapters that are among ``pages`` (document
+    names).
+    """
+    rows: list[list[list[nodes.Node]]] = []
+    for exercise in exercises:
+        title: list[nodes.Node] = (
+            [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
+        )
+        needs = _listed(exercise.needs) if exercise.needs else "–"
+        rows.append([[nodes.literal(text=exercise.short)], title])
+        rows[-1] += [[nodes.Text(fact)] for fact in ("★" * exercise.stars, str(exercise.minutes), needs)]
+    return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
+
+
+def _to_chapter(exercise: Exercise, page: str) -> nodes.Node:
+    target = f"/{exercise.chapter}"
+    link = addnodes.pending_xref(
+        "", reftype="doc", refdomain="std", reftarget=target, refexplicit=True, refwarn=True, refdoc=page
+    )
+    link += nodes.inline(text=exercise.title)
+    return link
+
+
+def _needs(exercise: Exercise) -> str:
+    if not exercise.needs:
+        return "needs no GPU"
+    some = "some parts need" if exercise.needs_nothing else "needs"
+    return f"{some} {_listed(exercise.needs)}"
+
+
+def _listed(needs: Sequence[str]) -> str:
+    words = [_NEEDS.get(need, need) for need in needs]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
+    """What the box of one page holds; downloads are relative to ``srcdir``, the folder of the pages."""
+    for_web = addnodes.only(expr="html")  # nobody downloads from paper
+    for_web.extend(_details(stamps, srcdir))
+    return [*_lines(stamps), for_web]
+
+
+def set_nodes(captures: CaptureSet, stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
+    """A whole set: a line a machine, and a table of all files."""
+    return [*_machine_lines(captures), _files_table(stamps, srcdir)]
+
+
+def _lines(stamps: Sequence[Stamp]) -> list[nodes.Node]:
+    """One line a machine, followed by one line an experiment measured on it."""
+    lines: list[nodes.Node] = []
+    for machine in dict.fromkeys(stamp.machine for stamp in stamps):
+        line = nodes.paragraph(classes=["lab-stamp-machine"])
+        line += nodes.strong(text="Measured on ")
+        line += nodes.Text(" · ".join(machine))
+        lines.append(line)
+        lines.extend(_line(stamp) for stamp in stamps if stamp.machine == machine)
+    return lines
+
+
+def _line(stamp: Stamp) -> nodes.paragraph:
+    line = nodes.paragraph()
+    line.extend(inline_nodes(" · ".join((stamp.title, *stamp.how))))
+    line += nodes.Text(" · ")
+    if stamp.fresh:
+        line += nodes.inline(text="fresh", classes=["lab-fresh"])
+    else:
+        line += nodes.inline(text="stale: the code changed since this was captured", classes=["lab-stale"])
+    if stamp.timed:
+        line += nodes.Text(f" · {stamp.timed}")
+    return line
+
+
+def _details(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
+    files = [file for stamp in stamps for file in stamp.files]
+    total = provenance.size_text(sum(file.size_bytes for file in files))
+    summary = f"Captures of this page ({len(files)} files, {total})"
+    found: list[nodes.Node] = [_html(f"<details><summary>{escape(summary)}</summary>")]
+    found += [_downloads(stamp, srcdir) for stamp in stamps]
+    found.append(_how_to_open())
+    warnings = [(stamp.experiment, text) for stamp in stamps for text in stamp.warnings]
+    if warnings:
+        found.append(nodes.paragraph(text="What the profiler warned of:"))
+        listed = nodes.bullet_list()
+        for experiment, text in warnings:
+            listed += nodes.list_item("", nodes.paragraph(text=f"{experiment}: {text}"))
+        found.append(listed)
+    found.append(_html("</details>"))
+    return found
+
+
+def _downloads(stamp: Stamp, srcdir: Path) -> nodes.bullet_list:
+    listed = nodes.bullet_list(classes=["lab-downloads"])
+    for file in stamp.files:
+        paragraph = nodes.paragraph()
+        paragraph += _download(file, f"{stamp.experiment}/{file.path.name}", srcdir)
+        paragraph += nodes.Text(f" {provenance.size_text(file.size_bytes)}")
+        listed += nodes.list_item("", paragraph)
+    return listed
+
+
+def _how_to_open() -> nodes.paragraph:
+    parts = inline_nodes(
+        "A `.sqlite.xz` file is an Nsight Systems export, compressed: `labcode stats FILE` prints its "
+        "reports, and after `xz -dk FILE` any SQLite program opens it. A `.json` file is what the program "
+        "measured itself; the one named `.clean.json` was measured without a profiler."
+    )
+    paragraph = nodes.paragraph()
+    paragraph.extend(parts)
+    return paragraph
+
+
+def _download(file: CapturedFile, label: str, srcdir: Path) -> addnodes.download_reference:
+    target = "/" + Path(os.path.relpath(file.path, srcdir)).as_posix()
+    reference = addnodes.download_reference(
+        "", "", reftarget=target, refdoc="", reftype="download", refdomain=""
+    )
+    reference["refexplicit"] = True
+    reference += nodes.literal(text=label, classes=["xref", "download"])
+    return reference
+
+
+def _machine_lines(captures: CaptureSet) -> list[nodes.Node]:
+    lines: list[nodes.Node] = []
+    for machine in captures.machines.values():
+        facts = list(provenance.machine_facts(machine))
+        facts += [f"{key} {machine[key]}" for key in ("python", "torch", "nsys", "ncu") if machine.get(key)]
+        facts += [str(machine["os"])] if machine.get("os") else []
+        lines.append(nodes.paragraph(text=" · ".join(facts)))
+    return lines
+
+
+def _files_table(stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
+    rows: list[Sequence[list[nodes.Node]]] = []
+    for stamp in stamps:
+        state = "fresh" if stamp.fresh else "stale"
+        title: list[nodes.Node] = [nodes.strong(text=stamp.experiment)]
+        title.extend(inline_nodes(f": {stamp.title} ({', '.join(stamp.how)}, {state})"))
+        rows.append([title])
+        for file in stamp.files:
+            rows.append(
+                [
+                    [nodes.Text(file.run)],
+                    [_download(file, file.path.name, srcdir)],
+                    [nodes.Text(provenance.size_text(file.size_bytes))],
+                    [nodes.literal(text=provenance.short_hash(file.sha256))],
+                ]
+            )
+    return plain_table(("Run", "File", "Size", "SHA-256"), (2, 4, 1, 2), rows)
+
+
+def _html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
 
 
 def register(app: Sphinx) -> None:
@@ -134,7 +326,7 @@ class AllExercises(SphinxDirective):
 
 
 class ApiPackage(SphinxDirective):
-    """``{api-package} labcode.analysis``: the reference of each module of a package, from its docstrings."""
+    """``{api-package} labcode.analysis``: the reference of each module in a package, from its docstrings."""
 
     required_arguments = 1
     option_spec: ClassVar[dict[str, Any]] = {"modules": str}
@@ -149,9 +341,12 @@ class ApiPackage(SphinxDirective):
 
 
 def _modules(package: str) -> list[str]:
+    """A package, its modules, and then the same of each package in it."""
     folder = store.repository_root().joinpath(*package.split("."))
     files = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
-    return [package, *(f"{package}.{path.stem}" for path in files)]
+    inner = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+    within = [name for one in inner for name in _modules(f"{package}.{one}")]
+    return [package, *(f"{package}.{path.stem}" for path in files), *within]
 
 
 def _module_reference(name: str, *, package: bool) -> str:

@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,49 @@ from sphinx.errors import ExtensionError
 
 from labcode import __version__
 from labcode.book import frames
-from labcode.book.sphinx import caching, calculator, collecting, mathml, paper, render
+from labcode.book.sphinx import calculator, collecting, mathml, paper, render
 from labcode.book.sphinx.directives import register as register_directives
 
+_KEPT = 4
+_KERNEL_CONFIG = """\
+c = get_config()
+c.IPKernelApp.log_level = "ERROR"  # no advice about transports on every page
+c.HistoryManager.enabled = False  # kernels that start at once would wait for one history file
+"""
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+
+def prepare(folder: Path) -> None:
+    """Create the cache's database and mark the cache as used now; remove all but the last few caches beside
+    it.
+
+    Several processes read pages at once, and each would otherwise create the database of an empty cache.
+    """
+    from jupyter_cache import get_cache
+
+    folder.mkdir(parents=True, exist_ok=True)
+    _ = get_cache(folder).db
+    os.utime(folder)
+    prune(folder.parent, keep=_KEPT)
+
+
+def prune(parent: Path, keep: int) -> None:
+    """Remove all but the ``keep`` most recently used caches of a folder of caches."""
+    caches = [path for path in parent.iterdir() if (path / "global.db").is_file()]
+    for path in sorted(caches, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def write_profile(folder: Path) -> None:
+    """Write the IPython profile that pages run under: it is the book's own, so nobody's start-up files reach
+    the pages.
+    """
+    profile = folder / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    path = profile / "ipython_kernel_config.py"
+    if not path.is_file() or path.read_text(encoding="utf-8") != _KERNEL_CONFIG:
+        path.write_text(_KERNEL_CONFIG, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -38,8 +77,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _prepare_cache(app: Sphinx) -> None:
-    caching.prepare(Path(app.config.nb_execution_cache_path))
-    caching.write_profile(Path(os.environ["IPYTHONDIR"]))
+    prepare(Path(app.config.nb_execution_cache_path))
+    write_profile(Path(os.environ["IPYTHONDIR"]))
 
 
 def _require_plugin() -> None:

@@ -67,10 +67,10 @@ def _benches() -> tuple[Experiment, ...]:
             module="labcode.workloads.kernel_bench",
             runs=tuple(_run(topic) for topic in _BENCHED),
             sources=(
-                *workloads("kernel_bench"),
+                *workloads("kernel_bench", "kernel_times"),
                 *(
                     f"labcode/kernels/{name}.py"
-                    for name in ("bench", "baselines", "catalogue", "checking", "launch", "row_kernels")
+                    for name in ("baselines", "catalogue", "checking", "launch", "row_kernels")
                 ),
                 *(f"labcode/kernels/topics/{topic}.py" for topic in _BENCHED),
                 *(f"cuda/{topic}/{topic}.cuh" for topic in _BENCHED),

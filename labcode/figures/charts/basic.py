@@ -17,9 +17,20 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
-from labcode.figures.axes import logarithmic, plain_numbers
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
-from labcode.figures.text import number, percent, tidy, width_in
+from labcode.figures.style import (
+    SMALL_PT,
+    TEXT_PT,
+    TITLE_PT,
+    WIDTH_IN,
+    current,
+    logarithmic,
+    number,
+    percent,
+    plain_numbers,
+    styled,
+    tidy,
+    width_in,
+)
 
 Floats = NDArray[np.float64]
 WIDEST_LABEL_IN = 2.4

@@ -14,9 +14,19 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
-from labcode.figures.axes import logarithmic, plain_numbers
-from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, contrast, current, styled
-from labcode.figures.text import number, tidy, width_in
+from labcode.figures.style import (
+    SMALL_PT,
+    TITLE_PT,
+    WIDTH_IN,
+    contrast,
+    current,
+    logarithmic,
+    number,
+    plain_numbers,
+    styled,
+    tidy,
+    width_in,
+)
 from labcode.figures.timeline.rows import format_bytes
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from labcode.analysis.memory.history import stacked
 from labcode.errors import LabError
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled
-from labcode.figures.text import number, tidy
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, number, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
 

@@ -1,15 +1,27 @@
-"""Nothing in; drawings of a GPU by the names its counters have out: units, metric names, clusters."""
+"""Units, accesses or issue slots in; drawings of a GPU by the names that its counters have out."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
-from labcode.figures.diagrams.sketch import arrow, box, canvas, heading, text
+from labcode.figures.diagrams.sketch import arrow, box, canvas, guide, heading, shade, text
 from labcode.figures.style import SMALL_PT, TEXT_PT, current, styled
 
 PARTITIONS = 4
+SECTOR_BYTES = 32
+LINE_BYTES = 128
+BANKS = 32
+BANK_BYTES = 4
+SHOWN_LINES = 8
+STALLED, ELIGIBLE, SELECTED = 0, 1, 2
+LEFT, RIGHT = 1.0, 7.45
 
 
 @styled
@@ -194,3 +206,184 @@ def _frame(axes: Axes, left: float, right: float, top: float, bottom: float, wor
         text(axes, left + 0.12, top + 0.18, words, bold=True, size=TEXT_PT)
     if prefix:
         text(axes, right - 0.12, top + 0.18, prefix, align="right", bold=True, size=SMALL_PT)
+
+
+def bytes_by_sector(addresses: Sequence[int], size: int) -> dict[int, int]:
+    """Bytes that a warp wants of each 32-byte sector it touches, by the sector's number.
+
+    ``addresses`` are byte addresses, one a thread, aligned to ``size``; the same bytes count once.
+    """
+    wanted: dict[int, set[int]] = defaultdict(set)
+    for address in addresses:
+        for byte in range(address, address + size):
+            wanted[byte // SECTOR_BYTES].add(byte)
+    return {sector: len(found) for sector, found in sorted(wanted.items())}
+
+
+def conflict_ways(addresses: Sequence[int]) -> int:
+    """Wavefronts that a warp's 4-byte accesses to shared memory take: the most distinct words in one bank."""
+    words = {address // BANK_BYTES for address in addresses}
+    return max(Counter(word % BANKS for word in words).values(), default=0)
+
+
+@styled
+def sector_map(patterns: Mapping[str, Sequence[int]], size: int = 4) -> Figure:
+    """A row a pattern: the sectors of eight cache lines, filled by the share of each that the warp wants.
+
+    ``patterns`` maps a name to byte addresses, one a thread. Addresses beyond the lines drawn count as well.
+    """
+    palette = current()
+    figure, axes = canvas(0.62 + 0.52 * len(patterns))
+    left, cell, gap = 1.42, 0.128, 0.075
+    text(axes, left, 0.12, f"{SHOWN_LINES} cache lines of four sectors", muted=True)
+    for x, words in ((6.17, "sectors"), (6.85, "used")):
+        text(axes, x, 0.12, words, muted=True)
+    for row, (name, addresses) in enumerate(patterns.items()):
+        y = 0.42 + 0.52 * row
+        wanted = bytes_by_sector(addresses, size)
+        text(axes, 0.05, y, name, size=TEXT_PT)
+        for sector in range(SHOWN_LINES * LINE_BYTES // SECTOR_BYTES):
+            x = left + sector * cell + sector // (LINE_BYTES // SECTOR_BYTES) * gap
+            touched = wanted.get(sector, 0)
+            face = palette.tint if touched else palette.grid
+            axes.add_patch(Rectangle((x, y - 0.16), cell - 0.015, 0.32, facecolor=face, linewidth=0))
+            high = 0.32 * touched / SECTOR_BYTES
+            axes.add_patch(
+                Rectangle(
+                    (x, y + 0.16 - high),
+                    cell - 0.015,
+                    high,
+                    facecolor=palette.fill("kernel"),
+                    linewidth=0,
+                    zorder=2,
+                )
+            )
+        text(axes, 6.17, y, str(len(wanted)), size=TEXT_PT, bold=True)
+        share = sum(wanted.values()) / (SECTOR_BYTES * len(wanted))
+        text(axes, 6.85, y, f"{share:.3g}" if share < 0.2 else f"{share:.2g}", size=TEXT_PT, bold=True)
+    y = 0.42 + 0.52 * len(patterns) - 0.08
+    text(
+        axes,
+        left,
+        y,
+        "filled: bytes the warp wants   ·   tinted: bytes that come along   ·   gray: not touched",
+        muted=True,
+    )
+    return figure
+
+
+@styled
+def bank_map(patterns: Mapping[str, Sequence[int]]) -> Figure:
+    """A panel a pattern: which of the 32 banks each thread of a warp goes to, and the turns that takes."""
+    palette = current()
+    count = len(patterns)
+    side = min(1.6, (7.2 - 0.2 * count) / count)
+    step = (7.3 - side) / max(1, count - 1) if count > 1 else 0.0
+    figure, axes = canvas(side + 1.06)
+    dot = side / BANKS
+    for column, (name, addresses) in enumerate(patterns.items()):
+        left, top = 0.12 + column * step, 0.36
+        ways = conflict_ways(addresses)
+        text(axes, left + side / 2, 0.16, name, align="center", bold=True)
+        axes.add_patch(Rectangle((left, top), side, side, facecolor=palette.grid, linewidth=0, zorder=0.5))
+        busiest = Counter(word % BANKS for word in {address // BANK_BYTES for address in addresses})
+        for thread, address in enumerate(addresses):
+            bank = address // BANK_BYTES % BANKS
+            role = "sync" if busiest[bank] > 1 else "kernel"
+            axes.add_patch(
+                Rectangle(
+                    (left + thread * dot, top + bank * dot),
+                    dot,
+                    dot,
+                    facecolor=palette.fill(role),
+                    linewidth=0,
+                    zorder=2,
+                )
+            )
+        text(axes, left + side / 2, top + side + 0.14, "thread 0 … 31", align="center", muted=True)
+        turns = "1 wavefront" if ways == 1 else f"{ways} wavefronts"
+        color = palette.good if ways == 1 else palette.warn
+        text(axes, left + side / 2, top + side + 0.38, turns, align="center", bold=True, color=color)
+    text(axes, 0.12, side + 0.97, "rows of each panel: bank 0 at the top … bank 31", muted=True)
+    return figure
+
+
+@styled
+def scheduler_strip(panels: Sequence[tuple[str, NDArray[np.int_]]]) -> Figure:
+    """One panel each: a title and an array, warps × cycles, of `STALLED`, `ELIGIBLE` or `SELECTED`.
+
+    Below the warps stands the scheduler's issue slot: filled in cycles in which a warp was selected.
+    """
+    lane = 0.17
+    heights = [0.32 + lane * (len(states) + 1.7) + 0.1 for _, states in panels]
+    figure, axes = canvas(sum(heights) + 0.3)
+    top = 0.0
+    for (title, states), height in zip(panels, heights, strict=True):
+        busy = (states == SELECTED).any(axis=0)
+        heading(axes, top + 0.15, f"{title}: an instruction in {busy.sum()} of {busy.size} cycles")
+        cell = (RIGHT - LEFT) / states.shape[1]
+        for warp, row in enumerate(states):
+            y = top + 0.32 + lane * (warp + 0.5)
+            text(axes, LEFT - 0.08, y, f"warp {warp}", align="right")
+            for cycle, state in enumerate(row):
+                _cell(axes, LEFT + cycle * cell, y, cell, int(state), lane)
+        y = top + 0.32 + lane * (len(states) + 0.9)
+        text(axes, LEFT - 0.08, y, "issue slot", align="right", bold=True)
+        for cycle, used in enumerate(busy):
+            color = current().fill("kernel") if used else current().tint
+            corner = (LEFT + cycle * cell, y - 0.07)
+            axes.add_patch(Rectangle(corner, cell * 0.92, 0.14, facecolor=color, linewidth=0))
+        top += height
+    y, x = top + 0.12, LEFT
+    for words, state, wide in (
+        ("selected", SELECTED, 1.0),
+        ("eligible, not selected", ELIGIBLE, 1.75),
+        ("stalled", STALLED, 0.85),
+    ):
+        _cell(axes, x, y, 0.15, state, lane)
+        text(axes, x + 0.2, y, words, muted=True)
+        x += wide
+    axes.add_patch(Rectangle((x, y - 0.07), 0.14, 0.14, facecolor=current().tint, linewidth=0))
+    text(axes, x + 0.2, y, "issue slot unused", muted=True)
+    text(axes, RIGHT, y, "cycles →", align="right", muted=True)
+    return figure
+
+
+def _cell(axes: Axes, x: float, y: float, width: float, state: int, lane: float) -> None:
+    palette = current()
+    high = {STALLED: 0.03, ELIGIBLE: lane * 0.5, SELECTED: lane * 0.86}[state]
+    role = {STALLED: "idle", ELIGIBLE: "launch", SELECTED: "kernel"}[state]
+    corner = (x, y - high / 2)
+    axes.add_patch(Rectangle(corner, width * 0.92, high, facecolor=palette.fill(role), linewidth=0, zorder=2))
+
+
+@styled
+def block_waves(panels: Sequence[tuple[str, NDArray[np.float64]]]) -> Figure:
+    """One panel each: a title and an array of blocks × (slot, start, end); lanes are places for a block.
+
+    What is left of the time after a slot's last block is shaded: the tail.
+    """
+    lane = 0.2
+    slots = [int(blocks[:, 0].max()) + 1 for _, blocks in panels]
+    figure, axes = canvas(sum(0.42 + lane * count for count in slots) + 0.3)
+    longest = max(float(blocks[:, 2].max()) for _, blocks in panels)
+    scale = (RIGHT - LEFT - 0.1) / longest
+    top = 0.0
+    for (title, blocks), count in zip(panels, slots, strict=True):
+        end = float(blocks[:, 2].max())
+        used = float((blocks[:, 2] - blocks[:, 1]).sum()) / (count * end)
+        heading(axes, top + 0.15, f"{title}: {used:.0%} of the places' time used")
+        for slot in range(count):
+            y = top + 0.42 + lane * slot
+            text(axes, LEFT - 0.08, y, f"place {slot}", align="right")
+            mine = blocks[blocks[:, 0] == slot]
+            for _, start, stop in mine:
+                box(axes, LEFT + start * scale, LEFT + stop * scale, y, "", "kernel", height=lane * 0.8)
+            last = float(mine[:, 2].max()) if len(mine) else 0.0
+            if end - last > 1e-9:
+                shade(axes, LEFT + last * scale, LEFT + end * scale, y, height=lane * 0.8)
+        guide(axes, LEFT + end * scale, top + 0.3, top + 0.35 + lane * count)
+        top += 0.42 + lane * count
+    arrow(axes, (LEFT, top + 0.12), (RIGHT - 0.5, top + 0.12))
+    text(axes, RIGHT, top + 0.12, "time", align="right", muted=True, size=TEXT_PT)
+    return figure

@@ -4,14 +4,22 @@ out.
 The root is on top and the innermost functions are at the bottom; the width of a box is the share of samples
 (or of time) in which the function was on the stack, its place says who called it. Boxes side by side are in
 the order of their weight, not of time. A color says whose code it is.
+
+Drawn by Bokeh like the timeline (`labcode.figures.pages.interactive`), and like it the page opens from disk
+and asks the network for nothing.
+
+The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom and search, ``.json`` for
+speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,9 +28,26 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from labcode.analysis.timeline import stacks
 from labcode.errors import LabError
-from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, Palette, current, styled
-from labcode.figures.text import fit, number, percent
+from labcode.figures.pages.interactive import assemble, require_bokeh
+from labcode.figures.pages.timeline_export import choose_window
+from labcode.figures.style import (
+    DARK,
+    LIGHT,
+    SMALL_PT,
+    TITLE_PT,
+    WIDTH_IN,
+    Palette,
+    current,
+    fit,
+    number,
+    percent,
+    render,
+    styled,
+)
+from labcode.outputs import whole
+from labcode.reports.nsys.report import NsysReport, open_report
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,6 +63,14 @@ ORIGINS: Mapping[str, tuple[str, str]] = {
     "python": ("nvtx3", "Python's standard library"),
     "native": ("cpu", "native code"),
     "unnamed": ("idle", "a library without names, by library"),
+}
+MOST_BOXES = 200_000
+KINDS = {
+    "python": "Python samples; record them with nsys profile --python-sampling=true and export with "
+    "--include-blobs=true --include-json=true",
+    "cpu": "CPU samples; record them with nsys profile --sample=process-tree",
+    "launches": "Python backtraces of CUDA calls; record them with nsys profile --python-backtrace=cuda "
+    "--sample=process-tree --cudabacktrace=all:0",
 }
 
 
@@ -241,3 +274,186 @@ def shares(folded: pd.DataFrame, text: str) -> str:
         if any(text.lower() in label.lower() for label in stack)
     )
     return percent(hit / whole) if whole else percent(0)
+
+
+def flame_page(folded: pd.DataFrame, *, title: str = "Flame graph", unit: str = "samples") -> str:
+    """The whole page, as HTML. unit: what the weights are, 'samples' or 'ns'.
+
+    Raises `LabError` for an empty profile and one of more than `MOST_BOXES` boxes, `ToolError` without Bokeh.
+    """
+    require_bokeh()
+    boxes = tree(folded)
+    if len(boxes.label) > MOST_BOXES:
+        raise LabError(
+            f"{len(boxes.label):,} boxes are too many for a page: choose a thread or a shorter window"
+        )
+    kinds = list(ORIGINS)
+    codes, labels = pd.factorize(pd.Series(boxes.label, dtype=object))
+    of_label = [kinds.index(origin(str(label))) for label in labels]
+    data = {
+        "item": _figure_item(boxes),
+        "unit": unit,
+        "total": boxes.total,
+        "rows": int(boxes.depth.max()) + 1,
+        "labels": [str(label) for label in labels],
+        "kinds": of_label,
+        "label": codes.tolist(),
+        "depth": boxes.depth.tolist(),
+        "left": boxes.left.tolist(),
+        "weight": boxes.weight.tolist(),
+        "own": boxes.own.tolist(),
+        "count": boxes.count.tolist(),
+        "parent": boxes.parent.tolist(),
+        "legend": [{"kind": place, "name": ORIGINS[kinds[place]][1]} for place in sorted(set(of_label))],
+        "themes": {"light": _theme(LIGHT), "dark": _theme(DARK)},
+    }
+    return assemble("flame", title, data)
+
+
+def _theme(palette: Palette) -> dict[str, Any]:
+    roles = [role for role, _ in ORIGINS.values()]
+    return {
+        "fills": [palette.fill(role) for role in roles] + [palette.warn],
+        "inks": [palette.on(role) for role in roles]
+        + [palette.light_ink if palette is LIGHT else palette.dark_ink],
+        "paper": palette.paper,
+        "text": palette.text,
+    }
+
+
+def _figure_item(boxes: Tree) -> Any:
+    """Bokeh's figure with empty sources, which the page's script fills with the visible boxes."""
+    from bokeh.core.types import ID
+    from bokeh.embed import json_item
+    from bokeh.events import Tap
+    from bokeh.models import ColumnDataSource, CustomJS, HoverTool, LinearColorMapper, Range1d
+    from bokeh.plotting import figure
+
+    shown = ColumnDataSource({c: [] for c in ("left", "right", "top", "bottom", "kind", "alpha", "index")})
+    texts = ColumnDataSource({c: [] for c in ("x", "y", "text", "kind")})
+    focus = ColumnDataSource({c: [] for c in ("left", "right", "top", "bottom")})
+    plot = figure(
+        name="flame",
+        x_range=Range1d(start=0, end=boxes.total),
+        y_range=Range1d(start=int(boxes.depth.max()) + 1, end=0),
+        height=400,
+        min_border=2,
+        sizing_mode="stretch_width",
+        tools=[],
+        toolbar_location=None,
+        output_backend="canvas",
+        x_axis_type=None,
+        y_axis_type=None,
+    )
+    plot.grid.visible = False
+    most = len(ORIGINS) + 1
+    fills, inks = (LinearColorMapper(palette=["#000000"] * most, low=-0.5, high=most - 0.5) for _ in range(2))
+    box = plot.quad(
+        "left",
+        "right",
+        "top",
+        "bottom",
+        source=shown,
+        fill_color={"field": "kind", "transform": fills},
+        fill_alpha="alpha",
+        line_color="#ffffff",
+        line_width=0.5,
+    )
+    plot.quad(
+        "left", "right", "top", "bottom", source=focus, fill_color=None, line_color="#000000", line_width=2
+    )
+    plot.text(
+        "x",
+        "y",
+        "text",
+        source=texts,
+        text_color={"field": "kind", "transform": inks},
+        text_font_size="11px",
+        text_font={"value": "sans-serif"},
+        text_baseline="middle",
+        x_offset=3,
+    )
+    plot.add_tools(
+        HoverTool(
+            renderers=[box],
+            tooltips=None,
+            callback=CustomJS(code="window.labHover(cb_data.index.indices)"),
+        )
+    )
+    plot.js_on_event(Tap, CustomJS(code="window.labTap(cb_obj.x, cb_obj.y)"))
+    plot.tags = [shown, texts, focus, fills, inks]
+    return json_item(plot, ID("plot"))
+
+
+def write_flame(
+    file: Path, output: Path, *, of: str = "python", thread: str | None = None, window: str | None = None
+) -> Path:
+    """Write the profile of the capture ``file`` to ``output`` and return its path.
+
+    of: 'python', 'cpu' or 'launches' (Python stacks of CUDA calls). thread: a thread's number or name.
+    window: what of the capture, as for a timeline. Raises `LabError` for bad use and a capture without such
+    samples, `InputError` for a capture that cannot be read.
+    """
+    write = _WRITERS.get(output.suffix.lower())
+    if write is None:
+        raise LabError(
+            f"{output}: {output.suffix or 'no suffix'} is not a kind of flame graph; name a file that "
+            f"ends in {', '.join(_WRITERS)}"
+        )
+    with whole(output, reads=[file]) as part, open_report(file) as report:
+        folded = profile(report, of=of, thread=thread, window=window)
+        part.write_bytes(write(folded, f"{file.name}: {_TITLES[of]}"))
+    return output
+
+
+def profile(
+    report: NsysReport, *, of: str = "python", thread: str | None = None, window: str | None = None
+) -> pd.DataFrame:
+    """The folded profile of a capture (see `write_flame`); `LabError` when it holds no such samples."""
+    if of not in KINDS:
+        raise LabError(f"--of {of}: choose one of {', '.join(KINDS)}")
+    if of == "cpu":
+        samples, frames = report.cpu_samples(), report.cpu_callchains()
+        labels = stacks.native_labels(frames)
+    elif of == "python":
+        samples, frames = report.python_samples(), report.python_frames()
+        labels = stacks.python_labels(frames)
+    else:
+        samples, frames = report.python_backtraces(), report.python_backtrace_frames()
+        labels = stacks.python_labels(frames, by="line")
+    if not len(samples):
+        raise LabError(f"{report.path}: holds no {KINDS[of]}")
+    span = None if window == "all" else choose_window(report, window)
+    if window is None and span is not None and span[0] >= span[1]:
+        span = None  # a capture with nothing but samples
+    chosen = stacks.during(samples, span)
+    if thread is not None:
+        chosen = _of_thread(report, chosen, thread)
+    if not len(chosen):
+        raise LabError(f"{report.path}: no samples in this window; choose another one with --window, or all")
+    return stacks.fold(frames, labels, chosen[stacks.key_of(frames)])
+
+
+def _of_thread(report: NsysReport, samples: pd.DataFrame, thread: str) -> pd.DataFrame:
+    names = report.threads()
+    wanted = names[names["name"] == thread]
+    keys = set(zip(wanted["pid"], wanted["tid"], strict=True))
+    threads = list(zip(samples["pid"], samples["tid"], strict=True))
+    found = [one in keys or thread == str(one[1]) for one in threads]
+    if not any(found):
+        known = dict(zip(zip(names["pid"], names["tid"], strict=True), names["name"], strict=True))
+        most = pd.Series(threads).value_counts().index[:6]
+        listed = ", ".join(f"{tid} ({known.get((pid, tid), 'no name')})" for pid, tid in most)
+        raise LabError(
+            f"{report.path}: no samples of a thread {thread}; there are some of {listed or 'none'}"
+        )
+    return samples[found]
+
+
+_TITLES = {"python": "Python samples", "cpu": "CPU samples", "launches": "CUDA calls by line"}
+_WRITERS: dict[str, Callable[[pd.DataFrame, str], bytes]] = {
+    ".svg": lambda folded, title: render(lambda: flame(folded, title=title)),
+    ".html": lambda folded, title: flame_page(folded, title=title).encode(),
+    ".json": lambda folded, title: speedscope(folded, name=title).encode(),
+    ".txt": lambda folded, title: flame_text(folded).encode(),
+}

@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
-from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
-from labcode.figures.text import number, percent
+from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette, number, percent
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label

@@ -1,18 +1,21 @@
 """A report in; the groups of rows that its timeline shows out, stacked as in the Nsight Systems window.
 
 Each process comes with its CPU threads (NVTX ranges, CUDA API calls), and below them its GPUs.
+
+The number of a process alone says nothing to a reader. What is known besides is the rank (in traces of
+PyTorch), the name of the main thread, which PyTorch sets in the workers of a data loader, and whether the
+process worked on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import pandas as pd
 
 from labcode.analysis.timeline.utilization import device_busy, idle_gaps
-from labcode.figures.timeline.processes import process_names
 from labcode.figures.timeline.rows import (
     Copies,
     Group,
@@ -28,9 +31,47 @@ from labcode.figures.timeline.rows import (
     stream_rows,
 )
 
+# Names that a library gives the main thread of a process, and what such a process is.
+ROLES: Mapping[str, str] = {"pt_data_worker": "data worker"}
 RowKind = Literal["nvtx", "api", "projection", "streams"]
 NO_GPU_WORK = "no GPU work in this window"
 MOST_GROUPS = 256  # processes and GPUs below each other in one picture
+
+
+def process_names(devices: Mapping[int, Collection[int]], threads: pd.DataFrame) -> dict[int, str]:
+    """A name for each process: ``data worker (process 858)``, ``python3 on GPU 0 (process 816)``.
+
+    devices: for each process the GPUs it worked on, none for one that did not. GPUs are part of the names
+    where some processes used one and others did not. threads: columns pid tid name, and rank in traces.
+    """
+    apart = len({bool(used) for used in devices.values()}) > 1
+    mains = threads[threads["pid"] == threads["tid"]]
+    main = dict(zip(mains["pid"].tolist(), mains["name"].astype(str).tolist(), strict=True))
+    ranks = rank_numbers(threads)
+    names = {}
+    for pid, used in devices.items():
+        if pid in ranks:
+            names[pid] = f"rank {ranks[pid]}"
+            continue
+        role = ROLES.get(main.get(pid, ""), "")
+        known = role or main.get(pid, "")
+        where = ""
+        if apart and used:
+            where = f"on GPU {', '.join(str(device) for device in sorted(used))}"
+        elif apart and not role:
+            where = "without GPU work"
+        if known:
+            names[pid] = " ".join(part for part in (known, where, f"(process {pid})") if part)
+        else:
+            names[pid] = ", ".join(part for part in (f"process {pid}", where) if part)
+    return names
+
+
+def rank_numbers(threads: pd.DataFrame) -> dict[int, int]:
+    """The rank of each process, where the report knows of several: one process a rank."""
+    if "rank" not in threads or threads["rank"].nunique() < 2:
+        return {}
+    return {int(p): int(r) for p, r in zip(threads["pid"], threads["rank"], strict=True) if r >= 0}
 
 
 class Report(Protocol):

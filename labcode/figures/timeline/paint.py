@@ -16,8 +16,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current
-from labcode.figures.text import fit, percent, tidy, width_in
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, percent, tidy, width_in
 from labcode.figures.timeline.condense import condense
 from labcode.figures.timeline.rows import Group, Row, Window
 

@@ -14,8 +14,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from labcode.figures.style import ROLE_NAMES, SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled
-from labcode.figures.text import LONGEST, number, tidy, width_in
+from labcode.figures.style import (
+    LONGEST,
+    ROLE_NAMES,
+    SMALL_PT,
+    TEXT_PT,
+    TITLE_PT,
+    WIDTH_IN,
+    current,
+    number,
+    styled,
+    tidy,
+    width_in,
+)
 from labcode.figures.timeline.groups import Choice, Report, RowKind, report_groups
 from labcode.figures.timeline.paint import (
     UNIT_NS,

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.communication import is_communication
 from labcode.analysis.timeline.nvtx import labels, project
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
 
 Copies = Literal["apart", "in streams"]

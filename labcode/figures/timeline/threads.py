@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.os_runtime import call_class
 from labcode.errors import LabError
-from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, styled
-from labcode.figures.text import fit, width_in
+from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, fit, styled, width_in
 from labcode.figures.timeline.condense import condense
 
 Window = tuple[int, int]

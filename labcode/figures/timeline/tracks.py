@@ -15,11 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline.communication import is_communication
 from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
-from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.processes import process_names, rank_numbers
+from labcode.figures.timeline.groups import Report, process_names, rank_numbers
 from labcode.figures.timeline.rows import MEASURED, Window, api_role
 
 Ints = NDArray[np.int64]

@@ -38,14 +38,6 @@ class RankTrace:
     warnings: tuple[str, ...]
 
 
-def is_trace(path: Path) -> bool:
-    """Whether a path's name says that it holds traces: ``.json``, ``.json.gz``, or a folder of them."""
-    name = path.name.lower()
-    if path.is_dir():
-        return True
-    return name.endswith(SUFFIXES) and not name.endswith(_OTHERS)
-
-
 def open_ranks(paths: Sequence[Path]) -> tuple[list[RankTrace], list[str]]:
     """Read trace files, each of another rank; and what is amiss with their number.
 

@@ -21,7 +21,6 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 
 SCHEMA = 1
-SUFFIXES = (".memory.json", ".memory.json.xz", ".memory.json.gz")
 ALLOCATE = "alloc"
 FREE = ("free_requested", "free_completed", "free")
 OTHER = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "user_defined", "snapshot")
@@ -79,11 +78,6 @@ class MemoryHistory:
     stacks: tuple[tuple[str, ...], ...]
     segments: tuple[dict[str, Any], ...]
     warnings: tuple[str, ...]
-
-
-def is_history(path: Path) -> bool:
-    """Whether a file's name says that it is an allocator's history."""
-    return path.name.lower().endswith(SUFFIXES)
 
 
 def open_history(path: str | Path) -> MemoryHistory:

@@ -18,8 +18,8 @@ import pandas as pd
 
 from labcode.reports.columns import Column, Ints, Objects, joined, named, objects, unique
 from labcode.reports.frames import frame as _frame
-from labcode.reports.nsys import python as nsys_python
 from labcode.reports.nsys import schema
+from labcode.reports.nsys import stacks as nsys_python
 from labcode.reports.nsys import stacks as nsys_stacks
 from labcode.reports.nsys.names import api_name, pid_of, tid_of
 from labcode.reports.nsys.open import open_export

@@ -3,9 +3,19 @@
 `labcode.reports.nsys.report.NsysReport` has a method for each function here. A call stack is a table of
 frames: the number of the sample or call it belongs to, ``depth`` (0 is the innermost function) and the
 function.
+
+nsys samples the stacks of Python threads (``--python-sampling=true``) and takes one at CUDA calls
+(``--python-backtrace=cuda``, which also needs ``--sample=process-tree`` and, for calls shorter than 80 µs,
+``--cudabacktrace=all:0``). Both arrive as NVTX marks with a JSON payload, which an export holds only when it
+was made with ``nsys export --include-blobs=true --include-json=true``. Functions and files are numbers into
+the table of texts, with ``<`` and ``>`` written as in HTML.
 """
 
 from __future__ import annotations
+
+import html
+import json
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +27,16 @@ from labcode.reports.nsys.names import api_name, pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 UNKNOWN = "[unknown]"  # a function whose name the export does not hold
+Kind = Literal["sample", "backtrace"]
+_TITLES: dict[Kind, str] = {
+    "sample": "Python Periodic Sampling",
+    "backtrace": "Python Backtrace on CUDA",
+}
+_MARK = 34
+_DEEPEST = 4096  # frames of one stack; Python's own limit is 1000
+_LARGEST = 1 << 62
+_Frames = list[tuple[int, int, int]]  # function, file, line
+_RE_EXPORT = "export the report again with nsys export --include-blobs=true --include-json=true"
 
 
 def cpu_samples(source: Source) -> pd.DataFrame:
@@ -142,3 +162,128 @@ def _innermost(at: Ints, rows: Ints, calls: pd.DataFrame) -> Ints:
                 break
             j -= 1
     return result
+
+
+class _MalformedError(ValueError):
+    pass
+
+
+def python_stacks(source: Source, kind: Kind) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The stacks of one kind, and their frames.
+
+    First table: ``kind`` (a number, by time), start_ns, pid, tid, thread_state. Second: ``kind``, depth (0:
+    innermost), function, file, line. Payloads that cannot be read are left out, and a warning counts them.
+    """
+    wanted = f"eventType = {_MARK}"
+    if not source.has_columns(schema.NVTX, ("jsonText",)):
+        _warn_of_missing_payloads(source, kind)
+        return _tables(source, kind, [], [], [], [], [])
+    raw = source.ints(schema.NVTX, ("start", "globalTid"), f"{wanted} AND jsonText IS NOT NULL")
+    codes, texts = source.texts(schema.NVTX, "jsonText", f"{wanted} AND jsonText IS NOT NULL")
+    parsed: list[tuple[str, _Frames] | None] = []
+    broken: set[int] = set()
+    shortened = 0
+    for place, text in enumerate(texts):
+        try:
+            stack = _parse(text, kind)
+        except _MalformedError:
+            stack = None
+            broken.add(place)
+        if stack is not None and len(stack[1]) > _DEEPEST:
+            shortened += 1
+            stack = stack[0], stack[1][:_DEEPEST]
+        parsed.append(stack)
+    lost = sum(code in broken for code in codes.tolist())
+    if lost:
+        source.warn(f"{lost} Python stacks cannot be read (their payload is damaged); they are left out")
+    if shortened:
+        source.warn(f"{shortened} Python stacks are deeper than {_DEEPEST} frames; cut off there")
+    kept = [i for i, code in enumerate(codes.tolist()) if parsed[code] is not None]
+    kept.sort(key=lambda i: int(raw["start"].values[i]))
+    if not kept:
+        _warn_of_missing_payloads(source, kind)
+    stacks = [stack for i in kept if (stack := parsed[int(codes[i])]) is not None]
+    return _tables(
+        source,
+        kind,
+        [int(raw["start"].values[i]) for i in kept],
+        [int(raw["globalTid"].values[i]) for i in kept],
+        [state for state, _ in stacks],
+        [len(frames) for _, frames in stacks],
+        [one for _, frames in stacks for one in frames],
+    )
+
+
+def python_backtraces(source: Source) -> pd.DataFrame:
+    """See `NsysReport.python_backtraces`."""
+    stacks = python_stacks(source, "backtrace")[0]
+    calls = api_calls(source)
+    at, pid, tid = (stacks[column].to_numpy(np.int64) for column in ("start_ns", "pid", "tid"))
+    rows = enclosing_calls(at, pid, tid, calls)
+    found = rows >= 0
+    for name in ("call_start_ns", "call_end_ns", "correlation"):
+        values = np.zeros(len(rows), np.int64)
+        values[found] = calls[name].to_numpy(np.int64)[rows[found]]
+        stacks[name] = pd.arrays.IntegerArray(values, ~found)
+    names = np.full(len(rows), "", object)
+    names[found] = calls["call_name"].to_numpy(object)[rows[found]]
+    stacks["call_name"] = pd.Series(names, dtype="str")
+    return stacks
+
+
+def _tables(
+    source: Source,
+    kind: Kind,
+    starts: list[int],
+    threads: list[int],
+    states: list[str],
+    depths: list[int],
+    frames: _Frames,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    thread = np.array(threads, np.int64)
+    stacks = frame(
+        **{kind: np.arange(len(starts), dtype=np.int64)},
+        start_ns=np.array(starts, np.int64),
+        pid=pid_of(thread),
+        tid=tid_of(thread),
+        thread_state=np.array([state.lower() for state in states], object),
+    )
+    columns = np.array(frames, np.int64).reshape(-1, 3)
+    texts = []
+    for place in (0, 1):
+        codes, found = source.strings(Column(columns[:, place]))
+        texts.append(objects(codes, [html.unescape(text) or UNKNOWN for text in found]))
+    return stacks, frame(
+        **{kind: np.repeat(np.arange(len(starts), dtype=np.int64), depths)},
+        depth=np.array([place for depth in depths for place in range(depth)], np.int64),
+        function=texts[0],
+        file=texts[1],
+        line=columns[:, 2].copy(),
+    )
+
+
+def _parse(text: str, kind: Kind) -> tuple[str, _Frames] | None:
+    """The state of the thread and the frames in a payload; None for a payload of another kind."""
+    title = _TITLES[kind]
+    if title not in text[: len(title) + 20]:
+        return None
+    try:
+        content: Any = json.loads(text)
+        stack = content[title]
+        frames = [(one["Function"], one["File"], one["Line"]) for one in stack["Frames"]]
+        state = stack.get("Thread state", "")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise _MalformedError from None
+    if not all(type(value) is int and 0 <= value < _LARGEST for one in frames for value in one):
+        raise _MalformedError
+    return str(state), frames
+
+
+def _warn_of_missing_payloads(source: Source, kind: Kind) -> None:
+    """Say so when the program was sampled but the export does not hold what was seen."""
+    created = f"eventType = {schema.DOMAIN_CREATED}"
+    domains = set(source.texts(schema.NVTX, "text", created)[1])
+    ids = source.ints(schema.NVTX, ("textId",), created)["textId"]
+    domains |= set(source.strings(ids)[1])
+    if domains & {_TITLES[kind], "Python Backtrace"}:
+        source.warn(f"Python stacks were recorded, but this export does not hold them: {_RE_EXPORT}")

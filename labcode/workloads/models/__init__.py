@@ -1,1 +1,1 @@
-"""What the programs run: models, loaders, pictures."""
+"""What the programs run: models, loaders, pictures, made-up exports, timings."""

@@ -149,7 +149,7 @@ def top_kernels(folder: Path, count: int) -> list[tuple[str, float, int]]:
 if __name__ == "__main__":
     import tempfile
 
-    from labcode.analysis.stats.many import write_all
+    from labcode.analysis.stats.driver import write_all
     from labcode.store import load_set
 
     with tempfile.TemporaryDirectory() as name:

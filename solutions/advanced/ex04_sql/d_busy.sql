@@ -8,17 +8,18 @@
 --
 -- ordered by device; exactly these columns, in this order.
 --
--- The window is that of the NVTX range with the text 'lab:measured' (in NVTX_EVENTS.text): from its start to
--- its end. Operations are the rows of four tables: CUPTI_ACTIVITY_KIND_KERNEL, …_MEMCPY, …_MEMSET and
--- …_GRAPH_TRACE (CUDA graphs that were traced as a whole). An operation may begin before the window or end
--- after it: only what lies inside counts. Operations overlap, on several streams and of several processes; a
--- moment counts once.
+-- The window runs from the first start to the last end of the NVTX ranges with the text 'lab:measured' (in
+-- NVTX_EVENTS.text): each process has one of its own. Operations are the rows of four tables:
+-- CUPTI_ACTIVITY_KIND_KERNEL, …_MEMCPY, …_MEMSET and …_GRAPH_TRACE (CUDA graphs that were traced as a
+-- whole). An operation may begin before the window or end after it: only what lies inside counts. Operations
+-- overlap, on several streams and of several processes; a moment counts once.
 --
 -- (In an export, a table without rows is absent. Here all four are always there, if need be empty. In the
 -- sqlite3 shell leave out what the capture lacks.)
 --
--- A worked example. The window is 100 to 200. On device 0: a kernel from 90 to 120, a copy from 110 to 130,
--- a graph from 160 to 170, and a memset of another process from 165 to 180:
+-- A worked example. One process has a range 'lab:measured' from 100 to 190, another one from 105 to 200, so
+-- the window is 100 to 200. On device 0: a kernel from 90 to 120, a copy from 110 to 130, a graph from 160 to
+-- 170, and a memset of the other process from 165 to 180:
 --
 --     device  busy_ns  idle_ns
 --     0            50       50
@@ -30,7 +31,7 @@
 
 -- [solution]
 WITH measured AS (
-  SELECT start AS low, end AS high FROM NVTX_EVENTS WHERE text = 'lab:measured'),
+  SELECT min(start) AS low, max(end) AS high FROM NVTX_EVENTS WHERE text = 'lab:measured'),
 ops AS (
   SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL
   SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL

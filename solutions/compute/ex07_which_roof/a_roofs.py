@@ -115,12 +115,12 @@ def bounds(metrics: pd.DataFrame) -> dict[int, tuple[float, str]]:
     point. A launch without operations can do 0 FLOP/s, and one of the memory levels binds it.
     """
     # [solution]
-    peaks, found = roofs(metrics), {}
+    values, peaks, found = _by_launch(metrics), roofs(metrics), {}
     for launch, (precision, rate, intensities) in points(metrics).items():
         most = peaks[launch][precision]
         for level, intensity in intensities.items():
             most = min(most, intensity * peaks[launch][level])
-        used = _shares(metrics, launch, precision, rate)
+        used = _shares(values[launch], peaks[launch], precision, rate)
         found[launch] = (most, max(used, key=lambda name: used[name]))
     return found
     # [starter]
@@ -131,9 +131,9 @@ def bounds(metrics: pd.DataFrame) -> dict[int, tuple[float, str]]:
 def verdicts(metrics: pd.DataFrame) -> dict[int, str]:
     """For each launch the roof that binds it, or 'none' where it uses less than 0.6 of that roof."""
     # [solution]
-    found = {}
+    values, peaks, found = _by_launch(metrics), roofs(metrics), {}
     for launch, (precision, rate, _) in points(metrics).items():
-        used = _shares(metrics, launch, precision, rate)
+        used = _shares(values[launch], peaks[launch], precision, rate)
         roof = max(used, key=lambda name: used[name])
         found[launch] = roof if used[roof] >= 0.6 else "none"
     return found
@@ -151,9 +151,10 @@ def _by_launch(metrics: pd.DataFrame) -> dict[int, dict[str, float]]:
     }
 
 
-def _shares(metrics: pd.DataFrame, launch: int, precision: str, rate: float) -> dict[str, float]:
+def _shares(
+    value: dict[str, float], peaks: dict[str, float], precision: str, rate: float
+) -> dict[str, float]:
     """What a launch uses of each of its four roofs."""
-    value, peaks = _by_launch(metrics)[launch], roofs(metrics)[launch]
     used = {level: value[moved] / peaks[level] for level, (moved, _, _) in LEVELS.items()}
     return used | {precision: rate / peaks[precision]}
 

@@ -69,15 +69,18 @@ def who_waits(
 
 
 if __name__ == "__main__":
-    from labcode.exercises.lm.asked import clean_passes, operations_asked
+    import statistics
+
+    from labcode.analysis.lm.parts import operations_asked
     from labcode.reports.nsys.report import open_report
     from labcode.store import load_set
 
-    captures = load_set()
+    captures, passes = load_set(), ("forward", "backward", "optimizer")
     for where in (("lm_small", "train"), ("lm_bf16", "small")):
         report = open_report(captures.path_of(*where))
         recorded = captures.record(*where)["parameters"]["window"]
-        clean = clean_passes(captures.record(*where, clean=True))
+        times = captures.record(*where, clean=True)["results"]
+        clean = {name: statistics.median(times[f"{name}_host_ms"]) for name in passes}
         print(*where)
         for pass_name, says in who_waits(operations_asked(report), recorded, clean, 2.0, 0.2).items():
             print(f"    {pass_name:10}", says)

@@ -79,18 +79,21 @@ def most_texts(model: dict[str, int], context: int, checkpoints: bool, gpu_gb: f
 
 
 if __name__ == "__main__":
-    from labcode.exercises.lm.ex07_memory import model_of
+    from dataclasses import asdict
+
+    from labcode.analysis.lm.decoder import SIZES
     from labcode.store import load_set
 
+    small = asdict(SIZES["small"])
     measured = load_set().record("lm_memory", "memory")
     texts = measured["parameters"]["batch"]
     for case in measured["results"]["cases"]:
         what = case["size"], case["passes"], case["precision"], case["fits"]
         if what == ("small", "train", "fp32", True):
-            found = training_memory(model_of("small"), texts, case["context"], case["recompute"])
+            found = training_memory(small, texts, case["context"], case["recompute"])
             kept_gb = (case["after_forward_bytes"] - case["before_step_bytes"]) / 1e9
             print(f"{case['context']} tokens, checkpoints {case['recompute']}, counted and measured:")
             print(f"    kept {found['kept']:.3f} {kept_gb:.3f} GB", end=", ")
             print(f"peak {found['peak']:.3f} {case['step_peak_bytes'] / 1e9:.3f} GB")
     for again in (False, True):
-        print(f"the most texts of 1024 tokens in 141 GB: {most_texts(model_of('small'), 1024, again, 141.0)}")
+        print(f"the most texts of 1024 tokens in 141 GB: {most_texts(small, 1024, again, 141.0)}")

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from labcode.analysis.compare.driver import compare, run
-from labcode.analysis.compare.gate import judge
+from labcode.analysis.compare.driver import compare, judge, run
 from labcode.errors import LabError
 from labcode.reports.nsys.report import open_report
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.compare import ncu as ncu_compare
-from labcode.analysis.compare.ncu import compare, run
+from labcode.analysis.compare import launches
+from labcode.analysis.compare.driver import run
+from labcode.analysis.compare.launches import compare
 from labcode.errors import LabError
 from labcode.reports.ncu.report import NcuReport
 from tests.support import ncu
@@ -120,7 +121,7 @@ def test_reports_without_a_common_kernel_are_told_apart_by_short_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reports = {"one.ncu-rep": only("copy|doubles"), "other.ncu-rep": only("tensor|halves|spills")}
-    monkeypatch.setattr(ncu_compare, "open_report", lambda path: reports[path.name])
+    monkeypatch.setattr(launches, "open_launches", lambda path: reports[path.name])
     files = (Path(name) for name in reports)
     with pytest.raises(LabError) as caught:
         run(*files, fail_above=None, fmt="table", output=io.StringIO())

@@ -14,7 +14,7 @@ from labcode import store
 from labcode.analysis.kernel.buckets import BUCKETS, RULES, bucket_of, bucket_of_name
 from labcode.analysis.lm import attribution, decoder
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.nsys.reports import stats
+from labcode.analysis.stats.driver import print_all
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 
@@ -263,7 +263,7 @@ def test_operations_of_an_export_have_the_ranges_around_their_launch(export: Pat
 
 def printed(path: Path, name: str) -> list[str]:
     text = io.StringIO()
-    stats(path, [name], "csv", text)
+    print_all([path], [name], "csv", text)
     return text.getvalue().splitlines()
 
 

@@ -84,12 +84,12 @@ def test_reports_tell_time_by_pass_part_and_bucket(trace: Path) -> None:
 def test_stats_prints_them_and_names_what_is_missing(trace: Path, tmp_path: Path) -> None:
     report = open_trace(trace)
     for name in ("lm_buckets", "lm_parts", "lm_kernels"):
-        assert kineto_stats.table_of(report, name).equals(getattr(lm_kineto, name)(report))
+        assert kineto_stats.REPORTS[name](report).equals(getattr(lm_kineto, name)(report))
     made = Trace()
     made.op("aten::mm", 500, 2_500)
     without = open_trace(made.write(tmp_path / "cpu.trace.json"))
     with pytest.raises(InputError, match="the trace holds no GPU operations; record them with activities="):
-        kineto_stats.table_of(without, "lm_parts")
+        kineto_stats.REPORTS["lm_parts"](without)
 
 
 def test_without_ranges_the_passes_are_unknown(tmp_path: Path) -> None:

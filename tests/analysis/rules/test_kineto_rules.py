@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.rules import kineto_driver as kineto_diagnose
+from labcode.analysis.rules.driver import diagnose, run
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import SIMT, TRACE_RULES
 from labcode.analysis.stats import kineto_gpu
@@ -24,7 +24,7 @@ SGEMM = "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8_stage3_warpsize
 
 def verdicts(trace: Trace, folder: Path) -> dict[str, Verdict]:
     report = open_trace(trace.write(folder / "a.trace.json"))
-    return {one.rule: one for one in kineto_diagnose.diagnose(report)}
+    return {one.rule: one for one in diagnose(report)}
 
 
 def steps(trace: Trace, *lengths: int) -> None:
@@ -41,7 +41,7 @@ def test_every_rule_is_explained_in_the_book() -> None:
 
 def test_no_rule_fails_on_a_training(tmp_path: Path) -> None:
     traces.training(tmp_path, ranks=2, steps=3, layers=4)
-    found = kineto_diagnose.diagnose(open_trace(tmp_path))
+    found = diagnose(open_trace(tmp_path))
     assert {one.status for one in found} <= {"found", "not found", "could not judge"}
     assert {one.id for one in TRACE_RULES} <= {one.rule for one in found}
     assert not {"dropped-events", "profiler-overhead"} & {one.rule for one in found}
@@ -163,7 +163,7 @@ def test_cut_off_and_missing(tmp_path: Path) -> None:
     first, *_ = traces.training(tmp_path, ranks=3, steps=1, layers=1)
     (tmp_path / "run.rank2.trace.json").unlink()
     first.write_bytes(first.read_bytes()[:-500])
-    found = {one.rule: one for one in kineto_diagnose.diagnose(open_trace(tmp_path))}["cut-off-trace"]
+    found = {one.rule: one for one in diagnose(open_trace(tmp_path))}["cut-off-trace"]
     assert (found.status, found.numerator, found.denominator) == ("found", 2, 3)
     assert found.message == "1 of 2 traces are cut off; 1 ranks are missing"
 
@@ -175,7 +175,7 @@ def test_stragglers_of_ranks(tmp_path: Path) -> None:
             trace.launch(GEMM, (at, at + 3_000), (at + 5_000, at + 70_000 + late))
             trace.launch(NCCL, (at + 4_000, at + 7_000), (at + 71_000 + late, at + 150_000), stream=20)
         trace.write(tmp_path / f"x.rank{rank}.trace.json")
-    found = {one.rule: one for one in kineto_diagnose.diagnose(open_trace(tmp_path))}["stragglers"]
+    found = {one.rule: one for one in diagnose(open_trace(tmp_path))}["stragglers"]
     assert found.status == "found" and found.numerator == 5 * 60_000
 
 
@@ -189,7 +189,7 @@ def test_stragglers_of_a_recording_that_begins_in_the_middle_of_a_step(tmp_path:
             trace.launch(NCCL, (at, at + 7_000), (at + 8_000 + late, at + 150_000), stream=20)
         trace.write(tmp_path / f"x.rank{rank}.trace.json")
     report = open_trace(tmp_path)
-    found = {one.rule: one for one in kineto_diagnose.diagnose(report)}["stragglers"]
+    found = {one.rule: one for one in diagnose(report)}["stragglers"]
     assert found.status == "found" and found.numerator == 5 * 60_000
     assert "GPU 1 is last in 5 of 5 collectives" in found.message
     assert kineto_gpu.arrivals(report).groupby("rank")["late_ns"].sum().to_dict() == {0: 0, 1: 5 * 60_000}
@@ -200,7 +200,7 @@ def test_output_and_refusals(tmp_path: Path) -> None:
     trace.op("aten::add", 0, 1_000_000)
     path = trace.write(tmp_path / "a.trace.json")
     output, notes = io.StringIO(), io.StringIO()
-    kineto_diagnose.run(path, fmt="json", only=["no-steps", "idle-gaps"], output=output, notes=notes)
+    run(path, fmt="json", only=["no-steps", "idle-gaps"], output=output, notes=notes)
     told = json.loads(output.getvalue())
     assert [(one["rule"], one["status"]) for one in told["verdicts"]] == [
         *[("no-steps", "found"), ("idle-gaps", "could not judge")]
@@ -208,6 +208,6 @@ def test_output_and_refusals(tmp_path: Path) -> None:
     assert "(record with ProfilerActivity.CUDA)" in told["verdicts"][1]["message"]
     assert notes.getvalue().startswith("note: ") and "no GPU operations" in notes.getvalue()
     with pytest.raises(LabError, match="did you mean no-steps"):
-        kineto_diagnose.run(path, fmt="table", only=["no-step"], output=output, notes=notes)
+        run(path, fmt="table", only=["no-step"], output=output, notes=notes)
     with pytest.raises(LabError, match="'xml' is not a format"):
-        kineto_diagnose.run(path, fmt="xml", only=[], output=output, notes=notes)
+        run(path, fmt="xml", only=[], output=output, notes=notes)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.analysis.rules.ncu_driver import diagnose, list_rules, run, verdict_table
-from labcode.analysis.rules.ncu_work import ARITHMETIC, ESTIMATES, RULES, weak_fp64
+from labcode.analysis.rules.driver import diagnose, list_rules, run, verdict_table
+from labcode.analysis.rules.ncu import ARITHMETIC, ESTIMATES, RULES, weak_fp64
 from labcode.errors import LabError
 from labcode.reports.ncu.names import METRICS
 from labcode.reports.ncu.report import Launch, Reading

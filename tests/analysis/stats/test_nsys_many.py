@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats import many as nsys_many
-from labcode.analysis.stats.many import available, print_all, write_all
-from labcode.analysis.stats.nsys import reports as nsys_stats
+from labcode.analysis.stats import driver
+from labcode.analysis.stats.driver import Asked, available, print_all, write_all
 from labcode.errors import InputError, LabError
 from tests.support import exports as e
+
+EVERY = Asked(every=True)
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def two(tmp_path: Path) -> list[Path]:
 
 def single(path: Path, name: str, fmt: str = "csv") -> str:
     text = io.StringIO()
-    nsys_stats.stats(path, [name], fmt, text)
+    print_all([path], [name], fmt, text)
     return text.getvalue()
 
 
@@ -45,7 +46,7 @@ def test_one_file_for_each_capture_and_report(two: list[Path], tmp_path: Path) -
 
 
 def test_all_takes_every_report_with_data(two: list[Path], tmp_path: Path) -> None:
-    written = write_all(two, [], "json", tmp_path / "tables", every=True)
+    written = write_all(two, EVERY, "json", tmp_path / "tables")
     for file, base in zip(two, ("a-run", "b-run"), strict=True):
         have = {path.name for path in written.files if path.name.startswith(base)}
         assert have == {f"{base}_{name}.json" for name in available(file)}
@@ -66,11 +67,11 @@ def test_the_format_names_the_files(two: list[Path], tmp_path: Path, fmt: str, s
 
 def test_nothing_is_overwritten_without_force(two: list[Path], tmp_path: Path) -> None:
     write_all(two, ["cuda_gpu_kern_sum"], "csv", tmp_path / "t")
-    for options in ({"reports": ["cuda_gpu_kern_sum"]}, {"reports": [], "every": True}):
+    for asked in (["cuda_gpu_kern_sum"], EVERY):
         with pytest.raises(LabError, match=r"a-run_cuda_gpu_kern_sum\.csv: there already"):
-            write_all(two, fmt="csv", folder=tmp_path / "t", **options)  # type: ignore[arg-type]
+            write_all(two, asked, "csv", tmp_path / "t")
     assert len(list((tmp_path / "t").iterdir())) == 2
-    assert len(write_all(two, [], "csv", tmp_path / "t", every=True, force=True).files) > 2
+    assert len(write_all(two, EVERY, "csv", tmp_path / "t", force=True).files) > 2
 
 
 def test_a_damaged_capture_leaves_nothing(two: list[Path], tmp_path: Path) -> None:
@@ -87,12 +88,12 @@ def test_an_interruption_leaves_nothing(
 ) -> None:
     calls = []
 
-    def failing(*args: object) -> None:
+    def failing(*args: object, exact: bool) -> None:
         calls.append(args)
         if len(calls) == 2:
             raise error
 
-    monkeypatch.setattr(nsys_many, "write", failing)
+    monkeypatch.setattr(driver, "write", failing)
     with pytest.raises(type(error)):
         write_all(two, ["cuda_gpu_kern_sum"], "csv", tmp_path / "t")
     assert len(calls) == 2
@@ -104,19 +105,19 @@ def test_no_data_at_all_is_bad_input(two: list[Path], tmp_path: Path) -> None:
         write_all(two, ["osrt_sum"], "csv", tmp_path / "t")
     empty = e.make_export(tmp_path / "empty.sqlite")
     with pytest.raises(InputError, match=r"empty\.sqlite: no report has data"):
-        write_all([empty], [], "csv", tmp_path / "t", every=True)
+        write_all([empty], EVERY, "csv", tmp_path / "t")
     with pytest.raises(InputError, match=r"empty\.sqlite: no report has data; record some"):
-        print_all([empty], [], "csv", io.StringIO(), every=True)
+        print_all([empty], EVERY, "csv", io.StringIO())
     assert not (tmp_path / "t").exists()
 
 
 def test_bad_use(two: list[Path], tmp_path: Path) -> None:
     for function in (
-        lambda *a, **k: write_all(*a, tmp_path / "t", **k),
-        lambda *a, **k: print_all(*a, io.StringIO(), **k),
+        lambda *a: write_all(*a, tmp_path / "t"),
+        lambda *a: print_all(*a, io.StringIO()),
     ):
         with pytest.raises(LabError, match="leave out --report or --all"):
-            function(two, ["nvtx_sum"], "csv", every=True)
+            function(two, Asked(("nvtx_sum",), every=True), "csv")
         with pytest.raises(LabError, match="'nvtx_sums' is not a report; did you mean nvtx_sum"):
             function(two, ["nvtx_sums"], "csv")
         with pytest.raises(LabError, match="'xml' is not a format"):

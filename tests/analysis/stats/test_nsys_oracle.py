@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.nsys import rounding as nsys_rounding
-from labcode.analysis.stats.nsys.arguments import (
+from labcode.analysis.stats.nsys import tables as nsys_rounding
+from labcode.analysis.stats.nsys.reports import (
+    TABLES,
     WITH_KERNEL_NAMES,
     WITHOUT_RANGES,
     split,
     with_arguments,
 )
-from labcode.analysis.stats.nsys.reports import TABLES, write
+from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from labcode.tools import find_nsys, run_tool, tool_version

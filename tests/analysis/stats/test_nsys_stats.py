@@ -12,6 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import reports as nsys_stats
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
@@ -22,7 +23,7 @@ from tests.support.random_export import make_random_export
 
 def printed(path: Path, *names: str, fmt: str = "csv") -> str:
     stream = io.StringIO()
-    nsys_stats.stats(path, list(names), fmt, stream)
+    print_all([path], list(names), fmt, stream)
     return stream.getvalue()
 
 
@@ -352,11 +353,11 @@ def test_times_near_the_limit_and_events_that_end_early(tmp_path: Path, name: st
 
 
 def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
-    heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.projection")
+    heavy = ("pandas", "numpy.random", "decimal", "tempfile", "labcode.analysis.stats.nsys.ranges_on_gpu")
     code = (
         "import io, pathlib, sys\n"
-        "from labcode.analysis.stats import many\n"
-        f"many.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
+        "from labcode.analysis.stats import driver\n"
+        f"driver.print_all([pathlib.Path({str(export)!r})], ['cuda_api_trace'], 'csv', io.StringIO())\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats import many as nsys_many
+from labcode.analysis.stats.driver import print_all, write_all
 from labcode.analysis.stats.nsys import stacks as stack_reports
-from labcode.analysis.stats.nsys.reports import OWN_REPORTS, TABLES, stats
+from labcode.analysis.stats.nsys.reports import OWN_REPORTS, TABLES
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
@@ -41,7 +41,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def printed(path: Path, *names: str, fmt: str = "csv") -> str:
     text = io.StringIO()
-    stats(path, names, fmt, text)
+    print_all([path], names, fmt, text)
     return text.getvalue()
 
 
@@ -77,7 +77,7 @@ def test_what_is_missing_is_said_with_the_option_that_records_it(tmp_path: Path,
 
 
 def test_an_own_report_goes_to_a_file_and_a_wrong_name_is_corrected(full: Path, tmp_path: Path) -> None:
-    written = nsys_many.write_all([full], ["osrt_gaps", "osrt_sum"], "json", tmp_path / "out")
+    written = write_all([full], ["osrt_gaps", "osrt_sum"], "json", tmp_path / "out")
     assert [path.name for path in written.files] == ["full_osrt_gaps.json", "full_osrt_sum.json"]
     with pytest.raises(LabError, match="did you mean launch_sites"):
         printed(full, "launch_site")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labcode.analysis.stats.nsys.rounding import round_half_up
+from labcode.analysis.stats.nsys.tables import round_half_up
 from labcode.analysis.timeline.grouped import group_stats
 
 VALUES = st.integers(-(1 << 40), 1 << 40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from labcode.analysis.timeline import communication, overlap
+from labcode.analysis.timeline import overlap
 from tests.analysis.tables import copy, op, ops
 
 
@@ -60,7 +60,7 @@ def test_stream_shares_add_up() -> None:
 def test_no_operations() -> None:
     assert len(overlap.copy_compute_overlap(ops())) == 0
     assert len(overlap.stream_concurrency(ops())) == 0
-    assert len(communication.communication_overlap(ops())) == 0
+    assert len(overlap.communication_overlap(ops())) == 0
 
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)"
@@ -70,26 +70,26 @@ def test_communication_behind_computing() -> None:
     work = ops(
         op(0, 100), op(80, 140, NCCL, stream=20), op(150, 170, NCCL, stream=20), copy(100, 140, stream=21)
     )
-    row = communication.communication_overlap(work, (0, 200)).iloc[0]
+    row = overlap.communication_overlap(work, (0, 200)).iloc[0]
     assert (row["comm_ns"], row["compute_ns"], row["hidden_ns"], row["exposed_ns"]) == (80, 100, 20, 60)
     assert (row["hidden_share"], row["comm_count"], row["window_ns"]) == (0.25, 2, 200)
 
 
 def test_computing_of_another_gpu_hides_nothing() -> None:
     work = ops(op(0, 50, NCCL), op(0, 50, device=1))
-    table = communication.communication_overlap(work).set_index("device")
+    table = overlap.communication_overlap(work).set_index("device")
     assert table["hidden_ns"].to_dict() == {0: 0, 1: 0}
     assert math.isnan(table.loc[1, "hidden_share"])
 
 
 def test_a_table_of_kernels_alone_will_do() -> None:
     kernels = ops(op(0, 100), op(80, 140, NCCL)).drop(columns=["kind", "bytes"])
-    assert communication.communication_overlap(kernels)["hidden_ns"].tolist() == [20]
+    assert overlap.communication_overlap(kernels)["hidden_ns"].tolist() == [20]
 
 
 def test_names_of_communication_kernels() -> None:
     names = [NCCL, "ncclKernel_AllReduce_RING_LL_Sum_float", "my_nccl_free_kernel(int)", "reduce_kernel"]
-    assert communication.is_communication(ops(*(op(0, 1, n) for n in names))).tolist() == [
+    assert overlap.is_communication(ops(*(op(0, 1, n) for n in names))).tolist() == [
         True,
         True,
         False,

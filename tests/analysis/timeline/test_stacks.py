@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from labcode.analysis.stats.nsys import stacks as stack_reports
-from labcode.analysis.timeline import launch_between, launch_sites, os_runtime, stacks, switches
+from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
@@ -363,10 +363,10 @@ def test_an_earlier_operation_of_the_same_number(
 
 def test_what_two_paths_have_in_common() -> None:
     one = [("main", "a.py", 1), ("step", "a.py", 7), ("mul", "b.py", 3)]
-    assert launch_between.common(one, one) == tuple(one)
-    assert launch_between.common(one, one[:2]) == tuple(one[:2])
-    assert launch_between.common(one, [one[0], ("step", "a.py", 8)]) == (one[0], ("step", "a.py", None))
-    assert launch_between.common(one, [("other", "a.py", 1)]) == ()
+    assert launch_sites.common(one, one) == tuple(one)
+    assert launch_sites.common(one, one[:2]) == tuple(one[:2])
+    assert launch_sites.common(one, [one[0], ("step", "a.py", 8)]) == (one[0], ("step", "a.py", None))
+    assert launch_sites.common(one, [("other", "a.py", 1)]) == ()
 
 
 def test_without_stacks_or_ranges_every_site_is_unknown(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labcode.analysis.timeline import utilization
-from labcode.analysis.timeline.matching import named_like
+from labcode.analysis.timeline.joins import named_like
 from tests.analysis.tables import api, call, nvtx, op, ops, span
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labcode.figures import render
-from labcode.figures.charts.rooflines import Family, measured_roofline, rounds_and_needs
+from labcode.figures.charts.roofline import Family, measured_roofline, rounds_and_needs
 
 
 def families() -> list[Family]:

@@ -11,18 +11,19 @@ from matplotlib.figure import Figure
 
 from labcode.figures import render, style
 from labcode.figures.diagrams.hardware import (
-    clusters_and_bulk_copies,
-    metric_anatomy,
-    units_and_counters,
-    way_of_a_load,
-)
-from labcode.figures.diagrams.hardware_access import bank_map, bytes_by_sector, conflict_ways, sector_map
-from labcode.figures.diagrams.hardware_time import (
     ELIGIBLE,
     SELECTED,
     STALLED,
+    bank_map,
     block_waves,
+    bytes_by_sector,
+    clusters_and_bulk_copies,
+    conflict_ways,
+    metric_anatomy,
     scheduler_strip,
+    sector_map,
+    units_and_counters,
+    way_of_a_load,
 )
 from labcode.figures.style import PALETTES
 from tests.figures.reading import assert_readable, words

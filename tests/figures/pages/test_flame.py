@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from labcode.errors import LabError
-from labcode.figures.pages import flame, flame_page
+from labcode.figures.pages import flame
 from labcode.figures.pages.interactive import bokeh_script
 from labcode.figures.style import render
 from tests.book.check_browser import browser, complaints, find_browser
@@ -106,9 +106,9 @@ def test_shares_count_a_stack_once() -> None:
 
 
 def test_too_many_boxes_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flame_page, "MOST_BOXES", 5)
+    monkeypatch.setattr(flame, "MOST_BOXES", 5)
     with pytest.raises(LabError, match="6 boxes are too many for a page"):
-        flame_page.flame_page(SMALL)
+        flame.flame_page(SMALL)
 
 
 # ---- in a browser
@@ -170,7 +170,7 @@ RANGE = "[labFlame.plot.x_range.start, labFlame.plot.x_range.end]"
 
 @needs_browser
 def test_a_click_zooms_and_the_buttons_zoom_out(opened: Opened) -> None:
-    tab = opened(flame_page.flame_page(SMALL))
+    tab = opened(flame.flame_page(SMALL))
     assert settled(tab, "labFlame.shown.data.left.length") == 6
     tab.evaluate("labTap(7, 1.5)")
     assert settled(tab, RANGE) == [6, 9]
@@ -184,7 +184,7 @@ def test_a_click_zooms_and_the_buttons_zoom_out(opened: Opened) -> None:
 
 @needs_browser
 def test_search_tells_the_share_of_samples_that_pass_through(opened: Opened) -> None:
-    tab = opened(flame_page.flame_page(folded(("main;b;b", 6), ("main;c", 3), ("other;b", 1))))
+    tab = opened(flame.flame_page(folded(("main;b;b", 6), ("main;c", 3), ("other;b", 1))))
     tab.evaluate(
         "document.getElementById('search').value = 'B';"
         "document.getElementById('search').dispatchEvent(new Event('input'))"
@@ -196,7 +196,7 @@ def test_search_tells_the_share_of_samples_that_pass_through(opened: Opened) -> 
 
 @needs_browser
 def test_keys_walk_zoom_and_tell(opened: Opened) -> None:
-    tab = opened(flame_page.flame_page(SMALL))
+    tab = opened(flame.flame_page(SMALL))
     for name in ("ArrowDown", "ArrowDown", "ArrowRight"):
         key(tab, name)
     assert settled(tab, "document.getElementById('told').textContent").startswith(
@@ -210,7 +210,7 @@ def test_keys_walk_zoom_and_tell(opened: Opened) -> None:
 
 @needs_browser
 def test_a_narrow_screen_and_hostile_names(opened: Opened) -> None:
-    tab = opened(flame_page.flame_page(folded((f"{HOSTILE};b", 1)), title=HOSTILE), 390)
+    tab = opened(flame.flame_page(folded((f"{HOSTILE};b", 1)), title=HOSTILE), 390)
     tab.evaluate("labHover([0])")
     assert HOSTILE in settled(tab, "document.getElementById('tip').textContent")
     assert tab.evaluate("window.broken") is None
@@ -222,6 +222,6 @@ def test_a_narrow_screen_and_hostile_names(opened: Opened) -> None:
 
 
 def test_the_page_asks_the_network_for_nothing() -> None:
-    page = flame_page.flame_page(SMALL)
+    page = flame.flame_page(SMALL)
     own = page.replace(bokeh_script(), "")
     assert not re.search(r"https?:|src=", own)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.figures.pages.flame_export import write_flame
+from labcode.figures.pages.flame import write_flame
 from labcode.store import sets_root
 from tests.support import exports as e
 from tests.support import stacks as s

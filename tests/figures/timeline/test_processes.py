@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from labcode.figures.timeline.groups import Choice, report_groups
-from labcode.figures.timeline.processes import process_names
+from labcode.figures.timeline.groups import Choice, process_names, report_groups
 from labcode.figures.timeline.tracks import Track, group_names
 from tests.figures.tables import Tables
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labcode.reports.kineto.events import nanoseconds
 from labcode.reports.kineto.names import short_name
 from labcode.reports.kineto.report import open_trace
-from labcode.reports.kineto.times import nanoseconds
 from tests.support import traces
 from tests.support.traces import GEMM, MAIN, PID, Trace
 

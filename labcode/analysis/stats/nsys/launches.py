@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labcode.analysis.stats.nsys.coverage import with_correlation
-from labcode.analysis.stats.nsys.rounding import round_half_up
-from labcode.analysis.stats.nsys.tables import bare_name, grid_text, merged
+from labcode.analysis.stats.nsys.tables import bare_name, grid_text, merged, round_half_up, with_correlation
 from labcode.analysis.stats.table import Table, Texts, Values, take
 from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.analysis.timeline.keys import process_keys
-from labcode.reports.columns import Column, Ints, unique
+from labcode.reports.columns import Column, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source

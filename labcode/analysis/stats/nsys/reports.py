@@ -1,4 +1,4 @@
-"""nsys' stats reports: a capture and report names in, tables with nsys' own columns, units and values out.
+"""nsys' stats reports: an open capture and a name in, a table with nsys' own columns, units and values out.
 
 Every report gives what ``nsys stats`` 2025.3 prints for the same export: integers exactly, decimals to the
 printed digit, rows in the same order. Where that is a slip of nsys (a throughput that rounds the duration
@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from labcode.analysis.stats.nsys.arguments import BY_RANGE, split, with_arguments
+import numpy as np
+
+from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.stats.table import Table, to_frame
-from labcode.analysis.stats.writer import FORMATS, write
-from labcode.errors import InputError, LabError
+from labcode.errors import LabError
+from labcode.reports.columns import Column
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labcode.reports.nsys.report import NsysReport
-
-__all__ = ["DEFAULT_REPORTS", "REPORTS", "TABLES", "missing_data", "stats", "write"]
 
 # Where each report is made; only what is asked for is imported.
 _MODULES = {
@@ -41,9 +40,9 @@ _MODULES = {
     "cuda_gpu_trace": "traces",
     "cuda_kern_exec_sum": "launches",
     "cuda_kern_exec_trace": "launches",
-    "nvtx_gpu_proj_sum": "projection",
-    "nvtx_gpu_proj_trace": "projection",
-    "nvtx_kern_sum": "range_kernels",
+    "nvtx_gpu_proj_sum": "ranges_on_gpu",
+    "nvtx_gpu_proj_trace": "ranges_on_gpu",
+    "nvtx_kern_sum": "ranges_on_gpu",
     "nvtx_pushpop_sum": "nvtx",
     "nvtx_pushpop_trace": "nvtx",
     "nvtx_startend_sum": "nvtx",
@@ -136,36 +135,6 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
 }
 
 
-def stats(path: Path, reports: Sequence[str], fmt: str, output: TextIO) -> None:
-    """Write reports of the capture at ``path`` to ``output``, by default nsys' usual ones.
-
-    ``fmt`` is 'table', 'csv', 'json' or 'md'. A single report comes alone; of several, each follows its name
-    (in JSON as a member of one object). A report whose data the capture lacks is skipped with one line that
-    says what is missing. Raises `LabError` for an unknown report or format, and `InputError` for a file that
-    cannot be read or that has no data for any of the reports.
-    """
-    names = list(dict.fromkeys(reports)) or list(DEFAULT_REPORTS)
-    check_names(names)
-    if fmt not in FORMATS:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(FORMATS)}")
-    with closing(Source(open_export(path))) as source:
-        lacking = {name: missing_data(source, name) for name in names}
-        if all(lacking.values()):
-            whats = "; ".join(dict.fromkeys(what for what in lacking.values() if what))
-            raise InputError(f"{path}: {whats}")
-        if fmt == "json" and len(names) > 1:
-            _write_object(source, names, lacking, output)
-            return
-        for place, name in enumerate(names):
-            if len(names) > 1:
-                output.write("\n" * (place > 0) + {"md": "## ", "csv": "# "}.get(fmt, "") + name + "\n")
-                output.write("\n" if fmt == "md" else "")
-            if lacking[name]:
-                output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {lacking[name]}\n")
-            else:
-                write(table_of(name, source), fmt, output)
-
-
 def table_of(name: str, source: Source) -> Table:
     """A report's table: one of nsys' (`TABLES`), with its arguments, or one of our own (`OWN_REPORTS`)."""
     plain, arguments = split(name)
@@ -197,26 +166,100 @@ def missing_data(source: Source, name: str) -> str:
     return ""
 
 
-def check_names(names: Sequence[str]) -> None:
-    """`LabError` for a name that is no report, with the nearest one that is."""
-    for name in names:
-        if name.split(":")[0] in TABLES:
-            split(name)
-        elif name not in OWN_REPORTS:
-            import difflib
-
-            close = difflib.get_close_matches(name, [*TABLES, *OWN_REPORTS], n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a report; {hint}There are: {', '.join([*TABLES, *OWN_REPORTS])}")
+def answer(source: Source, name: str) -> Table:
+    """A report's table; `LackingError` where the capture lacks its data."""
+    why = missing_data(source, name)
+    if why:
+        raise LackingError(source.path, why)
+    return table_of(name, source)
 
 
-def _write_object(source: Source, names: Sequence[str], lacking: dict[str, str], output: TextIO) -> None:
-    output.write("{\n")
-    for place, name in enumerate(names):
-        output.write(f'"{name}": ')
-        if lacking[name]:
-            output.write("[]\n")
-        else:
-            write(table_of(name, source), "json", output)
-        output.write("," * (place < len(names) - 1))
-    output.write("}\n")
+def _about(name: str) -> str:
+    if name in TABLES:
+        return _function(name).__doc__ or ""
+    from labcode.analysis.stats.nsys import stacks as stack_reports
+
+    return stack_reports.REPORTS[name].__doc__ or ""
+
+
+def _own(name: str) -> Callable[..., Table]:
+    return lambda source: table_of(name, source)
+
+
+SHELF = Shelf(
+    of="",
+    reports={**TABLES, **{name: _own(name) for name in OWN_REPORTS}},
+    default=DEFAULT_REPORTS,
+    every=tuple(TABLES),
+    open=lambda path: closing(Source(open_export(path))),
+    answer=answer,
+    about=_about,
+    plain=lambda name: split(name)[0],
+    exact=False,
+    tells=True,
+    advice="record some with nsys profile --trace=cuda,nvtx",
+)
+
+
+# ---- arguments, as in ``cuda_gpu_kern_sum:base``: a report's name in, what it asks for out
+#
+# ``base`` names kernels without their template and call arguments, ``mangled`` as the linker does. Where both
+# are given, nsys goes by ``base``. ``nvtx-name`` puts the name of the innermost range around a kernel's
+# launch before its name.
+
+
+NAMES = {"base": "shortName", "mangled": "mangledName"}
+BY_RANGE = "nvtx-name"
+WITH_KERNEL_NAMES = (
+    "cuda_api_gpu_sum",
+    "cuda_gpu_kern_gb_sum",
+    "cuda_gpu_kern_sum",
+    "cuda_gpu_sum",
+    "cuda_gpu_trace",
+    "cuda_kern_exec_sum",
+    "cuda_kern_exec_trace",
+    "nvtx_kern_sum",
+)
+WITHOUT_RANGES = ("nvtx_kern_sum",)  # has the ranges in a column of their own
+
+
+def split(report: str) -> tuple[str, tuple[str, ...]]:
+    """``cuda_gpu_kern_sum:base`` as name and arguments; `LabError` for an argument it does not take."""
+    name, *arguments = report.split(":")
+    known = tuple(NAMES) if name in WITH_KERNEL_NAMES else ()
+    if known and name not in WITHOUT_RANGES:
+        known = (*known, BY_RANGE)
+    for argument in arguments:
+        if argument not in known:
+            takes = f"it takes {', '.join(known[:-1])} or {known[-1]}" if known else "it takes none"
+            raise LabError(f"{report}: {argument!r} is not an argument of the report {name}; {takes}")
+    return name, tuple(arguments)
+
+
+def with_arguments(source: Source, arguments: Sequence[str]) -> Source:
+    """The export as a report with these arguments sees it."""
+    column = next((NAMES[argument] for argument in NAMES if argument in arguments), "demangledName")
+    if BY_RANGE in arguments:
+        from labcode.analysis.stats.nsys.ranges_on_gpu import RangeNames
+
+        return RangeNames(OtherNames(source, column))
+    return source if column == "demangledName" else OtherNames(source, column)
+
+
+class OtherNames(Source):
+    """An export whose kernels go by another of their names, where it recorded that."""
+
+    def __init__(self, source: Source, column: str) -> None:
+        self.__dict__.update(source.__dict__)
+        self._name = column
+
+    def ints(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Column]:
+        """As `Source.ints`, the other name in place of the demangled one."""
+        if table != schema.KERNEL or not {"demangledName"} <= {*columns} - {self._name}:
+            return super().ints(table, columns, where)
+        found = super().ints(table, (*columns, self._name), where)
+        other, usual = found.pop(self._name), found["demangledName"]
+        if other.present is not None:
+            present = None if usual.present is None else other.present | usual.present
+            other = Column(np.where(other.present, other.values, usual.values), present)
+        return {**found, "demangledName": other}

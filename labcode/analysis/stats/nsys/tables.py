@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labcode.analysis.stats.nsys.rounding import round_half_up
 from labcode.analysis.stats.table import Table, Values, texts_of
 from labcode.analysis.timeline.grouped import group_stats
-from labcode.reports.columns import Ints, unique
+from labcode.reports.columns import Column, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.source import Source
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
 
 MEMSET_LABEL = "[CUDA memset]"
 COPY_LABELS = {
@@ -165,3 +168,48 @@ def grid_text(x: Ints, y: Ints, z: Ints) -> tuple[Ints, list[str]]:
 
 def _megabytes(values: Sequence[int] | NDArray[np.generic]) -> NDArray[np.float64]:
     return np.asarray(values, np.float64) / 1e6
+
+
+def with_correlation(table: dict[str, Column]) -> dict[str, Column]:
+    """The rows that have a correlation."""
+    present = table["correlationId"].present
+    return table if present is None else {name: column.take(present) for name, column in table.items()}
+
+
+# ---- decimals as nsys rounds them
+
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e11  # above this, ties cannot be told in binary to the precision needed here
+
+
+def round_half_up(values: NDArray[np.generic] | list[float], digits: int) -> Floats:
+    """Values rounded at the ``digits``-th decimal place, halves away from zero; nan stays nan.
+
+    What counts is the exact binary value, as in the reports of nsys 2025: 12.25 becomes 12.3, but 12.35,
+    which is stored as 12.3499…, becomes 12.3. (nsys 2024 went by the decimal text and printed 12.4.)
+    """
+    exact = np.asarray(values, np.float64)
+    unit = 10.0**digits
+    scaled = np.abs(exact) * unit
+    result: Floats = np.sign(exact) * np.floor(scaled + 0.5) / unit
+    with np.errstate(invalid="ignore"):
+        close = (np.abs(scaled - np.floor(scaled) - 0.5) < 1e-4) | (scaled >= _LARGEST)
+    for index in np.flatnonzero(close & np.isfinite(exact)):
+        result[index] = float(_rounded(float(exact[index]), digits))
+    return result
+
+
+def _rounded(value: float, digits: int) -> Decimal:
+    """The same of one value, by its digits."""
+    from decimal import ROUND_HALF_UP, Decimal
+
+    return _as_decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+
+
+def _as_decimal(value: float) -> Decimal:
+    """The number whose digits are rounded."""
+    from decimal import Decimal
+
+    return Decimal(value)

@@ -1,0 +1,317 @@
+"""Verdicts in, their text out: as a table, JSON or Markdown; on a capture or trace, or on single launches."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.rules.finding import Verdict
+from labcode.analysis.rules.ncu import ESTIMATES
+from labcode.analysis.rules.tables import one_line, percent, time_text
+from labcode.analysis.stats.writer import records, write
+from labcode.reports.ncu.launch import Launch, RuleResult
+from labcode.reports.report import LaunchesReport, TimelineReport
+
+NOT_ADDITIVE = (
+    "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
+    "causes: do not "
+    "add them."
+)
+LAUNCHES_NOT_ADDITIVE = (
+    "Gains are shares of the launch's time; they overlap, so do not add them. «At most» is a bound for as "
+    "long as the busiest unit keeps its work. «About» is an estimate: what need not be done, as if all of "
+    "it cost the same. NVIDIA's estimates are theirs: «global» of the time, «local» of the efficiency of "
+    "one unit."
+)
+_KEPT = {"memory-bound": " with the same accesses", "compute-bound": " with the same instructions"}
+_ROWS_SHOWN = 5
+_ROWS_JSON = 100
+_WIDEST = 60
+
+
+def write_verdicts(report: TimelineReport, verdicts: list[Verdict], fmt: str, output: TextIO) -> None:
+    """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
+    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
+
+
+def write_launches(
+    report: LaunchesReport,
+    judged: Sequence[tuple[Launch, list[Verdict]]],
+    fmt: str,
+    output: TextIO,
+    *,
+    nvidia: bool = True,
+) -> None:
+    """Write the verdicts on each launch as 'table', 'json' or 'md'; with ``nvidia``, its rules', too."""
+    if fmt == "json":
+        launches = [_launch_record(launch, verdicts) for launch, verdicts in judged]
+        document = {"file": str(report.path), "note": LAUNCHES_NOT_ADDITIVE, "launches": launches}
+        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        return
+    for place, (launch, verdicts) in enumerate(judged):
+        output.write("\n" * (place > 0))
+        _launch(launch, verdicts, fmt, output, nvidia=nvidia)
+    output.write(f"\n{LAUNCHES_NOT_ADDITIVE}\n")
+
+
+def _heading(report: TimelineReport) -> str:
+    begin, end = report.window()
+    return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
+
+
+def _gain(verdict: Verdict) -> str:
+    return (
+        "nothing for the program"
+        if verdict.gain is None
+        else f"at most {percent(verdict.gain)} of the window"
+    )
+
+
+def _table(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+    output.write(_heading(report) + "\n")
+    for verdict in verdicts:
+        if verdict.status != "found":
+            continue
+        output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
+        output.write(f"  {one_line(verdict.message, 600)}\n")
+        output.write(f"  measured: {_measured(verdict)}\n  to gain: {_gain(verdict)}\n")
+        output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
+        output.write(f"  in the book: {verdict.book}\n" if verdict.book else "")
+        if len(verdict.evidence):
+            output.write(f"  evidence, {_shown_rows(verdict)}:\n")
+            rows = io.StringIO()
+            write(_shown(verdict.evidence), "table", rows)
+            output.writelines(f"    {line}\n" for line in rows.getvalue().splitlines())
+    if not any(verdict.status == "found" for verdict in verdicts):
+        output.write("\nNothing found.\n")
+    elif any(verdict.status == "found" and verdict.gain is not None for verdict in verdicts):
+        output.write(f"\n{NOT_ADDITIVE}\n")
+    for status in ("failed", "not found", "could not judge"):
+        rest = [verdict for verdict in verdicts if verdict.status == status]
+        if rest:
+            output.write(f"\n{status}:\n" if status != "could not judge" else "\nnot judged:\n")
+        for verdict in rest:
+            output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
+
+
+def _markdown(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+    output.write(f"# {_safe(_heading(report))}\n\n")
+    summary = pd.DataFrame(
+        {
+            "rule": [_safe(v.rule) for v in verdicts],
+            "verdict": [v.status + (f" ({v.severity})" if v.severity else "") for v in verdicts],
+            "gain at most": [
+                percent(v.gain) if v.status == "found" and v.gain is not None else "" for v in verdicts
+            ],
+            "measured": [_safe(v.message) for v in verdicts],
+        }
+    ).astype("str")
+    write(summary, "md", output)
+    output.write(f"\n{NOT_ADDITIVE}\n")
+    for verdict in verdicts:
+        if verdict.status != "found":
+            continue
+        output.write(f"\n## {_safe(verdict.title)}\n\n{_safe(verdict.message)}.\n\n")
+        output.write(f"- measured: {_measured(verdict)}\n- to gain: {_gain(verdict)}\n")
+        output.write(f"- to try: {_safe(verdict.advice)}\n" if verdict.advice else "")
+        output.write(f"- in the book: `{verdict.book}`\n" if verdict.book else "")
+        if len(verdict.evidence):
+            output.write(f"\nEvidence, {_shown_rows(verdict)}:\n\n")
+            write(_shown(verdict.evidence, _safe), "md", output)
+
+
+def _json(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+    begin, end = report.window()
+    whole = {
+        "file": str(report.path),
+        "window": {"start_ns": begin, "end_ns": end},
+        "note": NOT_ADDITIVE,
+        "verdicts": [_record(verdict) for verdict in verdicts],
+    }
+    json.dump(whole, output, indent=1, allow_nan=False)
+    output.write("\n")
+
+
+def _record(verdict: Verdict) -> dict[str, object]:
+    evidence = verdict.evidence.iloc[:_ROWS_JSON]
+    rows = [
+        {str(name): _plain(value) for name, value in zip(evidence.columns, row, strict=True)}
+        for row in evidence.itertuples(index=False, name=None)
+    ]
+    return {
+        "rule": verdict.rule,
+        "title": verdict.title,
+        "status": verdict.status,
+        "severity": verdict.severity,
+        "message": verdict.message,
+        "numerator": _plain(verdict.numerator),
+        "numerator_name": verdict.numerator_name,
+        "denominator": _plain(verdict.denominator),
+        "denominator_name": verdict.denominator_name,
+        "share": _plain(verdict.share),
+        "gain_at_most": _plain(verdict.gain),
+        "book": verdict.book,
+        "advice": verdict.advice,
+        "evidence_rows": len(verdict.evidence),
+        "evidence": rows,
+    }
+
+
+def _plain(value: object) -> object:
+    """A value that JSON knows; missing and infinite numbers are null."""
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if not np.isfinite(number):
+            return None
+        return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    return str(value)
+
+
+def _measured(verdict: Verdict) -> str:
+    above = f"{verdict.numerator:,.0f} {verdict.numerator_name}"
+    below = f"{verdict.denominator:,.0f} {verdict.denominator_name}"
+    return f"{above} of {below}" + ("" if verdict.share is None else f" = {percent(verdict.share)}")
+
+
+def _shown_rows(verdict: Verdict) -> str:
+    count = len(verdict.evidence)
+    return f"{_ROWS_SHOWN} of {count:,} rows" if count > _ROWS_SHOWN else f"{count} row{'s' * (count != 1)}"
+
+
+def _shown(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) -> pd.DataFrame:
+    """The first rows, with shares as percentages and texts safe to print."""
+    rows = evidence.iloc[:_ROWS_SHOWN].reset_index(drop=True)
+    shown = {}
+    for name in rows.columns:
+        column = rows[name]
+        if str(name).endswith("share") and pd.api.types.is_float_dtype(column.dtype):
+            shown[name] = column.map(lambda share: "" if pd.isna(share) else percent(share)).astype("str")
+        elif pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+            shown[name] = column
+        else:
+            shown[name] = column.map(lambda value: clean(str(value), _WIDEST)).astype("str")
+    return pd.DataFrame(shown)
+
+
+def _safe(text: str, most: int = 600) -> str:
+    """A text that Markdown leaves as it is."""
+    clean = one_line(text, most)
+    for mark in "\\`*_[]<>":
+        clean = clean.replace(mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark])
+    return clean
+
+
+# ---- single launches
+
+
+def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO, *, nvidia: bool) -> None:
+    grid, block = ("×".join(map(str, size)) for size in (launch.grid, launch.block))
+    duration = launch.number_or("duration_ns")
+    head = f"launch {launch.id}: {launch.function} <<<{grid}, {block}>>>, {duration / 1000:.1f} µs"
+    bullet = "- " if fmt == "md" else "  "
+    output.write(f"## {head}\n\n" if fmt == "md" else f"{head}\n")
+    for one in verdicts:
+        if one.status != "found":
+            continue
+        output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
+        output.write(
+            f"    measured: {_launch_measured(one)}; {_launch_gain(one)}\n    to try: {one.advice}\n"
+        )
+        output.write(f"    in the book: {one.book}\n" if one.book else "")
+    names = [one.rule for one in verdicts if one.status == "not found"]
+    if names:
+        output.write(f"{bullet}not found: {', '.join(names)}\n")
+    unjudged = [one for one in verdicts if one.status == "could not judge"]
+    if unjudged:
+        output.write(f"{bullet}could not judge:\n")
+        start = f"could not judge: launch {launch.id} ({launch.function}) has "
+        reasons: dict[str, list[str]] = {}
+        for one in unjudged:
+            reasons.setdefault(one.message.removeprefix(start), []).append(one.rule)
+        output.writelines(f"    {', '.join(rules)}: {reason}\n" for reason, rules in reasons.items())
+    theirs = [one for one in launch.rules if one.kind in ("OPT", "WRN") and one.message]
+    if theirs and nvidia:
+        output.write(f"{bullet}NVIDIA's rules:\n")
+        output.writelines(f"    {_theirs(one)}\n" for one in _by_estimate(theirs))
+
+
+def _launch_gain(verdict: Verdict) -> str:
+    if verdict.gain is None:
+        return "to gain: nothing for the program"
+    word = "about" if verdict.rule in ESTIMATES else "at most"
+    return f"to gain{_KEPT.get(verdict.rule, '')}: {word} {100 * verdict.gain:.0f} % of its time"
+
+
+def _launch_measured(verdict: Verdict) -> str:
+    share = "" if verdict.share is None else f" = {100 * verdict.share:.1f} %"
+    above, below = (f"{value:,.4g}" for value in (verdict.numerator or 0.0, verdict.denominator or 0.0))
+    return f"{above} {verdict.numerator_name} of {below} {verdict.denominator_name}{share}"
+
+
+def _by_estimate(results: Sequence[RuleResult]) -> list[RuleResult]:
+    return sorted(results, key=lambda one: -(one.speedup_pct if one.speedup_pct == one.speedup_pct else -1.0))
+
+
+def _theirs(one: RuleResult) -> str:
+    estimate = f", {one.speedup_pct:.1f} % {one.speedup_kind}" if one.speedup_kind else ""
+    text = one.message if len(one.message) <= 160 else one.message[:159] + "…"
+    return f"{one.name} ({one.rule}{estimate}): {one.title + ': ' if one.title else ''}{text}"
+
+
+def _launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
+    def clean(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    def gain(one: Verdict, *, estimate: bool) -> float | None:
+        return clean(one.gain) if (one.rule in ESTIMATES) == estimate else None
+
+    return {
+        "launch": launch.id,
+        "kernel": launch.function,
+        "duration_ns": clean(launch.number_or("duration_ns")),
+        "verdicts": [
+            {
+                "rule": one.rule,
+                "title": one.title,
+                "status": one.status,
+                "severity": one.severity,
+                "message": one.message,
+                "numerator": clean(one.numerator),
+                "numerator_name": one.numerator_name,
+                "denominator": clean(one.denominator),
+                "denominator_name": one.denominator_name,
+                "share": clean(one.share),
+                "gain_at_most": gain(one, estimate=False),
+                "gain_about": gain(one, estimate=True),
+                "advice": one.advice,
+                "book": one.book,
+                "evidence": records(one.evidence),
+            }
+            for one in verdicts
+        ],
+        "nvidia": [
+            {
+                "rule": one.rule,
+                "name": one.name,
+                "kind": one.kind,
+                "speedup_pct": clean(one.speedup_pct),
+                "speedup_kind": one.speedup_kind,
+                "title": one.title,
+                "message": one.message,
+            }
+            for one in launch.rules
+            if one.message
+        ],
+    }

@@ -1,0 +1,304 @@
+"""`labcode stats`: files of any kind and names of reports in; tables as text, or a file for each, out.
+
+    write_all([Path("a.sqlite"), Path("b.trace.json.gz")], [], "csv", Path("tables"))
+
+Each file is asked what its kind can answer: the tables of reports are `labcode.analysis.stats.nsys.reports`,
+`kineto`, `ncu` and `memory`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.analysis.stats.table import texts_of
+from labcode.analysis.stats.writer import check_format, write
+from labcode.errors import InputError, LabError, nearest
+from labcode.reports import FORMATS as KINDS
+from labcode.reports import Kind, expect, files_of, kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labcode.analysis.stats.table import Table
+
+SUFFIXES = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files that were written, and a line for each report that was not: of which file, and why."""
+
+    files: tuple[Path, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches."""
+
+    reports: tuple[str, ...] = ()
+    every: bool = False
+    kernel: str | None = None
+    launch: int | None = None
+
+    def names(self, shelf: Shelf[Any]) -> tuple[str, ...]:
+        """The reports to ask a file for."""
+        return self.reports or (shelf.every or tuple(shelf.reports) if self.every else shelf.default)
+
+
+def shelf_of(kind: Kind) -> Shelf[Any]:
+    """The reports on files of a kind; imported when they are asked for."""
+    if kind == "kineto":
+        from labcode.analysis.stats import kineto
+
+        return kineto.SHELF
+    if kind == "ncu":
+        from labcode.analysis.stats import ncu
+
+        return ncu.SHELF
+    if kind == "memory":
+        from labcode.analysis.stats import memory
+
+        return memory.SHELF
+    from labcode.analysis.stats.nsys import reports
+
+    return reports.SHELF
+
+
+def print_all(
+    files: Sequence[Path],
+    asked: Asked | Sequence[str],
+    fmt: str,
+    output: TextIO,
+    *,
+    notes: TextIO | None = None,
+) -> None:
+    """Write reports of each file to ``output``; names ask for these reports, no name for the usual.
+
+    Of several files each follows its path (in JSON as a member of one object). What is odd about a file goes
+    to ``notes``, a line each. Raises `LabError` for bad use, and `InputError` for a file that cannot be read
+    or lacks the data of every report.
+    """
+    asked = _checked(files, asked, fmt)
+    several = len(files) > 1
+    parts = []
+    for place, file in enumerate(files):
+        text = io.StringIO() if several else output
+        said = _print(file, asked, fmt, text)
+        if notes is not None:
+            notes.writelines(f"{line}\n" for line in said)
+        if isinstance(text, io.StringIO) and several:
+            if fmt == "json":
+                parts.append((str(file), text.getvalue()))
+                continue
+            mark = {"md": "# ", "csv": "# "}.get(fmt, "")
+            output.write("\n" * (place > 0) + f"{mark}{file}\n" + "\n" * (fmt == "md") + text.getvalue())
+    if parts:
+        _write_object(iter(parts), output)
+
+
+def write_all(
+    files: Sequence[Path],
+    asked: Asked | Sequence[str],
+    fmt: str,
+    folder: Path,
+    *,
+    force: bool = False,
+    notes: TextIO | None = None,
+) -> Written:
+    """Write each report of each file into ``folder``, as ``<file>_<report>.csv``: all of them or none.
+
+    A report that is named, or usual, and for which a file has no data is skipped with a line. Raises
+    `LabError` for bad use and a file that exists (without ``force``), `InputError` for a file that cannot be
+    read, or when there is nothing to write at all.
+    """
+    from labcode.outputs import base_names, refuse_existing, staged
+
+    asked = _checked(files, asked, fmt)
+    written, skipped, said = [], [], []
+    bases = base_names(files)
+    if not asked.every:
+        planned = [
+            f"{base}_{name}{SUFFIXES[fmt]}"
+            for file, base in bases.items()
+            for name in asked.names(shelf_of(kind_of(file)))
+        ]
+        refuse_existing(folder, planned, force=force)
+    with staged(folder, force=force, reads=[one for file in files for one in files_of(file)]) as work:
+        for file, base in bases.items():
+            shelf = shelf_of(kind_of(file))
+            with _opened(shelf, file, asked) as source:
+                for name, found in _answers(shelf, source, asked.names(shelf)):
+                    if isinstance(found, LackingError):
+                        skipped += [] if asked.every else [str(found)]
+                        continue
+                    target = f"{base}_{name}{SUFFIXES[fmt]}"
+                    with (work / target).open("w", encoding="utf-8", newline="") as stream:
+                        write(found, fmt, stream, exact=shelf.exact)
+                    written.append(folder / target)
+                said += [f"note: {line}" for line in shelf.notes(source)]
+        if not written:
+            raise InputError(
+                skipped[0] if skipped else f"{files[0]}: no report has data; nothing was written"
+            )
+    if notes is not None:
+        notes.writelines(f"{line}\n" for line in said)
+    return Written(tuple(written), tuple(skipped))
+
+
+def available(file: Path, *, all_kinds: bool = False) -> list[str]:
+    """The reports of ``--all``, or ``all_kinds`` of reports, for which a file has data."""
+    shelf = shelf_of(kind_of(file))
+    names = tuple(shelf.reports) if all_kinds else shelf.every or tuple(shelf.reports)
+    with shelf.open(file) as source:
+        return [n for n, found in _answers(shelf, source, names) if not isinstance(found, LackingError)]
+
+
+def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
+    """Write what each kind of file can be asked, or which reports each of ``files`` can answer."""
+    check_format(fmt)
+    parts = [(str(file), shelf_of(kind_of(file)), available(file, all_kinds=True)) for file in files]
+    for kind, one in {} if files else KINDS.items():
+        shelf = shelf_of(kind)
+        parts.append((f"{one.what} ({', '.join(one.suffixes)})", shelf, list(shelf.reports)))
+    rows = []
+    for title, shelf, names in parts:
+        for name in names:
+            rows.append((title, name, _first_sentence(shelf, name)))
+    if fmt in ("csv", "json"):
+        columns = zip(("of", "report", "tells"), zip(*rows, strict=True), strict=True)
+        write({name: texts_of(values) for name, values in columns}, fmt, output)
+        return
+    for place, (title, _, names) in enumerate(parts):
+        output.write("\n" * (place > 0) + (f"## {title}\n\n" if fmt == "md" else f"{title}\n"))
+        told = [tells for of, _, tells in rows if of == title]
+        write({"report": texts_of(names), "tells": texts_of(told)}, fmt, output)
+
+
+def _first_sentence(shelf: Shelf[Any], name: str) -> str:
+    about = shelf.about(name) if shelf.about else shelf.reports[name].__doc__ or ""
+    plain = " ".join(about.replace("``", "").replace("`", "").split())
+    sentence = plain.partition(". ")[0].rstrip(".")
+    head = sentence.partition(": ")[0]
+    return head if head.count(" ") > 1 else sentence
+
+
+def check_names(kind: Kind, names: Sequence[str]) -> None:
+    """`LabError` for a name that is no report on files of a kind, with the nearest one that is."""
+    shelf = shelf_of(kind)
+    for name in names:
+        plain = name.split(":")[0]
+        if plain not in shelf.reports:
+            raise LabError(f"{name!r} is not a report{shelf.of}; {nearest(name, shelf.reports)}")
+        shelf.plain(name)
+
+
+def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> Asked:
+    asked = asked if isinstance(asked, Asked) else Asked(tuple(dict.fromkeys(asked)))
+    if not files:
+        raise LabError("stats: name at least one capture, or list the reports with --list")
+    if asked.every and asked.reports:
+        raise LabError("stats: --all takes every report that has data; leave out --report or --all")
+    for file in files:
+        if asked.kernel is not None or asked.launch is not None:
+            expect(file, "stats --kernel" if asked.launch is None else "stats --launch", "ncu")
+        check_names(kind_of(file), asked.reports)
+    check_format(fmt)
+    return asked
+
+
+@contextmanager
+def _opened(shelf: Shelf[Any], file: Path, asked: Asked) -> Iterator[Any]:
+    with shelf.open(file) as source:
+        if asked.kernel is None and asked.launch is None:
+            yield source
+        else:
+            yield source.select(asked.kernel, asked.launch)
+
+
+_Answer = tuple[str, "Table | pd.DataFrame | LackingError"]
+
+
+def _answers(shelf: Shelf[Any], source: Any, names: Sequence[str]) -> Iterator[_Answer]:
+    """Each report's table, made when its turn comes, or what the file lacks for it."""
+    for name in names:
+        try:
+            yield name, shelf.answer(source, name) if shelf.answer else shelf.reports[name](source)
+        except LackingError as lacking:
+            yield name, lacking
+
+
+def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
+    """Write the reports of one file; give back what there is to say about it."""
+    shelf = shelf_of(kind_of(file))
+    with _opened(shelf, file, asked) as source:
+        names = asked.names(shelf)
+        answers = _answers(shelf, source, names)
+        said = []
+        first: list[_Answer] = []
+        if shelf.tells and not asked.every:
+            for one in answers:  # up to the first that has data
+                first.append(one)
+                if not isinstance(one[1], LackingError):
+                    break
+            several = len(names) > 1
+        else:
+            first = list(answers)
+            lacking = [f"skipped: {found}" for _, found in first if isinstance(found, LackingError)]
+            said += [] if asked.every else lacking
+            if len(lacking) < len(first):
+                first = [one for one in first if not isinstance(one[1], LackingError)]
+            several = len(first) > 1
+        whys = [found.why for _, found in first if isinstance(found, LackingError)]
+        if len(whys) == len(first):
+            odd = "".join(f"; {line.removeprefix(f'{file}: ')}" for line in shelf.notes(source))
+            if asked.every or not (asked.reports or shelf.tells):
+                raise InputError(f"{file}: no report has data{odd}; {shelf.advice}")
+            raise InputError(f"{file}: {'; '.join(dict.fromkeys(whys))}")
+
+        def parts() -> Iterator[_Answer]:
+            yield from first
+            yield from answers
+
+        if fmt == "json" and several:
+            texts = ((name, _text(found, shelf)) for name, found in parts())
+            _write_object(texts, output, indented=shelf.exact)
+        else:
+            for place, (name, found) in enumerate(parts()):
+                if several:
+                    mark = {"md": "## ", "csv": "# "}.get(fmt, "")
+                    output.write("\n" * (place > 0) + mark + name + "\n" + "\n" * (fmt == "md"))
+                if isinstance(found, LackingError):
+                    output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {found.why}\n")
+                else:
+                    write(found, fmt, output, exact=shelf.exact)
+        return [*(f"note: {line}" for line in shelf.notes(source)), *said]
+
+
+def _text(found: Table | pd.DataFrame | LackingError, shelf: Shelf[Any]) -> str:
+    """A table as JSON; without rows where a file lacks it."""
+    if isinstance(found, LackingError):
+        return "[]\n"
+    text = io.StringIO()
+    write(found, "json", text, exact=shelf.exact)
+    return text.getvalue()
+
+
+def _write_object(members: Iterator[tuple[str, str]], output: TextIO, *, indented: bool = False) -> None:
+    """Texts in JSON as members of one object."""
+    import json
+
+    output.write("{\n")
+    for place, (name, text) in enumerate(members):
+        if indented:
+            inner = text.rstrip().replace("\n", "\n  ")
+            output.write(",\n" * (place > 0) + f"  {json.dumps(name)}: {inner}")
+        else:
+            output.write("," * (place > 0) + f"{json.dumps(name)}: {text}")
+    output.write("\n}\n" if indented else "}\n")

@@ -1,0 +1,58 @@
+"""What files of one kind can be asked: a table of reports, which the driver of `labcode stats` goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from labcode.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labcode.analysis.stats.table import Table
+
+R = TypeVar("R")
+
+
+class LackingError(InputError):
+    """A file lacks what a report is made of; ``why`` names the data and how to record them."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.why = why
+
+
+def no_notes(_: object) -> Sequence[str]:
+    """Nothing to say about a file."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Shelf(Generic[R]):
+    """The reports on files of one kind.
+
+    ``reports``: a function by name, which takes the opened file, gives a table and raises `LackingError`;
+    its first line of documentation, or of ``about`` it, says what it tells. ``answer`` is asked in place of
+    the functions where they need help. ``default``: those that are printed when none is
+    named; ``every``: those of ``--all``. ``of``: which reports they are, for messages. ``plain``: a name
+    without arguments, `LabError` for one it does not take. ``open`` opens a file, ``notes`` says what is odd
+    about it. ``exact``: numbers keep their digits; else they have nsys' decimals. ``tells``: defaults that
+    lack data are told in their places, as nsys does, else on stderr. ``advice``: how to record some.
+    """
+
+    of: str
+    reports: Mapping[str, Callable[[R], Table | pd.DataFrame]]
+    default: tuple[str, ...]
+    open: Callable[[Path], AbstractContextManager[R]]
+    advice: str
+    every: tuple[str, ...] = ()
+    answer: Callable[[R, str], Table | pd.DataFrame] | None = None
+    about: Callable[[str], str] | None = None
+    plain: Callable[[str], str] = str
+    notes: Callable[[R], Sequence[str]] = no_notes
+    exact: bool = True
+    tells: bool = False

@@ -1,0 +1,114 @@
+"""The ``labcode`` command: its commands together, and every way in which one ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from labcode import __version__
+from labcode.cli import read, record, study
+from labcode.cli.bench import bench_app
+from labcode.cli.captures import captures_app
+from labcode.cli.plain import PLAIN
+from labcode.ending import Ended, signals_as_exceptions
+from labcode.errors import LabError, describe_os_error
+from labcode.terminal import guarded
+
+app = typer.Typer(
+    name="labcode",
+    help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    **PLAIN,
+)
+app.add_typer(captures_app, name="captures")
+app.add_typer(bench_app, name="bench")
+for command in (
+    *(record.doctor, record.capture),
+    *(
+        read.stats,
+        read.export,
+        read.diagnose,
+        read.compare,
+        read.timeline,
+        read.flame,
+        read.roofline,
+        read.scrub,
+    ),
+    *(study.exercises, study.book),
+):
+    app.command()(command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"labcode {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"labcode: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _abandon_stdout() -> None:
+    """Print what can still be printed, and keep the interpreter from trying again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
+    with guarded(), signals_as_exceptions():
+        _main()
+
+
+def _main() -> NoReturn:
+    gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except LabError as error:
+        _fail(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        print("labcode: interrupted; nothing was left half-written", file=sys.stderr)
+        sys.exit(130)
+    except Ended as ended:
+        print(f"labcode: ended by {ended}; nothing was left half-written", file=sys.stderr)
+        sys.exit(128 + ended.number)
+    except BrokenPipeError:
+        _abandon_stdout()
+        sys.exit(0)
+    except OSError as error:
+        _abandon_stdout()
+        _fail(describe_os_error(error))
+    except RecursionError:
+        _fail("what was read is nested too deep for a capture; record it again")
+    except Exception as error:
+        # Newer Typer bundles its own copy of click, so a usage error is known by what it can do.
+        describe = getattr(error, "format_message", None)
+        if describe is None:
+            raise
+        context = getattr(error, "ctx", None)
+        hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+        if type(error).__name__ == "NoArgsIsHelpError":  # no command was named: its message is the help text
+            print(describe() or "", file=sys.stderr)
+            sys.exit(2)
+        _fail(" ".join(str(describe()).split()) + hint)

@@ -1,0 +1,255 @@
+"""Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labcode.cli.plain import Also, Review, judge
+from labcode.errors import LabError
+from labcode.reports import expect
+
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel", "-k", metavar="REGEX", help="Only launches whose kernel's name matches."),
+]
+LaunchNumber = Annotated[
+    int | None, typer.Option("--launch", metavar="N", help="Only the launch with this number, from 0.")
+]
+
+
+def stats(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
+            "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
+        ),
+    ] = None,
+    report: Annotated[
+        list[str] | None,
+        typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
+    ] = None,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every report for which there are data.")] = False,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Write a file for each capture and report."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
+) -> None:
+    """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
+
+    Every kind of file has reports of its own, and files of several kinds can be named together: `labcode
+    stats --list` names all reports, `labcode stats --list FILE` those that a file can answer.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
+    from labcode.analysis.stats import driver
+
+    if list_only:
+        driver.list_reports(files or [], output_format, sys.stdout)
+        return
+    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch)
+    if output is None:
+        driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
+        return
+    written = driver.write_all(files or [], asked, output_format, output, force=force, notes=sys.stderr)
+    for path in written.files:
+        typer.echo(str(path))
+    for line in written.skipped:
+        typer.echo(f"skipped: {line}", err=True)
+
+
+def export(
+    files: Annotated[
+        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")],
+    output_format: Annotated[
+        str, typer.Option("--format", "-f", help="csv or parquet: the reader's tables; sqlite: the export.")
+    ] = "csv",
+    table: Annotated[
+        list[str] | None, typer.Option("--table", help="Only this table of the reader; may be repeated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+) -> None:
+    """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
+    from labcode.reports.nsys import export as nsys_export
+
+    for file in files:
+        expect(file, "export", "nsys")
+    for path in nsys_export.export_all(files, output, output_format, tables=table or [], force=force):
+        typer.echo(str(path))
+
+
+def diagnose(
+    file: Annotated[
+        Path | None, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", "--rule", metavar="RULE", help="Judge by this rule alone; may be repeated."),
+    ] = None,
+    rule_files: Annotated[
+        list[Path] | None,
+        typer.Option("--rules", metavar="FILE.py", help="A Python file with rules of your own, too."),
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="List the rules and stop.")] = False,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
+) -> None:
+    """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
+    from labcode.analysis.rules import driver
+
+    if list_only:
+        driver.list_rules(sys.stdout, rule_files or [])
+        return
+    if file is None:
+        raise LabError("diagnose: name a capture to judge, or list the rules with --list")
+    code = driver.run(
+        file,
+        fmt=output_format,
+        only=only or [],
+        rule_files=rule_files or [],
+        kernel=kernel,
+        launch=launch,
+        output=sys.stdout,
+        notes=sys.stderr,
+    )
+    raise typer.Exit(code)
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="The capture to compare with.")],
+    after: Annotated[Path, typer.Argument(help="The capture to judge.")],
+    fail_above: Annotated[
+        float | None,
+        typer.Option("--fail-above", metavar="PCT", help="Exit 1 when something got slower by more."),
+    ] = None,
+    gate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gate",
+            metavar="KIND:NAME",
+            help="Let --fail-above judge this alone: period:step*, kernel:*gemm*, transfer:H2D, total. "
+            "May be repeated.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Show only totals, kernels, ranges or transfers.")
+    ] = None,
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+    kernel: KernelName = None,
+) -> None:
+    """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
+
+    Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed.
+    """
+    from labcode.analysis.compare import driver
+
+    code = driver.run(
+        before,
+        after,
+        fail_above=fail_above,
+        fmt=output_format,
+        gates=gate or [],
+        only=only or [],
+        kernel=kernel,
+        output=sys.stdout,
+    )
+    raise typer.Exit(code)
+
+
+def timeline(
+    file: Annotated[Path, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.json.gz.")],
+    window: Annotated[
+        str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
+    ] = None,
+) -> None:
+    """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
+
+    Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
+    """
+    from labcode.figures.pages import timeline_export
+
+    typer.echo(str(timeline_export.write_timeline(file, output, window=window)))
+
+
+def flame(
+    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.txt.")],
+    of: Annotated[
+        str, typer.Option("--of", help="python, cpu, or launches: stacks of CUDA calls.")
+    ] = "python",
+    thread: Annotated[str | None, typer.Option("--thread", help="Only this thread: number or name.")] = None,
+    window: Annotated[
+        str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
+    ] = None,
+) -> None:
+    """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
+    expect(file, "flame", "nsys")
+    from labcode.figures.pages import flame as flames
+
+    typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
+
+
+def roofline(
+    file: Annotated[Path, typer.Argument(help="A report of Nsight Compute (.ncu-rep).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.png or X.pdf.")],
+    kernel: KernelName = None,
+    launch: LaunchNumber = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="Count these operations: fp64, fp32, fp16, fp16_tensor…")
+    ] = None,
+    ceilings: Annotated[
+        Path | None, typer.Option("--ceilings", metavar="FILE.json", help="Add roofs that were measured.")
+    ] = None,
+    datasheet: Annotated[bool, typer.Option("--datasheet", help="Add the vendor's published peaks.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="For a dark page.")] = False,
+) -> None:
+    """Draw the roofline of the launches in a report: intensities at L1, L2 and DRAM under the roofs."""
+    from labcode.figures.charts import roofline as picture
+
+    written = picture.write_roofline(
+        file,
+        output,
+        kernel=kernel,
+        launch=launch,
+        precision=precision,
+        ceilings=ceilings,
+        datasheet=datasheet,
+        mode="dark" if dark else "light",
+    )
+    typer.echo(str(written))
+
+
+def scrub(
+    file: Annotated[
+        Path,
+        typer.Argument(help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
+    ] = None,
+    also: Also = None,
+    review: Review = False,
+) -> None:
+    """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
+    from labcode.capture import ncu_scrub, scan, scrub, torch_profile
+    from labcode.reports import kind_of
+
+    scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
+    written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
+    typer.echo(str(written))
+    judge(scan.look_into(written, str(written)).review if review else ())

@@ -1,0 +1,64 @@
+"""Commands that need the machine: what it has, and what is recorded on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labcode.errors import LabError
+from labcode.terminal import console
+
+DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
+
+
+def doctor(
+    json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine has and permits, what of the book can run here, and how to enable the rest."""
+    import json
+
+    from labcode import tools
+    from labcode.doctor import probe
+
+    with tools.within(DOCTOR_LIMIT_S):
+        report = probe.probe()
+    if json_output:
+        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        probe.render(report, console())
+
+
+def capture(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Experiments to run; all of them when none is named.")
+    ] = None,
+    set_name: Annotated[
+        str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")
+    ] = "",
+    list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Skip what is already there and fresh.")] = False,
+    archive: Annotated[
+        Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
+    ] = None,
+) -> None:
+    """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
+    from labcode.capture import catalogue, runner
+    from labcode.doctor import probe
+
+    if list_only:
+        catalogue.render(console(), set_name or None)
+        return
+    if not set_name:
+        raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
+    code = runner.capture(
+        experiments or [],
+        set_name,
+        machine=probe.machine_record,
+        doctor=probe.probe,
+        resume=resume,
+        archive=archive,
+        console=console(stderr=True),
+    )
+    raise typer.Exit(code)

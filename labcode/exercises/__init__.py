@@ -1,1 +1,0 @@
-"""The exercises: catalogue, starters cut from solutions, grader, progress."""

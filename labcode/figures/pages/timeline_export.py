@@ -1,0 +1,172 @@
+"""`labcode timeline`: a capture and a file name in; its timeline as SVG, HTML page or Chrome trace out.
+
+The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom and search
+(`labcode.figures.pages.interactive`), ``.json`` or ``.json.gz`` a trace for Perfetto
+(`labcode.figures.timeline.chrome_trace`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from labcode.analysis.timeline.nvtx import labels
+from labcode.errors import LabError
+from labcode.figures.charts.memory import write_memory_timeline
+from labcode.figures.pages.interactive import interactive_page
+from labcode.figures.style import render
+from labcode.figures.timeline.chrome_trace import write_chrome_trace
+from labcode.figures.timeline.picture import timeline
+from labcode.figures.timeline.rows import Window
+from labcode.outputs import whole
+from labcode.reports import expect, files_of, kind_of, open_timeline
+from labcode.reports.report import TimelineReport
+
+__all__ = ["SUFFIXES", "choose_window", "write_timeline"]
+
+SUFFIXES = (".svg", ".html", ".json")
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_TIME = r"(\d+(?:\.\d+)?)\s*(ns|us|µs|μs|ms|s)"
+
+
+def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Path:
+    """Write the timeline of the capture ``file`` to ``output`` and return its path.
+
+    window: what of the capture (see `choose_window`); by default the measured part. Raises `LabError` for an
+    unknown suffix, a window that is none, or a capture without events, and `InputError` for a capture that
+    cannot be read.
+    """
+    if expect(file, "timeline", "nsys", "kineto", "memory") == "memory":
+        if window is not None:
+            raise LabError(
+                f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
+            )
+        return write_memory_timeline(file, output)
+    write = _writer(output)
+    with whole(output, reads=files_of(file)) as part, open_timeline(file, "timeline") as report:
+        chosen = choose_window(report, window)
+        if chosen[0] >= chosen[1]:
+            raise LabError(
+                f"{file}: no events to draw; record some with nsys (--trace=cuda,nvtx) or torch.profiler"
+            )
+        write(report, chosen, file.name, part)
+    return output
+
+
+def choose_window(report: TimelineReport, text: str | None) -> Window:
+    """The window that a text names, in ns on the capture's clock.
+
+    None: the measured part, ``report.window()``. ``all``: everything. ``10ms..25ms``: times since the start
+    of the measured part, as on the picture's axis (ns, us, ms, s; either end may be left out). Any other text
+    is the name of an NVTX range, its first instance; ``step#3`` is the third one.
+    """
+    if text is None:
+        return report.window()
+    if text == "all":
+        return _everything(report)
+    times = re.fullmatch(rf"\s*(?:{_TIME})?\s*\.\.\s*(?:{_TIME})?\s*", text)
+    if times:
+        begin, end = report.window()
+        low = begin + _ns(times[1], times[2]) if times[1] else begin
+        high = begin + _ns(times[3], times[4]) if times[3] else end
+        if low >= high or low >= end:
+            raise LabError(
+                f"{report.path}: the window {text} is empty; the capture's goes from 0 ms to "
+                f"{(end - begin) / 1e6:.3f} ms"
+            )
+        return low, min(high, end)
+    return _range(report, text)
+
+
+def _ns(value: str, unit: str) -> int:
+    return round(float(value) * _UNITS[unit])
+
+
+def _everything(report: TimelineReport) -> Window:
+    """From the first event to the last, also outside of the measured part."""
+    tables = [report.gpu_ops(), report.api(), report.nvtx()]
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        return 0, 0
+    start = min(int(table["start_ns"].min()) for table in tables)
+    ends = [table["end_ns"].astype("Int64").fillna(table["start_ns"]).max() for table in tables]
+    return start, max(start, *(int(end) for end in ends))
+
+
+def _range(report: TimelineReport, text: str) -> Window:
+    """The window of an NVTX range by its name, with or without its domain."""
+    name, _, place = text.rpartition("#")
+    number = int(place) if name and place.isdecimal() else 0
+    ranges = report.nvtx()
+    ranges = ranges[ranges["end_ns"].notna()].sort_values("start_ns", kind="stable")
+    names = labels(ranges)
+    found = ranges[(names == text) | (ranges["name"] == text)]
+    if number and not len(found):
+        found = ranges[(names == name) | (ranges["name"] == name)].iloc[number - 1 :]
+    if not len(found):
+        known = ", ".join(str(other) for other in names.value_counts().index[:6])
+        what = "annotation" if kind_of(report.path) == "kineto" else "NVTX range"
+        raise LabError(
+            f"{report.path}: no {what} {text!r}; give one of those there are"
+            + (f" ({known}, …)" if known else " (there is none)")
+            + ", a span such as 10ms..25ms, or all"
+        )
+    return int(found["start_ns"].iloc[0]), int(found["end_ns"].iloc[0])
+
+
+# ---- the three kinds of files
+
+_Writer = Callable[[TimelineReport, Window, str, Path], None]
+
+
+def _writer(output: Path) -> _Writer:
+    name = output.name.lower()
+    if name.endswith(".json.gz"):
+        return _write_trace
+    writers = {".svg": _write_picture, ".html": _write_page, ".json": _write_trace}
+    suffix = output.suffix.lower()
+    if suffix not in writers:
+        raise LabError(
+            f"{output}: {suffix or 'no suffix'} is not a kind of timeline; name a file that ends in "
+            f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} (or .json.gz)"
+        )
+    return writers[suffix]
+
+
+def _write_picture(report: TimelineReport, window: Window, name: str, output: Path) -> None:
+    output.write_bytes(render(lambda: timeline(report, window=window, title=name)))
+
+
+def _write_page(report: TimelineReport, window: Window, name: str, output: Path) -> None:
+    output.write_bytes(interactive_page(report, window=window, title=name).encode())
+
+
+def _write_trace(report: TimelineReport, window: Window, name: str, output: Path) -> None:
+    with output.open("wb") as stream:
+        if output.name.lower().endswith(".gz"):
+            with (
+                gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed,
+                _text(packed) as text,
+            ):
+                count = write_chrome_trace(report, text, window=window)
+        else:
+            with _text(stream) as text:
+                count = write_chrome_trace(report, text, window=window)
+        if not count:
+            raise LabError(f"{report.path}: no events in this window; choose another one")
+
+
+@contextmanager
+def _text(stream: io.BufferedWriter | gzip.GzipFile) -> Iterator[TextIO]:
+    """A text stream over a binary one that stays open."""
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="\n", write_through=False)
+    try:
+        yield text
+    finally:
+        text.flush()
+        text.detach()

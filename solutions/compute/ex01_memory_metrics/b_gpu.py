@@ -1,0 +1,22 @@
+"""Grades part b on a GPU: sums of columns in; right sums, time, then the sectors loaded, out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from solutions.compute._shared import Counted, Kernel
+
+SECTOR_BYTES = 32
+_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+
+KERNEL = Kernel(
+    Path(__file__).with_name("b_harness.cu"),
+    0.25,
+    Counted(
+        (_SECTORS,),
+        lambda found, record: found[_SECTORS] * SECTOR_BYTES / (4 * record["elements"]),
+        "bytes of the sectors loaded ÷ bytes of the matrix",
+        1.2,
+    ),
+)
+grade, beforehand = KERNEL.grade, KERNEL.beforehand

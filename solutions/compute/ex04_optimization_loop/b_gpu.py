@@ -1,0 +1,12 @@
+"""Grades part b on a GPU: a blur in; right pixels, time, then instructions, out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from solutions.compute._shared import Kernel, instructions_each
+
+KERNEL = Kernel(
+    Path(__file__).with_name("b_harness.cu"), 0.02, instructions_each("instructions a pixel", 250)
+)
+grade, beforehand = KERNEL.grade, KERNEL.beforehand

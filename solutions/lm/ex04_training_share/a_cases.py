@@ -1,0 +1,45 @@
+"""Hidden cases of part a (what training changes): a generator or captures in, cases out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from labcode.grading.cases import Case
+from labcode.store import CaptureSet
+from solutions.lm import _shared as lm
+
+Rng = np.random.Generator
+
+
+def _case(name: str, given: tuple[pd.DataFrame, int, pd.DataFrame, int]) -> Case:
+    asked, taught = lm.describe(*given[:2]), lm.describe(*given[2:])
+    return Case(name, f"inference: {asked}; training: {taught}", "change", given)
+
+
+def cases(rng: Rng) -> list[Case]:
+    """Two runs of one model each time."""
+
+    def scene(steps: tuple[int, int], **more: Any) -> tuple[pd.DataFrame, int, pd.DataFrame, int]:
+        model = lm.shape(rng)
+        scale = more.get("scale")
+        asked = lm.operations(rng, model, training=False, steps=steps[0], scale=scale)
+        return asked, steps[0], lm.operations(rng, model, training=True, steps=steps[1], **more), steps[1]
+
+    return [
+        _case("one step each", scene((1, 1))),
+        _case("more steps of inference than of training", scene((3, 2))),
+        _case("an optimizer that takes most of the step", scene((2, 3), scale={"adam": 40.0})),
+        _case("blocks are computed again in the backward pass", scene((1, 2), recompute=True)),
+        _case("copies take much of the forward pass", scene((2, 1), scale={"memcpy": 15.0})),
+    ]
+
+
+def exam(captures: CaptureSet) -> list[Case]:
+    """The large model."""
+    asked, of_asked = lm.exam(captures, "forward")
+    taught, of_taught = lm.exam(captures, "train")
+    given = asked, of_asked["parameters"]["window"], taught, of_taught["parameters"]["window"]
+    return [_case("the large model, asked and taught", given)]

@@ -1,0 +1,73 @@
+"""One driver for every kind of file: the list of reports, kinds together, what is lacking."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from labcode.analysis.stats.driver import Asked, list_reports, print_all, shelf_of, write_all
+from labcode.errors import InputError, LabError
+from labcode.reports import FORMATS, Kind
+from tests.support import exports as e
+from tests.support import histories, traces
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Path]:
+    """A capture, a trace and a memory history."""
+    capture = e.make_export(tmp_path / "a.sqlite", kernels=[e.kernel(100, 200, "f(int)", correlation=1)])
+    trace = traces.training(tmp_path)[0].rename(tmp_path / "b.trace.json")
+    return [capture, trace, histories.write(tmp_path, histories.leaking())]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_of_reports_is_whole(kind: Kind) -> None:
+    shelf = shelf_of(kind)
+    assert {*shelf.default, *shelf.every} <= {*shelf.reports}
+    text = io.StringIO()
+    list_reports([], "json", text)
+    rows = [row for row in json.loads(text.getvalue()) if row["of"].startswith(FORMATS[kind].what)]
+    assert [row["report"] for row in rows] == list(shelf.reports)
+    assert all(row["tells"] and not row["tells"].endswith((",", "and")) for row in rows)
+
+
+def test_the_list_of_a_file_is_what_it_can_answer(three: list[Path]) -> None:
+    text = io.StringIO()
+    list_reports(three[:1], "csv", text)
+    names = [line.split(",")[1] for line in text.getvalue().splitlines()[1:]]
+    assert "cuda_gpu_kern_sum" in names and "nvtx_sum" not in names and "thread_states" not in names
+    shown = io.StringIO()
+    list_reports(three[:2], "table", shown)
+    assert (
+        shown.getvalue().startswith(f"{three[0]}\nreport ") and f"\n\n{three[1]}\nreport " in shown.getvalue()
+    )
+
+
+def test_kinds_together(three: list[Path], tmp_path: Path) -> None:
+    text = io.StringIO()
+    print_all(three, [], "json", text)
+    found = json.loads(text.getvalue())
+    assert list(found) == [str(file) for file in three]
+    assert found[str(three[0])]["cuda_gpu_kern_sum"][0]["Name"] == "f(int)"
+    assert found[str(three[2])]["leaks"][0]["site"] == histories.LEAK
+    made = write_all(three, Asked(every=True), "csv", tmp_path / "out").files
+    assert {"a_cuda_gpu_kern_sum.csv", "b_op_sum.csv", "run_peak.csv"} <= {path.name for path in made}
+    with pytest.raises(LabError, match="'peak' is not a report of traces; There are: op_sum, "):
+        print_all(three[1:], ["peak"], "csv", io.StringIO())
+
+
+def test_what_one_of_several_reports_lacks_is_told(three: list[Path]) -> None:
+    text, notes = io.StringIO(), io.StringIO()
+    print_all(three[1:2], ["kernel_sum", "module_sum"], "csv", text, notes=notes)
+    assert text.getvalue().startswith("name,count,") and "module_sum" not in text.getvalue()
+    assert notes.getvalue().startswith(f"skipped: {three[1]}: the trace holds no modules; record them with ")
+    with pytest.raises(InputError, match=r"no modules; record them with .*; the trace holds no functions"):
+        print_all(three[1:2], ["module_sum", "op_sum_python"], "csv", text)
+
+
+def test_launches_are_chosen_in_reports_of_ncu_alone(three: list[Path]) -> None:
+    with pytest.raises(LabError, match=r"`labcode stats --launch` reads \.ncu-rep and not this"):
+        print_all(three[:1], Asked(launch=1), "csv", io.StringIO())

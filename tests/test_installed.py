@@ -1,0 +1,151 @@
+"""The package as a wheel holds it, with its own dependencies alone: every command of README's tool list."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.metadata
+import json
+import lzma
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = ROOT / "captures" / "h200"
+INPUTS = {
+    "report.sqlite": "cpu_sampling/exam_baseline.sqlite.xz",
+    "before.sqlite": "timeline_basics/baseline.sqlite.xz",
+    "after.sqlite": "timeline_basics/baseline.sqlite.xz",
+    "kernels.ncu-rep": "ncu_roofline/fp32.ncu-rep.xz",
+    "trace.json": "torch_conv/benchmark.trace.json.gz",
+}
+MORE = (
+    "labcode captures compare first second",
+    "labcode captures list",
+    "labcode capture --list",
+    "labcode timeline report.sqlite -o timeline.svg",
+    "labcode flame report.sqlite -o flame.svg",
+    "labcode --version",
+)
+# Blocks what is installed beside the package, then runs commands in one process; prints how each ended.
+RUN = """
+import contextlib, io, json, sys
+blocked, commands = json.loads(sys.argv[1])
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in blocked else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+from labcode.cli import main
+ended = []
+for words in commands:
+    sys.argv, err = words, io.StringIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            code = repr(error)
+    ended.append([" ".join(words), code, err.getvalue()])
+print(json.dumps([sys.modules["labcode"].__file__, ended]))
+"""
+
+
+def readme_commands() -> list[str]:
+    block = re.search(r"```shell\n(python -m pip install -e .*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert block
+    return [line.partition("#")[0].strip() for line in block[1].splitlines() if line.startswith("labcode ")]
+
+
+def other_packages() -> list[str]:
+    """Top-level names of what is installed here and no dependency of the package."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        asked = [Requirement(line) for line in tomllib.load(file)["project"]["dependencies"]]
+    own = {"labcode"}
+    while asked:
+        name = canonicalize_name(asked.pop().name)
+        if name in own:
+            continue
+        own.add(name)
+        lines = importlib.metadata.requires(name) or ()
+        found = map(Requirement, lines)
+        asked += [each for each in found if each.marker is None or each.marker.evaluate({"extra": ""})]
+    holders = importlib.metadata.packages_distributions().items()
+    return sorted(top for top, by in holders if own.isdisjoint(map(canonicalize_name, by)))
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder of what the wheel holds: the modules, and the data that pyproject.toml names."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        data = tomllib.load(file)["tool"]["setuptools"]["package-data"]
+    kept = {path for package in data for glob in data[package] for path in data_of(package, glob)}
+    kept |= set((ROOT / "labcode").rglob("*.py"))
+    for path in kept:
+        target = tmp_path / "site" / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    return tmp_path / "site"
+
+
+def data_of(package: str, glob: str) -> list[Path]:
+    found = [path for path in ROOT.joinpath(*package.split(".")).glob(glob) if path.is_file()]
+    assert found, f"package-data names {package}: {glob}, which is nothing"
+    return found
+
+
+def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Path) -> None:
+    blocked = other_packages()
+    assert {"sphinx", "myst_nb", "docutils", "bokeh"} <= set(blocked)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name, source in INPUTS.items():
+        opened = lzma.open if source.endswith(".xz") else gzip.open
+        with opened(SHIPPED / source) as packed, (folder / name).open("wb") as file:
+            shutil.copyfileobj(packed, file)
+    for name in ("first", "second"):
+        (tmp_path / "sets" / name).mkdir(parents=True)
+        for file_name in ("manifest.json", "claims.json"):
+            shutil.copy(SHIPPED / file_name, tmp_path / "sets" / name)
+        manifest = tmp_path / "sets" / name / "manifest.json"
+        manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"experiments": {}}))
+    commands = [shlex.split(line) for line in (*readme_commands(), *MORE)]
+    assert len(commands) > 15
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps([[*blocked, "torch", "cupy"], commands])],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(installed),
+            "LABCODE_SETS": str(tmp_path / "sets"),
+            "LABCODE_CACHE": str(tmp_path / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    place, ended = json.loads(done.stdout.splitlines()[-1])
+    assert Path(place).is_relative_to(installed)
+    for command, code, said in ended:
+        if command.endswith(".html"):  # what Bokeh draws
+            assert code == 2 and "pip install bokeh" in said, (command, code, said)
+        else:
+            assert code == 0, (command, code, said)
