@@ -194,8 +194,8 @@ import sys, time
 from pathlib import Path
 from labcode.capture import scrub
 
-def slow(source, target):
-    check(source, target)
+def slow(source, target, also):
+    check(source, target, also)
     Path({mark!r}).write_text(str(target))
     time.sleep(60)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
-import lzma
 import re
+import shutil
 import tarfile
-import zlib
-from contextlib import closing
 from pathlib import Path
 from typing import IO, Any
 
 from labcode import store
-from labcode.capture import privacy
+from labcode.capture import scan
 from labcode.capture.filing import (
     MANIFEST,
     Staged,
@@ -24,11 +21,10 @@ from labcode.capture.filing import (
     read_manifest,
     staging_folder,
 )
-from labcode.capture.ncu_scrub import check_report
-from labcode.capture.scrub import check_export
+from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError, describe_os_error
 from labcode.inputs import plain_file
-from labcode.outputs import private_folder, whole
+from labcode.outputs import whole
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
@@ -38,7 +34,6 @@ _MEMBER = re.compile(
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
 _LARGEST_TOTAL = 512 << 20
-_LARGEST_UNPACKED = 1 << 30
 _CHUNK = 1 << 20
 
 
@@ -76,16 +71,24 @@ def write(archive: Path, folder: Path, experiments: list[str]) -> int:
     return archive.stat().st_size
 
 
-def add(archive: Path, root: Path | None = None) -> list[str]:
+def add(
+    archive: Path, root: Path | None = None, *, also: Names = (), review: list[str] | None = None
+) -> list[str]:
     """Import an archive into the set it names, whole or not at all; ``root`` defaults to `store.sets_root`.
 
-    Returns a line for each experiment imported. Raises `InputError` for an archive that is damaged, holds
+    ``also`` are names that nothing in it may hold. With a list for ``review`` nothing is imported: what
+    cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
+    `InputError` for an archive that is damaged, holds
     anything but the files its manifest lists, or whose files are not what the manifest says.
     """
     try:
         with tarfile.open(plain_file(archive), "r:") as tar:
             members = _members(archive, tar)
             manifest = _manifest(archive, tar, members)
+            text = json.dumps(manifest, ensure_ascii=False).encode(errors="replace")
+            scan.refuse_private(
+                scan.json_texts(text), also, f"{archive}: {MANIFEST} holds something private", InputError
+            )
             folder = (root or store.sets_root()) / manifest["set"]
             if archive.resolve().is_relative_to(folder.resolve()):
                 raise InputError(f"{archive}: lies in the set that it would change; move it elsewhere first")
@@ -104,8 +107,18 @@ def add(archive: Path, root: Path | None = None) -> list[str]:
                     files = {k: v for run in entry["runs"].values() for k, v in run["files"].items()}
                     for file, expected in files.items():
                         _extract(archive, tar, members[f"{name}/{file}"], place / file, expected)
-                        _check_content(archive, place / file)
+                        where = f"{archive}: {name}/{file}"
+                        content = scan.look_into(place / file, where, also)
+                        if content.private:
+                            private = "; ".join(content.private)
+                            raise InputError(f"{where} holds something private: {private}; refused")
+                        if review is not None:
+                            review += [f"{name}/{file}: {line}" for line in content.review]
                     staged.append(Staged(name, place, entry, manifest["machines"][entry["machine"]]))
+                if review is not None:
+                    for item in staged:
+                        shutil.rmtree(item.folder)
+                    return []
                 known = set(held["experiments"])
                 file_experiments(folder, held, staged)
     except (tarfile.TarError, EOFError) as error:
@@ -187,54 +200,3 @@ def _extract(
             out.write(chunk)
     if info.size != expected["bytes"] or store.file_sha256(target) != expected["sha256"]:
         raise InputError(f"{archive}: {info.name!r} is not the file its manifest describes; fetch it again")
-
-
-def _check_content(archive: Path, path: Path) -> None:
-    """JSON must parse, an export unpack into a whole SQLite file, and nothing private be in either."""
-    where = f"{archive}: {path.parent.name.removeprefix('.staging-')}/{path.name}"
-    if path.name.endswith((".json.gz", ".json.xz")):
-        private = privacy.find_private(unpacked_json(path, where))
-    elif path.suffix == ".json":
-        try:
-            json.loads(path.read_bytes())
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where} is not valid JSON ({error}); refused") from None
-        private = privacy.find_private_in(path)
-    else:
-        with private_folder() as work:
-            unpacked = work / path.name.removesuffix(".xz")
-            unpack_limited(path, unpacked, where)
-            (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)
-            private = privacy.find_private_in(unpacked)
-    if private:
-        raise InputError(f"{where} holds something private: {'; '.join(private)}; refused")
-
-
-def unpacked_json(path: Path, where: str) -> bytes:
-    """The content of a ``.json.gz`` or ``.json.xz``; `InputError` for one damaged, too large, or no JSON."""
-    opened = gzip.open if path.suffix == ".gz" else lzma.open
-    try:
-        with opened(path) as source:
-            data = source.read(_LARGEST_UNPACKED + 1)
-        if len(data) > _LARGEST_UNPACKED:
-            raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
-        json.loads(data)
-    except (lzma.LZMAError, EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not valid JSON ({error}); refused") from None
-    return bytes(data)
-
-
-def unpack_limited(packed: Path, target: Path, where: str) -> None:
-    """Unpack an xz file of at most 1 GiB; `InputError` for a damaged or larger one."""
-    written = 0
-    try:
-        with closing(lzma.open(packed)) as source, target.open("wb") as out:
-            while chunk := source.read(_CHUNK):
-                written += len(chunk)
-                if written > _LARGEST_UNPACKED:
-                    raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
-                out.write(chunk)
-    except (lzma.LZMAError, EOFError) as error:
-        raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None

@@ -36,7 +36,7 @@ def run_program(
     """
     result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, env=env, what=what)
     if result.returncode != 0 and not _failed_checks(record):
-        why = privacy.reduce_paths(result.last_line())[:300]
+        why = privacy.reduce(result.last_line())[:300]
         raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")
     check_record(record, what)
 
@@ -54,7 +54,7 @@ def check_record(path: Path, what: str) -> dict[str, Any]:
     failed = _failed_checks(path)
     if failed:
         raise ToolError(f"{what}: a check of the program failed: {'; '.join(failed)}")
-    record = privacy.reduce_record(record)
+    record = privacy.reduce_record(record, privacy.machine_names())
     write_json(path, record)
     return dict(record)
 

@@ -137,7 +137,7 @@ def _warnings(said: str) -> tuple[str, ...]:
     for line in said.splitlines():
         match = _WARNING.match(line.strip())
         if match and not _IDLE_TALK.search(match["text"]):
-            found.append(privacy.reduce_paths(match["text"].strip())[:300])
+            found.append(privacy.reduce(match["text"].strip())[:300])
     return tuple(dict.fromkeys(found))[:_MOST_WARNINGS]
 
 
@@ -147,4 +147,4 @@ def _launches(said: str) -> tuple[tuple[str, int], ...]:
 
 def _why(result: ToolResult) -> str:
     lines = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("==ERROR==")]
-    return privacy.reduce_paths(lines[0] if lines else result.last_line())[:300]
+    return privacy.reduce(lines[0] if lines else result.last_line())[:300]

@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from labcode.capture import privacy
-from labcode.capture.scrub import compress
+from labcode.capture import privacy, scan
+from labcode.capture.privacy import Names
+from labcode.capture.scrub import LEFT, compress
 from labcode.errors import InputError
 from labcode.outputs import refuse_inputs, whole
 from labcode.reports.ncu import wire as ncu_wire
@@ -40,7 +41,7 @@ _NOTICE_BYTES = 8192  # a notice stands at a file's beginning
 _KEPT_SYSTEM = (1, 3, 4)  # of the system: operating system, processor, architecture
 
 
-def scrub_bytes(data: bytes) -> bytes:
+def scrub_bytes(data: bytes, names: Names = ()) -> bytes:
     """A report without what names the machine and its people; its entries keep their length."""
     out = bytearray(data[: 8 + int.from_bytes(data[4:8], "little")])
     blocks = list(ncu_wire.blocks(data))
@@ -50,31 +51,24 @@ def scrub_bytes(data: bytes) -> bytes:
         out += len(header).to_bytes(4, "little") + header
         for begin, end in block.sources:
             out += (end - begin).to_bytes(4, "little")
-            out += _without_folders(_without_foreign(data[begin:end]), folders)
+            out += _masked(_without_folders(_without_foreign(data[begin:end]), folders), names)
         for begin, end in block.results:
-            out += (end - begin).to_bytes(4, "little") + _without_folders(data[begin:end], folders)
+            out += (end - begin).to_bytes(4, "little")
+            out += _masked(_without_folders(data[begin:end], folders), names)
     return bytes(out)
 
 
-def check_report(path: Path) -> None:
-    """`InputError` unless ``path`` is a whole report of Nsight Compute with at least one launch."""
-    check_frame(path.read_bytes(), path)
-
-
-def scrub_report(src: Path, dst: Path) -> None:
-    """Write ``dst`` as a copy of the report ``src`` that holds nothing private.
+def scrub_report(src: Path, dst: Path, also: Names = ()) -> None:
+    """Write ``dst`` as a copy of the report ``src`` without anything private and the names ``also``.
 
     Raises `InputError` for a damaged report, and when something private is left (then nothing is written).
     """
     data = unpacked(src).read_bytes()
     check_frame(data, src)
-    clean = scrub_bytes(data)
+    names = (*also, *privacy.machine_names(), *privacy.stated_names(scan.ncu_texts(data)))
+    clean = scrub_bytes(data, names)
     check_frame(clean, src)
-    private = privacy.find_private(clean, privacy.host_names())
-    if private:
-        raise InputError(
-            f"{src}: something private is left after scrubbing, nothing was written: {'; '.join(private)}"
-        )
+    scan.refuse_private(scan.ncu_texts(clean), names, f"{src}: {LEFT}", InputError)
     with whole(dst, reads=[src]) as made:
         if dst.suffix == ".xz":
             raw = made.with_suffix(".raw")
@@ -84,13 +78,13 @@ def scrub_report(src: Path, dst: Path) -> None:
             made.write_bytes(clean)
 
 
-def scrub_file(path: Path, output: Path | None = None) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
     """Scrub ``.ncu-rep`` or ``.ncu-rep.xz`` into ``output``, by default ``NAME.scrubbed.ncu-rep[.xz]``."""
     packed = ".xz" if path.name.endswith(".xz") else ""
     stem = path.name.removesuffix(".xz").removesuffix(".ncu-rep")
     output = output or path.with_name(f"{stem}.scrubbed.ncu-rep{packed}")
     refuse_inputs([output], [path])
-    scrub_report(path, output)
+    scrub_report(path, output, also)
     return output
 
 
@@ -148,6 +142,17 @@ def _without_folders(entry: bytes, folders: list[bytes]) -> bytes:
     for folder in folders:
         entry = re.sub(re.escape(folder) + rb"(?![\w.\-])", _dots, entry)
     return _FOLDER.sub(_dots, entry)
+
+
+def _masked(entry: bytes, names: Names) -> bytes:
+    """An entry of the same length, in whose texts what is private is overwritten."""
+    for leaf in set(ncu_wire.leaves(entry)):
+        if ncu_wire.is_text(leaf):
+            clean = privacy.mask(leaf.decode(), names).encode()
+            if clean != leaf:
+                size = ncu_wire.put_varint(len(leaf))
+                entry = entry.replace(size + leaf, size + clean)
+    return entry
 
 
 def _dots(match: re.Match[bytes]) -> bytes:

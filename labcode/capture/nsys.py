@@ -102,9 +102,7 @@ def warnings(result: ToolResult, exported: Path) -> tuple[str, ...]:
         for line in re.split(r"[\r\n]+", result.stdout + "\n" + result.stderr)
         if (m := _WARNING.match(line))
     ]
-    counted = Counter(
-        privacy.reduce_paths(" ".join(text.split())) for text in [*said, *_diagnostics(exported)]
-    )
+    counted = Counter(privacy.reduce(" ".join(text.split())) for text in [*said, *_diagnostics(exported)])
     lines = [text if times == 1 else f"{text} (× {times})" for text, times in counted.items()]
     return tuple(lines[:_MOST_WARNINGS])
 
@@ -135,5 +133,5 @@ def _why(result: ToolResult, folder: Path) -> str:
     ):
         for line in lines:
             if re.search(pattern, line, re.IGNORECASE):
-                return privacy.reduce_paths(line)[:300]
-    return privacy.reduce_paths(result.last_line())[:300]
+                return privacy.reduce(line)[:300]
+    return privacy.reduce(result.last_line())[:300]

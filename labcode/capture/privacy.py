@@ -1,105 +1,398 @@
-"""What must not be published: a file's bytes or texts in, the private things found in them out."""
+"""What must not be published: texts in; what is private in them, or the same texts in neutral words, out.
+
+The one place of patterns: `find` and `reduce` use the same rules, so what was reduced is never found again.
+Every rule reads a text from the beginnings of its tokens on, in time that grows with the text's length.
+
+Some things look alike. Four numbers with dots are an address, unless one is above 255, they mean this very
+machine (``127.…``), or what stands before them says version: a word such as ``version`` or ``cuda``, a
+letter, ``==``, or a dot or ``-`` as in ``libcublas.so.12.9.1.4``. With a port or a mask they are an address
+always. ``f@GLIBC_2.17`` is a version of a symbol, ``x & ~mask`` and ``T::~T()`` are C++, addresses of the web
+are public. What cannot be told is for people to look at: `review`.
+"""
 
 from __future__ import annotations
 
+import getpass
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-_PRINTABLE = re.compile(rb"[\x20-\x7e]{5,}")
-_PATH = re.compile(r"(?<![\w/.\-])(?:~?/(?:[\w.+@%~\-]+/)+[\w.+@%~\-]*|/(?:home|Users|root)\b(?:/[\w.\-]*)?)")
-_WHOLE_PATH = re.compile(r"/(?:[^/\0]+/)+[^/\0:;,=]+")
+Names = tuple[str, ...]
+Neutral = Callable[[re.Match[str]], str | None]  # a match in neutral words; None: harmless
+ADDRESS, DEVICE, REMOVED, NAME = "[address]", "[device]", "[removed]", "[name]"
+FIRST_PID = 100_000  # of neutral numbers of processes: far from those of GPUs, which traces have as processes
+_LONGEST_PATH = 4096
+_CHUNK = 1 << 16
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_PLAIN = r"[^\s/\\\"'`<>|:;,\0]"
+_SLASH = r"(?:\\{0,4}/)+"
+_MORE = rf"(?:(?<!\.\w)(?<!\.\w\w)(?<!\.\w\w\w)(?<!\.\w\w\w\w) [^\W_]{_PLAIN}*+){{0,3}}"  # words after spaces
+_PARTS = rf"(?:(?:(?:{_PLAIN}|\\ )++{_MORE}{_SLASH})*(?:{_PLAIN}|\\ )*+)"
+_BACK_PARTS = rf"(?:(?:{_PLAIN}++{_MORE}(?:\\+|/))*{_PLAIN}*+)"
+_PATH = re.compile(
+    rf"(?P<url>(?<![\w+.\-])[A-Za-z][A-Za-z0-9+.\-]++:\\{{0,4}}/\\{{0,4}}/[^\s\"'<>]*+)"
+    rf"|(?P<drive>(?<!\w)[A-Za-z]:(?:\\+|/){_BACK_PARTS})"
+    rf"|(?P<unc>(?<![\\\w])\\{{2,8}}[A-Za-z0-9][\w.\-]++\\+(?!\\){_BACK_PARTS})"
+    rf"|(?P<far>(?<![\w.\-@/\\~])[A-Za-z0-9][\w.\-]*+:(?={_SLASH}\w){_SLASH}{_PARTS})"
+    rf"|(?P<home>(?<![\w)\]~/.])(?:(?=~[\w.\-]++[\\/])|(?<![&|^!(*+])(?<![&|=^!(<>*+,\-] ))"
+    rf"~[A-Za-z_][\w.\-]*+(?!\()(?:{_SLASH}{_PARTS})?)"
+    rf"|(?P<near>(?:(?<![\w/.\-\\~])|(?<=\\[nrt]))~?{_SLASH}{_PARTS})"
+)
+_FILE_SCHEMES = _words("file nfs smb cifs ssh sftp ftp rsync git+ssh s3 gs gcs hdfs abfs abfss dbfs")
+_PEOPLE = _words("home homes Users users people")  # their folders are called like people
+_ROOTS = _words(
+    "home homes Users root mnt media data scratch work workspace tmp opt usr var etc lustre gpfs "
+    "nfs srv export project projects private Volumes proc sys dev run"
+)
+_WHOLE_PATH = re.compile(r"/(?:[^/\0]+/)*[^/\0:;,=]+/?")
 _KNOWN_PLACES = (
     re.compile(r"/((?:site|dist)-packages/)"),
     re.compile(r"/(labcode/(?:[a-z_]+/)*[a-z_]+\.py)$"),
     re.compile(r"/(lib/python\d+\.\d+/)"),
 )
-_WINDOWS_PATH = re.compile(r"\b[A-Za-z]:\\(?:[^\\\s\"']+\\)*([^\\\s\"']*)")
-_HOMES = re.compile(r"/(?:home|Users)/[^/]+/?|/root\b/?")
-_COMMON_HOST_NAMES = frozenset(
-    {"localhost", "ubuntu", "debian", "linux", "host", "nvidia", "workstation", "server"}
+_VERSION = re.compile(
+    r"(?:\b(?:version|ver|release|rev|build|v|cuda|cu(?:blas|dnn|fft|pti|sparse|solver|rand)(?:lt)?|nccl|driver"
+    r"|toolkit|nsys|ncu|nsight \w+|nvcc|torch|python|gcc|glibc|schema)(?:_version)?[\"']?[ :=]{0,3}[\"']?v?"
+    r"|[=~<>]= ?|[a-z])$",
+    re.IGNORECASE,
 )
-_PATTERNS: dict[str, re.Pattern[bytes]] = {
-    "an absolute path": re.compile(
-        rb"(?<![\w/.\-])/(?:home|Users|root|mnt|data|scratch|work|workspace|tmp|opt|usr|var|etc|lustre|gpfs|nfs)/[\w.+@~\-]+"
+_QUOTE = r"\\{0,4}[\"']"
+_VARIABLE = (
+    r"(?:PATH|HOME|USER|LOGNAME|HOSTNAME|HOST|PWD|OLDPWD|SHELL|MAIL|LANG|PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD"
+    r"|VIRTUAL_ENV|MASTER_ADDR|TMPDIR|USERNAME|USERPROFILE|COMPUTERNAME|SUDO_USER|KUBECONFIG|CUDA_HOME|CUDA_PATH"
+    r"|(?:SLURM|SSH|AWS|AZURE|GOOGLE|KUBERNETES|XDG|CONDA|HF|WANDB|PBS|LSB)_[A-Z0-9_]+"
+    r"|[A-Z0-9_]*?(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY|CREDENTIALS|_HOST|_NODE|_NODELIST))"
+)
+_STATES = r"(?i:(?:host|node|user|log|login|computer)_?name|fqdn|user|login|export_(?:host|user))"
+_NOBODY = frozenset(("", "null", "none", "unknown", "localhost", "true", "false", "[address]"))
+_COMMON = _words(
+    "localhost ubuntu debian linux host nvidia workstation server root user users runner admin "
+    "data test work python torch home node none null true false default worker jovyan shared "
+    "public local build cuda main train model nobody daemon project projects unknown guest space "
+    "temp runs code"
+)
+_STATED = re.compile(
+    rf"(?<![A-Za-z0-9_])(?:(?:{_STATES}|HOST)(?:{_QUOTE} ?: ?|=)(?:{_QUOTE})?"
+    r"|\\{0,4}/(?:home|Users)\\{0,4}/|\\Users\\{1,4})(?P<name>[A-Za-z][\w.\-]{1,62}[A-Za-z0-9])"
+)
+
+
+class Rule(NamedTuple):
+    """What a find is called, characters of which a text must have one, the pattern, its neutral words."""
+
+    what: str
+    marks: str
+    pattern: re.Pattern[str]
+    neutral: Neutral
+
+
+def _path(match: re.Match[str]) -> str | None:
+    """A path's last part, ``~`` for a person's folder; None for what only looks like a path."""
+    text, kind = match.group(), match.lastgroup
+    if kind == "url":
+        if text.partition(":")[0].lower() not in _FILE_SCHEMES:
+            return None
+        text = text.partition(":")[2]
+    elif kind == "far":
+        text = text.partition(":")[2]
+    elif kind == "drive":
+        text = text[2:]
+    parts = [part for part in re.split(r"[/\\]+", text.replace("\\ ", " ")) if part]
+    if not parts or not re.match(r"[\w.~@\-]", parts[0]):
+        return None
+    person = parts[0] if parts[0].startswith("~") or parts[0] in ("home", "Users", "root") else ""
+    if len(parts) == 1:
+        ends = text.endswith("/") and len(text) > 2 and kind == "near"
+        return "~" if person else parts[0] if kind in ("url", "unc", "drive") or ends else None
+    before = match.string[max(0, match.start() - 1) : match.start()] if kind == "near" else ""
+    if before in (")", "]", "*") and parts[0] not in _ROOTS:  # (a)/b/c
+        return None
+    return "~" if parts[-2] in _PEOPLE else parts[-1].lstrip("~") or "~"
+
+
+def _address(match: re.Match[str]) -> str | None:
+    numbers = match[1].split(".")
+    if any(int(n) > 255 or (n[0] == "0" and n != "0") for n in numbers):
+        return None
+    if numbers[0] == "127" or numbers in (["0"] * 4, ["255"] * 4):
+        return None
+    before = match.string[max(0, match.start() - 32) : match.start()].rpartition("\n")[2]
+    version = _VERSION.search(before) or (before.endswith("-") and numbers[0] not in ("10", "172", "192"))
+    return None if version and not match[2] else ADDRESS
+
+
+def _variable(match: re.Match[str]) -> str | None:
+    value = match["quoted"] or match["bare"]
+    if value.startswith(REMOVED) or value.lower() in _NOBODY:
+        return None
+    return f"{match['head']}{match['q'] or ''}{REMOVED}"
+
+
+def _bus(match: re.Match[str]) -> str | None:
+    before = match.string[max(0, match.start() - 12) : match.start()].lower()
+    named = re.search(r"(?:pci|bus|gpu|device|bdf)[\w ]{0,8}[\"']?[ :=]{0,2}[\"']?$", before)
+    return DEVICE if match["domain"] or named else None
+
+
+def _rule(what: str, marks: str, pattern: str, neutral: Neutral | str) -> Rule:
+    return Rule(
+        what, marks, re.compile(pattern), (lambda _: neutral) if isinstance(neutral, str) else neutral
+    )
+
+
+_RULES = (
+    _rule(
+        "an environment variable",
+        "=:",
+        rf"(?<![A-Za-z0-9_])(?P<head>{_VARIABLE}(?:{_QUOTE} ?[=:]|=) ?|{_STATES}{_QUOTE} ?: ?)"
+        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?:(?!(?P=q))[^\n]){{1,65536}}+)|(?P<bare>[^\s=\"',;\\\[\]{{}}()<>][^\s\"',;\\]*))",
+        _variable,
     ),
-    "an environment variable": re.compile(
-        rb"(?<![A-Za-z])(?:PATH|HOME|USER|LOGNAME|HOSTNAME|PWD|OLDPWD|SHELL|MAIL|LANG|PYTHONPATH|LD_LIBRARY_PATH|VIRTUAL_ENV"
-        rb"|SLURM_\w+|SSH_\w+|AWS_\w+|\w*(?:TOKEN|SECRET|PASSWORD|API_KEY))=[\"']?[\w/.~\-]"
+    _rule(
+        "a token",
+        "_-A",
+        r"(?<![A-Za-z0-9])(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[bp]-|AKIA)[A-Za-z0-9_\-]{16,}",
+        REMOVED,
     ),
-    "a host name": re.compile(
-        rb"\bip-\d+-\d+-\d+-\d+\b|\b[a-z0-9][a-z0-9\-]*\.(?:internal|localdomain|lan|corp|cluster\.local|amazonaws\.com)\b"
-        rb"|\b192\.168\.\d+\.\d+\b"
+    _rule(
+        "an e-mail address",
+        "@",
+        r"(?<![A-Za-z0-9._+\-])[A-Za-z0-9][A-Za-z0-9._+\-]*+@(?!lib\w*\.so)[A-Za-z0-9\-]{2,}"
+        r"(?:\.[A-Za-z0-9\-]{2,})*\.[a-z]{2,6}(?!\w|\.\w)",
+        ADDRESS,
     ),
-    "an e-mail address": re.compile(rb"\b[A-Za-z0-9._+\-]{2,}@[A-Za-z0-9\-]{2,}\.[a-z]{2,6}\b"),
-    "the id of a device": re.compile(rb"\b(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-"),
-}
+    _rule(
+        "a user at a host",
+        "@",
+        r"(?<![A-Za-z0-9._+\-@])[A-Za-z_][A-Za-z0-9._+\-]*+(?::[^\s@/\"']{1,64}+)?"
+        r"@(?!(?:plt|got)\b|lib\w*\.so|(?:source|url|section):|[A-Za-z0-9.\-]*\.[a-z]{2,6}(?!\w|\.\w))[a-z0-9](?:[a-z0-9\-]|\.(?=[a-z0-9]))++(?![\w@(])",
+        ADDRESS,
+    ),
+    Rule("an absolute path", "/\\~", _PATH, _path),
+    _rule(
+        "a network address",
+        ".",
+        r"(?<![\d.])(?<!\w\.)(\d{1,3}(?:\.\d{1,3}){3})(:\d{2,5}\b|/\d{1,2}\b)?(?!\w|\.\w)",
+        _address,
+    ),
+    _rule(
+        "a network address",
+        ":",
+        r"(?i)(?<![\w:])(?:(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"
+        r"|(?:fe80|f[cd](?:\d[0-9a-f]|[a-f]\d)|2[0-9a-f]{3})(?::[0-9a-f]{1,4}){0,6}::[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})"
+        r"(?![\w:])",
+        ADDRESS,
+    ),
+    _rule(
+        "a hardware address",
+        ":-",
+        r"(?i)(?<![0-9a-z:\-])(?:(?:[0-9a-f]{2}:){5,19}|(?:[0-9a-f]{2}-){5})[0-9a-f]{2}(?![\w:\-])",
+        ADDRESS,
+    ),
+    _rule(
+        "a host name",
+        ".-",
+        r"(?i)(?<![a-z0-9.\-])(?:(?:[a-z0-9\-]++\.)+(?:internal|localdomain|lan|corp|intra|cluster\.local|amazonaws\.com)"
+        r"|ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3})(?![\w(]|\.\w)",
+        ADDRESS,
+    ),
+    _rule(
+        "the id of a device",
+        "-",
+        r"\b(?:GPU|MIG)-(?:GPU-)?[0-9a-f]{8}-[0-9a-f]{4}(?:-[0-9a-f]*){0,3}",
+        DEVICE,
+    ),
+    _rule(
+        "the id of a device",
+        ":",
+        r"(?i)(?<![\w:.])(?P<domain>[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![\w.:])",
+        _bus,
+    ),
+)
+_PUBLIC_WEB = (
+    r"(?:[\w\-]+\.)*(?:nvidia|github|githubusercontent|pytorch|python|arxiv|perfetto|doi|readthedocs|w3|llvm|gnu"
+    r"|apache|example)\.(?:com|org|net|io|dev)(?![\w.\-])"
+)
+_REVIEW = (
+    _rule("a folder of the system?", "/", r"(?<![^\s\"'=])/[A-Za-z]\w{2,}(?![\w/(*>])", ""),
+    _rule("a web address?", ":", rf"(?<![A-Za-z])https?://(?!{_PUBLIC_WEB}|localhost\b)[\w.\-]+", ""),
+    _rule("an id?", "-", r"(?<![\w\-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w\-])", ""),
+    _rule(
+        "a host's name?",
+        "0123456789",
+        r"(?i)(?<![\w\-])(?:dgx|hgx|node|login|rack|compute|gpu-?box|cn|srv)-?[a-z]{0,3}\d{1,4}(?![\w(])",
+        "",
+    ),
+    _rule("a variable?", "=", r"(?<![\w\-])[A-Z][A-Z0-9]*_[A-Z0-9_]+=[^\s=]+", ""),
+)
 
 
-def reduce_paths(text: str) -> str:
-    """Absolute paths in a text become their last part: ``/home/me/a.py line 3`` → ``a.py line 3``."""
-    if "/" in text:
-        text = _PATH.sub(
-            lambda m: "~" if _HOMES.fullmatch(m.group()) else m.group().rstrip("/").rpartition("/")[2], text
-        )
-    return _WINDOWS_PATH.sub(r"\1", text) if "\\" in text else text
+@lru_cache(maxsize=64)
+def _rules(names: Names) -> tuple[Rule, ...]:
+    listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    named = rf"(?i)(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])"
+    return (*_RULES, _rule("the name of a host or user", "", named, NAME)) if names else _RULES
 
 
-def reduce_file(text: str, root: Path | None = None) -> str:
+@lru_cache(maxsize=1 << 16)
+def reduce(text: str, names: Names = ()) -> str:
+    """A text in neutral words: of paths the last part, for addresses, devices and ``names`` what they are."""
+    return _rewritten(text.replace("\0", ""), names, lambda match, neutral: neutral)
+
+
+def mask(text: str, names: Names = ()) -> str:
+    """`reduce` into as many characters: folders become ``././``, which means here, the rest x."""
+
+    def fitted(match: re.Match[str], neutral: str) -> str:
+        size = len(match.group())
+        if match.re is not _PATH:
+            return "x" * size
+        return neutral if size == len(neutral) else ("./" * size)[: size - len(neutral) - 1] + "/" + neutral
+
+    return _rewritten(text, names, fitted)
+
+
+def _rewritten(text: str, names: Names, fit: Callable[[re.Match[str], str], str]) -> str:
+    for rule in _rules(names):
+        if not rule.marks or any(mark in text for mark in rule.marks):
+
+            def put(match: re.Match[str], rule: Rule = rule) -> str:
+                neutral = rule.neutral(match)
+                return match.group() if neutral is None else fit(match, neutral)
+
+            text = rule.pattern.sub(put, text)
+    return text
+
+
+def reduce_file(text: str, root: Path | None = None, names: Names = ()) -> str:
     """A text that is one absolute path of a source or library, without what says whose machine it was.
 
     The path below the repository (``root``, or wherever its ``labcode`` folder lies), below
     ``site-packages``, or from ``lib/python3.12`` on; of any other path the last part. Other texts go through
-    `reduce_paths`.
+    `reduce`.
     """
-    if not _WHOLE_PATH.fullmatch(text):
-        return reduce_paths(text)
+    if len(text) > _LONGEST_PATH or not _WHOLE_PATH.fullmatch(text):
+        return reduce(text, names)
     if root is not None and text.startswith(f"{root}/"):
-        return text[len(f"{root}/") :]
+        return reduce(text[len(f"{root}/") :], names)
     for pattern in _KNOWN_PLACES:
         place = pattern.search(text)
         if place is not None:
-            return text[place.start(1) :]
-    return text.rstrip("/").rpartition("/")[2]
+            return reduce(text[place.start(1) :], names)
+    parts = [part for part in text.split("/") if part]
+    if len(parts) == 1 or parts[-2] in _PEOPLE:
+        return "~" if parts[0] in (*_PEOPLE, "root") else reduce(text, names)
+    return reduce(parts[-1], names)
 
 
-def reduce_record(value: Any) -> Any:
-    """`reduce_paths` for every text of a JSON value."""
+def reduce_record(value: Any, names: Names = ()) -> Any:
+    """`reduce` for every text of a JSON value; a value is read with its key, as in ``"HOME": "…"``."""
     if isinstance(value, str):
-        return reduce_paths(value)
+        return reduce(value, names)
     if isinstance(value, list):
-        return [reduce_record(item) for item in value]
+        return [reduce_record(item, names) for item in value]
     if isinstance(value, dict):
-        return {key: reduce_record(item) for key, item in value.items()}
+        return {reduce(key, names): _of_key(key, item, names) for key, item in value.items()}
     return value
 
 
-def host_names() -> tuple[str, ...]:
-    """The names of this machine, to search for in what it is about to publish; common names are left out."""
-    name = socket.gethostname()
-    names = {name, name.split(".")[0]}
-    return tuple(sorted(n for n in names if len(n) >= 5 and n.lower() not in _COMMON_HOST_NAMES))
+def _of_key(key: str, value: Any, names: Names) -> Any:
+    if not isinstance(value, str):
+        return reduce_record(value, names)
+    head, reduced = f'"{key}": "', reduce(f'"{key}": "{value}', names)
+    return reduced[len(head) :] if reduced.startswith(head) else reduce(value, names)
 
 
-def find_private(data: bytes, names: Iterable[str] = ()) -> list[str]:
-    """What is private in a file's bytes: one line for each kind of find, with the first find of it.
+def texts_of_json(pairs: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """The texts of an object's pairs, each value with its key as `reduce_record` reads it."""
+    for key, value in pairs:
+        if isinstance(value, str):
+            yield f'"{key}": "{value}"'
+        else:
+            yield str(key)
+            if isinstance(value, list):
+                yield from texts_of_list(value)
 
-    ``names`` are further words to look for (as whole words), such as `host_names`.
+
+def texts_of_list(values: list[Any]) -> Iterator[str]:
+    """The texts in a list and in the lists in it."""
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from texts_of_list(value)
+
+
+def texts_of_bytes(data: bytes) -> Iterator[str]:
+    """The printable runs of bytes, also those of UTF-16."""
+    for run in re.findall(rb"[\x20-\x7e]{6,}", data):
+        yield run.decode()
+    for run in re.findall(rb"(?:[\x20-\x7e]\0){6,}", data):
+        yield run[::2].decode()
+
+
+def find(texts: Iterable[str], names: Names = (), *, rules: tuple[Rule, ...] = ()) -> list[str]:
+    """What is private in texts: a line for each kind of find, with the first of it and how many more.
+
+    ``names`` are words to look for as well, such as those of `machine_names` and `stated_names`.
     """
-    text = b"\n".join(_PRINTABLE.findall(data))
-    patterns = dict(_PATTERNS)
-    for name in names:
-        patterns[f"the name {name}"] = re.compile(rb"(?<![\w\-])" + re.escape(name.encode()) + rb"(?![\w\-])")
-    found = []
-    for what, pattern in patterns.items():
-        match = pattern.search(text)
-        if match is not None:
-            found.append(f"{what} ({match.group()[:60].decode(errors='replace')})")
-    return found
+    found: dict[str, dict[str, None]] = {}
+    for chunk in _chunks(texts):
+        for rule in rules or _rules(names):
+            if not rule.marks or any(mark in chunk for mark in rule.marks):
+                for match in rule.pattern.finditer(chunk):
+                    if rule.neutral(match) is not None:
+                        found.setdefault(rule.what, {})[match.group()[:60]] = None
+    return [
+        f"{what} ({', '.join(list(which)[:8] if rules else list(which)[:1])}"
+        + (f", and {len(which) - 8} more)" if rules and len(which) > 8 else ")")
+        for what, which in found.items()
+    ]
 
 
-def find_private_in(path: Path, names: Iterable[str] = ()) -> list[str]:
-    """`find_private` for a file, which is read whole."""
-    return find_private(path.read_bytes(), names)
+def review(texts: Iterable[str]) -> list[str]:
+    """What cannot be told from harmless text: a line for each kind, with up to eight of it."""
+    return find(texts, rules=_REVIEW)
+
+
+def _chunks(texts: Iterable[str]) -> Iterator[str]:
+    """Distinct texts, joined by line breaks into larger ones."""
+    seen: set[str] = set()
+    held, size = [], 0
+    for text in texts:
+        if text not in seen:
+            seen.add(text)
+            held.append(text.replace("\0", ""))
+            size += len(text)
+            if size > _CHUNK:
+                yield "\n".join(held)
+                held, size = [], 0
+    yield "\n".join(held)
+
+
+def stated_names(texts: Iterable[str]) -> Names:
+    """The names of hosts and users that texts state, as in ``USER=``, ``"host_name":``, ``/home/…``."""
+    return _telling(m["name"] for chunk in _chunks(texts) for m in _STATED.finditer(chunk))
+
+
+def machine_names() -> Names:
+    """The names of this machine and its user, to search for in what it is about to publish."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = ""
+    return _telling(name for name in (socket.gethostname(), user) if len(name) > 4)
+
+
+def _telling(names: Iterable[str]) -> Names:
+    """Names, and those of hosts without their domain, without the short and the common ones."""
+    both = {part for name in names for part in (name, name.split(".")[0])}
+    return tuple(sorted(n for n in both if len(n) >= 4 and n.lower() not in _COMMON))

@@ -19,7 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, ncu, nsys, privacy, torch_profile
+from labcode.capture import bench, ncu, nsys, privacy, scan, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     Staged,
@@ -30,6 +30,7 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
+from labcode.capture.privacy import Names
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError, describe_os_error
@@ -218,8 +219,8 @@ def _make_nsys(experiment: Experiment, run: Run, site: Site, staging: Path, show
     nsys.export(site.nsys, report, raw, what=what)
     if trim_export(raw) is None:
         raise ToolError(f"{what}: no NVTX range {MEASURED} was recorded; the program must open one")
-    scrub_export(raw, scrubbed)
-    _refuse_private(scrubbed, what)
+    names = scrub_export(raw, scrubbed).names
+    _refuse_private(scrubbed, what, names)
     show(f"{what}: compress")
     compress(scrubbed, packed)
     entry = _entry(argv, options, staging, [packed.name, record.name, clean.name])
@@ -274,7 +275,7 @@ def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, sh
     what = f"{experiment.id}/{run.name}"
     record = staging / f"{run.name}.json"
     show(what)
-    write_json(record, privacy.reduce_record(site.doctor()))
+    write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
     _refuse_private(record, what)
     return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
 
@@ -300,12 +301,10 @@ def _entry(
     }
 
 
-def _refuse_private(path: Path, what: str) -> None:
-    private = privacy.find_private_in(path, privacy.host_names())
-    if private:
-        raise LabError(
-            f"{what}: something private is left in {path.name}, so it was not filed: {'; '.join(private)}"
-        )
+def _refuse_private(path: Path, what: str, names: Names = ()) -> None:
+    names = names or privacy.machine_names()
+    why = f"{what}: something private is left in {path.name}, so it was not filed"
+    scan.refuse_private(scan.texts_of(path), names, why, LabError)
 
 
 def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:

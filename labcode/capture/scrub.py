@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import privacy, trim
+from labcode.capture import privacy, scan, trim
+from labcode.capture.privacy import FIRST_PID, Names
+from labcode.capture.scan import check_export, open_export
 from labcode.capture.trim import columns, table_names
 from labcode.errors import InputError
 from labcode.inputs import plain_file
@@ -21,18 +23,24 @@ from labcode.outputs import whole
 from labcode.store import repository_root, unpack_xz
 from labcode.tools import find_nsys
 
-_HEADER = b"SQLite format 3\0"
 _PROCESS_TABLES = ("PROCESSES", "ThreadNames", "DIAGNOSTIC_EVENT", "PROFILER_OVERHEAD")
 _STRING_REFERENCE = re.compile(r"^\s*(?P<column>\w+)\b[^\n]*REFERENCES StringIds", re.MULTILINE)
 _JSON_REFERENCE = re.compile(r'"(?:Function|File|Module)"\s*:\s*(\d+)')
+_PID_COLUMNS = frozenset(("pid", "processId"))  # others hold a serialized id: machine, process, thread
+_SERIALIZED = ("globalpid", "globaltid")
+_ID = 0xFFFFFF
+_PID_WORD = re.compile(r"(?i)(?<![a-z])((?:pid|process|tid|thread)[ _:=#]{1,2})(\d+)")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z ]{0,30}")
+LEFT = "something private is left after scrubbing, nothing was written"
 UNRESOLVED = "[unresolved]"  # instead of an address that has no name
 _XZ_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 25}]
 
 
 @dataclass(frozen=True)
 class ScrubReport:
-    """What scrubbing did: tables kept and dropped, pids kept, texts kept out of how many, bytes written."""
+    """What scrubbing did: tables kept and dropped, pids as they are now, texts kept out of how many, bytes
+    written, and the names that were taken out.
+    """
 
     kept: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -40,56 +48,37 @@ class ScrubReport:
     strings_kept: int
     strings_before: int
     size_bytes: int
+    names: Names
 
 
-def check_export(path: Path) -> None:
-    """`InputError` unless ``path`` is a whole SQLite file with the tables of an nsys export."""
-    with plain_file(path).open("rb") as handle:
-        header = handle.read(len(_HEADER))
-    if header != _HEADER:
-        raise InputError(f"{path}: not an SQLite file; give a file written by `nsys export --type sqlite`")
-    try:
-        with closing(_open(path)) as db:
-            names = set(table_names(db))
-            odd = db.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
-            ).fetchone()
-            verdict = "" if odd else db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        raise InputError(f"{path}: damaged or truncated SQLite file ({error}); export it again") from None
-    if odd:
-        raise InputError(f"{path}: {odd[0]} is a virtual table, which no export of nsys has; export it again")
-    if verdict != "ok":
-        raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
-    if not {"StringIds", "META_DATA_EXPORT"} <= names:
-        raise InputError(
-            f"{path}: an SQLite file, but not an nsys export; give one written by `nsys export --type sqlite`"
-        )
-
-
-def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> ScrubReport:
+def scrub_export(src: Path, dst: Path, also: Names = ()) -> ScrubReport:
     """Write ``dst`` as a copy of the export ``src`` that holds nothing private.
 
     Known tables are copied, all others dropped. Of the process list, thread names and messages only those of
-    the captured processes stay (those with events, and ``keep_pids``), of the texts only those some row
-    refers to, of absolute paths in texts only the last part; files and modules of call stacks keep their
-    place in the repository, in ``site-packages`` or in ``lib/python3.12``. Functions without a name, which
-    nsys calls by their address, are all called `UNRESOLVED`. Of the payloads of NVTX events those with Python
-    stacks stay. ``src`` is not changed. Raises `InputError` for a damaged file.
+    the captured processes stay (those with events), of the texts only those some row
+    refers to, in the words of `privacy.reduce`: also without the names that the export states, those of this
+    machine, and ``also``. Files and modules of call stacks keep their place in the repository, in
+    ``site-packages`` or in ``lib/python3.12``. Functions without a name, which nsys calls by their address,
+    are all called `UNRESOLVED`. Of the payloads of NVTX events those with Python stacks stay. Processes and
+    threads are numbered from `FIRST_PID` on, in their order; of the export's time the day stays. ``src`` is
+    not changed. Raises `InputError` for a damaged file.
     """
     root = repository_root()
     check_export(src)
     dst.unlink(missing_ok=True)
-    with _told(src), closing(_open(src)) as source, closing(sqlite3.connect(dst)) as target:
+    with _told(src), closing(open_export(src)) as source, closing(sqlite3.connect(dst)) as target:
         target.execute("PRAGMA journal_mode = OFF")
         target.execute("PRAGMA synchronous = OFF")
         names = table_names(source)
         kept = [name for name in names if trim.is_kept(name)]
         declared = dict(source.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
-        pids = _captured_pids(source, kept) | set(keep_pids)
+        pids = _captured_pids(source, kept)
+        texts = scan.sqlite_texts(src)
+        words = (*also, *privacy.machine_names(), *privacy.stated_names(texts))
         wanted: set[int] = set()
         for name in kept:
-            _copy(source, target, name, pids, root)
+            _copy(source, target, name, pids, root, words)
+        numbers = _renumber(target, kept)
         _forget_addresses(target)
         for name in kept:
             if name != "StringIds":
@@ -103,7 +92,8 @@ def scrub_export(src: Path, dst: Path, *, keep_pids: Iterable[int] = ()) -> Scru
         after = target.execute("SELECT count(*) FROM StringIds").fetchone()[0]
     check_export(dst)
     dropped = tuple(name for name in names if name not in kept)
-    return ScrubReport(tuple(kept), dropped, tuple(sorted(pids)), after, before, dst.stat().st_size)
+    renamed = tuple(sorted(numbers[pid] for pid in pids if pid in numbers))
+    return ScrubReport(tuple(kept), dropped, renamed, after, before, dst.stat().st_size, words)
 
 
 @contextmanager
@@ -126,11 +116,12 @@ def compress(src: Path, dst: Path) -> None:
         shutil.copyfileobj(raw, packed, 1 << 20)
 
 
-def scrub_file(path: Path, output: Path | None = None) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
     """Scrub an export (``.sqlite``, ``.sqlite.xz``) or, where nsys is at hand, a report (``.nsys-rep``).
 
     ``output`` defaults to ``NAME.scrubbed.sqlite`` (with ``.xz`` for a compressed input) beside the input;
-    the input stays. Returns the path written. Raises `InputError` for anything else, and when something
+    the input stays; ``also`` are names to take out. Returns the path written. Raises `InputError` for
+    anything else, and when something
     private is left.
     """
     packed = path.name.endswith(".sqlite.xz")
@@ -148,13 +139,8 @@ def scrub_file(path: Path, output: Path | None = None) -> Path:
             _export(path, source)
         else:
             source = path
-        scrub_export(source, clean)
-        private = privacy.find_private_in(clean, privacy.host_names())
-        if private:
-            raise InputError(
-                f"{path}: something private is left after scrubbing, nothing was written: "
-                + "; ".join(private)
-            )
+        names = scrub_export(source, clean, also).names
+        scan.refuse_private(scan.sqlite_texts(clean), names, f"{path}: {LEFT}", InputError)
         if output.name.endswith(".xz"):
             compress(clean, made)
         else:
@@ -174,13 +160,6 @@ def _export(report: Path, target: Path) -> None:
     export(nsys, report, target)
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-    db.execute("PRAGMA trusted_schema = OFF")
-    db.execute("PRAGMA ignore_check_constraints = ON")  # they are not run when the file is checked either
-    return db
-
-
 def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
     """The pids of the processes that events belong to (the profiler's own overhead does not count)."""
     found: set[int] = set()
@@ -195,7 +174,12 @@ def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:
 
 
 def _copy(
-    source: sqlite3.Connection, target: sqlite3.Connection, name: str, pids: set[int], root: Path
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    name: str,
+    pids: set[int],
+    root: Path,
+    words: Names,
 ) -> None:
     info = [row for row in source.execute(f'PRAGMA table_xinfo("{name}")') if not row[6]]  # none is computed
     target.execute(_declaration(name, info))
@@ -204,7 +188,6 @@ def _copy(
     private = {
         names.index(c): _blank(info[names.index(c)]) for c in trim.PRIVATE_COLUMNS.get(name, ()) if c in names
     }
-    texts = [i for i, row in enumerate(info) if str(row[2]).upper() in ("TEXT", "") and i not in private]
     owner = next((names.index(c) for c in ("globalPid", "globalTid") if c in names), None)
     selective = name in _PROCESS_TABLES and owner is not None
     payload = names.index("jsonText") if name == "NVTX_EVENTS" and "jsonText" in names else None
@@ -218,20 +201,62 @@ def _copy(
             values = list(row)
             for index, blank in private.items():
                 values[index] = blank
-            for index in texts:
-                if isinstance(values[index], str):
-                    if index == payload and not trim.KEPT_PAYLOAD.match(values[index]):
-                        values[index] = None
-                    elif name == "StringIds":
-                        values[index] = privacy.reduce_file(values[index], root)
-                    else:
-                        values[index] = privacy.reduce_paths(values[index])
-                elif isinstance(values[index], bytes):
-                    values[index] = None
+            for index, value in enumerate(values):
+                if isinstance(value, bytes) or (
+                    index == payload and isinstance(value, str) and not trim.KEPT_PAYLOAD.match(value)
+                ):
+                    values[index] = _blank(info[index])
+                elif isinstance(value, str):
+                    file = root if name == "StringIds" else None
+                    values[index] = (
+                        privacy.reduce_file(value, file, words) if file else privacy.reduce(value, words)
+                    )
+            if name == "META_DATA_EXPORT" and values[0] == "EXPORT_TIME_UTC":
+                values[1] = str(values[1])[:10]
             yield values
 
     marks = ", ".join("?" * len(names))
     target.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows())
+
+
+def _renumber(db: sqlite3.Connection, kept: Sequence[str]) -> dict[int, int]:
+    """Number processes and threads anew, in their order, in all tables; returns new numbers by old ones."""
+    places = [
+        (t, c) for t in kept for c in columns(db, t) if c in _PID_COLUMNS or c.lower().endswith(_SERIALIZED)
+    ]
+    found: set[int] = set()
+    for table, column in places:
+        for (value,) in db.execute(
+            f'SELECT DISTINCT "{column}" FROM "{table}" WHERE typeof("{column}") = \'integer\''
+        ):
+            found |= (
+                {value}
+                if column in _PID_COLUMNS
+                else {value >> 24 & _ID, value & _ID}
+                if value > 0
+                else set()
+            )
+    numbers = {old: FIRST_PID + place for place, old in enumerate(sorted(found - {0}))} | {0: 0}
+
+    def serialized(value: int | None) -> int | None:
+        if not isinstance(value, int) or value < 0:
+            return value
+        return value >> 48 << 48 | numbers[value >> 24 & _ID] << 24 | numbers[value & _ID]
+
+    db.create_function("plain", 1, lambda value: numbers.get(value, value), deterministic=True)
+    db.create_function("serialized", 1, serialized, deterministic=True)
+    for table, column in places:
+        renumbered = "plain" if column in _PID_COLUMNS else "serialized"
+        db.execute(f'UPDATE "{table}" SET "{column}" = {renumbered}("{column}")')
+    if "text" in columns(db, "DIAGNOSTIC_EVENT"):
+
+        def in_words(text: str | None) -> str | None:
+            known = lambda m: m[1] + str(numbers.get(int(m[2]), m[2]))  # noqa: E731
+            return _PID_WORD.sub(known, text) if isinstance(text, str) else text
+
+        db.create_function("in_words", 1, in_words, deterministic=True)
+        db.execute("UPDATE DIAGNOSTIC_EVENT SET text = in_words(text)")
+    return numbers
 
 
 def _declaration(name: str, info: Sequence[tuple[Any, ...]]) -> str:

@@ -19,15 +19,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from labcode.capture import bench, privacy
+from labcode.capture import bench, privacy, scan
 from labcode.capture.filing import write_json
+from labcode.capture.privacy import FIRST_PID, Names
+from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import whole
 from labcode.store import repository_root
 from labcode.workloads.shared.recording import Request
 
-FIRST_PID = 100_000  # neutral; far from the numbers of GPUs, which traces have as processes too
 _TOP = frozenset(
     {
         "schemaVersion",
@@ -68,10 +69,10 @@ _LACKING = re.compile(
     "KeyError: '(segments|address|total_size|segment_type|blocks|size|requested_size|state|stream|action|"
     "filename|line|name)'"
 )
-Scrub = Callable[[Mapping[str, Any]], dict[str, Any]]
+Scrub = Callable[[Mapping[str, Any], Path, Names], dict[str, Any]]
 
 
-def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_trace(trace: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
     """A trace without host, process ids, folders and bulk.
 
     Processes are numbered from `FIRST_PID` (plus a thousand times the rank) on and threads from their
@@ -88,29 +89,34 @@ def scrub_trace(trace: Mapping[str, Any], root: Path | None = None) -> dict[str,
     events = list(trace["traceEvents"])
     threads = _Threads(events, FIRST_PID + 1000 * rank)
     addresses: dict[Any, int] = {}
-    result["traceEvents"] = [_event(event, threads, addresses, root) for event in events]
-    return result
+    events = [_event(event, threads, addresses, root, names) for event in events]
+    return {**privacy.reduce_record(result, names), "traceEvents": events}
 
 
-def scrub_memory(history: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_memory(history: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
     """A memory history with files in neutral words."""
     frames = [
         {
-            **frame,
-            "file": privacy.reduce_file(frame["file"], root),
-            "function": privacy.reduce_paths(frame["function"]),
+            **privacy.reduce_record(frame, names),
+            "file": privacy.reduce_file(frame["file"], root, names),
         }
         for frame in history["frames"]
     ]
-    return {**history, "frames": frames}
+    rest = {key: value for key, value in history.items() if key != "frames"}
+    return {**privacy.reduce_record(rest, names), "frames": frames}
 
 
-def scrub_averages(averages: Mapping[str, Any], root: Path | None = None) -> dict[str, Any]:
+def scrub_averages(
+    averages: Mapping[str, Any], root: Path | None = None, names: Names = ()
+) -> dict[str, Any]:
     """A table of averages with the names that its trace has after `scrub_trace`."""
     return {
-        key: [{**row, "name": _neutral_name(row["name"], root)} for row in value]
+        key: [
+            {**privacy.reduce_record(row, names), "name": _neutral_name(row["name"], root, names)}
+            for row in value
+        ]
         if isinstance(value, list)
-        else value
+        else privacy.reduce_record(value, names)
         for key, value in averages.items()
     }
 
@@ -136,19 +142,20 @@ class _Threads:
         return self._tids.setdefault((pid, tid), self._pids[pid] + len(self._tids))
 
 
-def _neutral_name(name: str, root: Path | None) -> str:
+def _neutral_name(name: str, root: Path | None, names: Names) -> str:
     """A name in neutral words; Python frames are ``file(line): function``."""
     found = _PYTHON.match(name)
     if found is None:
-        return privacy.reduce_paths(name)
-    file = privacy.reduce_file(found["file"], root)
-    return f"{file}({found['line']}): {privacy.reduce_paths(found['function'])}"
+        return privacy.reduce(name, names)
+    file = privacy.reduce_file(found["file"], root, names)
+    return f"{file}({found['line']}): {privacy.reduce(found['function'], names)}"
 
 
 def _event(
-    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None
+    event: Mapping[str, Any], threads: _Threads, addresses: dict[Any, int], root: Path | None, names: Names
 ) -> dict[str, Any]:
-    result = dict(event)
+    result = {key: value for key, value in event.items() if key != "args"}
+    result = dict(privacy.reduce_record(result, names))
     pid = event.get("pid")
     result["pid"] = threads.pid(pid)
     if "tid" in event:
@@ -160,11 +167,11 @@ def _event(
         if event["name"].startswith("thread_") and event.get("tid") != result.get("tid"):
             args = {key: _thread_fact(value, event["tid"], result["tid"]) for key, value in args.items()}
     else:
-        result["name"] = _neutral_name(str(event.get("name", "")), root)
+        result["name"] = _neutral_name(str(event.get("name", "")), root, names)
     if "Addr" in args:
         args["Addr"] = addresses.setdefault(args["Addr"], len(addresses))
     if args or "args" in event:
-        result["args"] = privacy.reduce_record(args)
+        result["args"] = privacy.reduce_record(args, names)
     return result
 
 
@@ -246,26 +253,25 @@ def make_run(
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
     """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
     kinds: tuple[tuple[str, str, Scrub], ...] = (
-        (".trace.json", ".gz", lambda content: scrub_trace(content, root)),
-        (".averages.json", ".xz", lambda content: scrub_averages(content, root)),
-        (".memory.json", ".xz", lambda content: scrub_memory(content, root)),
+        (".trace.json", ".gz", scrub_trace),
+        (".averages.json", ".xz", scrub_averages),
+        (".memory.json", ".xz", scrub_memory),
     )
     names = []
     for suffix, packing, scrub in kinds:
         for path in sorted(work.glob(f"*{suffix}")):
             target = folder / (path.name + packing)
             try:
-                content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+                raw = path.read_text(encoding="utf-8", errors="replace").encode()
+                content = json.loads(raw)
             except ValueError as error:
                 raise ToolError(
                     f"{what}: PyTorch wrote no valid {suffix.removeprefix('.')} ({error})"
                 ) from None
-            data = json.dumps(scrub(content), separators=(",", ":"), ensure_ascii=False).encode()
-            if private := privacy.find_private(data, privacy.host_names()):
-                raise LabError(
-                    f"{what}: something private is left in {target.name}, so it was not filed: "
-                    + "; ".join(private)
-                )
+            words = (*privacy.machine_names(), *privacy.stated_names(scan.json_texts(raw)))
+            data = _dumped(scrub(content, root, words))
+            why = f"{what}: something private is left in {target.name}, so it was not filed"
+            scan.refuse_private(scan.json_texts(data), words, why, LabError)
             target.write_bytes(pack(data, packing))
             if target.stat().st_size > LARGEST_FILE:
                 raise LabError(
@@ -287,37 +293,39 @@ def pack(data: bytes, packing: str) -> bytes:
     return lzma.compress(data, preset=6)
 
 
-def scrub_file(path: Path, output: Path | None = None) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
     """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``).
 
-    ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays. Returns
-    the path written. Raises `InputError` for anything else, and when something private is left.
+    ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays; ``also``
+    are names to take out. Returns the path written. Raises `InputError` for anything else, and when
+    something private is left.
     """
     packing = path.suffix if path.suffix in (".gz", ".xz") else ""
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
     output = output or path.with_name(f"{stem}.scrubbed.{rest}")
     with whole(output, reads=[path]) as part:
-        data = json.dumps(_scrubbed(path), separators=(",", ":"), ensure_ascii=False).encode()
-        if private := privacy.find_private(data, privacy.host_names()):
-            raise InputError(
-                f"{path}: something private is left after scrubbing, nothing was written: "
-                + "; ".join(private)
-            )
+        content, names = _content(path)
+        names = (*also, *privacy.machine_names(), *names)
+        data = _dumped(_scrubbed(path, content, names))
+        scan.refuse_private(scan.json_texts(data), names, f"{path}: {LEFT}", InputError)
         part.write_bytes(pack(data, packing) if packing else data)
     return output
 
 
-def _scrubbed(path: Path) -> dict[str, Any]:
-    content = _content(path)
+def _dumped(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def _scrubbed(path: Path, content: dict[str, Any], names: Names) -> dict[str, Any]:
     if isinstance(content.get("traceEvents"), list):
-        return scrub_trace(content, repository_root())
+        return scrub_trace(content, repository_root(), names)
     if {"events", "frames", "schema"} <= set(content):
-        return scrub_memory(content, repository_root())
+        return scrub_memory(content, repository_root(), names)
     raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 
-def _content(path: Path) -> dict[str, Any]:
-    """A JSON object from a file, unpacked if it is packed."""
+def _content(path: Path) -> tuple[dict[str, Any], Names]:
+    """A JSON object from a file, unpacked if it is packed; and the names that it states."""
     try:
         with _OPEN.get(path.suffix, open)(plain_file(path, most_bytes=_LARGEST_TEXT), "rb") as stream:
             data = stream.read(_LARGEST_TEXT + 1)
@@ -330,4 +338,4 @@ def _content(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
     if not isinstance(content, dict):
         raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
-    return content
+    return content, privacy.stated_names(scan.json_texts(data))

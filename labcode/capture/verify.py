@@ -5,28 +5,24 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from labcode import store
-from labcode.capture import catalogue, ncu, privacy
-from labcode.capture.archive import unpack_limited, unpacked_json
+from labcode.capture import catalogue, ncu, scan
 from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
-from labcode.capture.ncu_scrub import check_report
-from labcode.capture.scrub import check_export
+from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
 from labcode.freshness import is_fresh, source_digests
-from labcode.outputs import private_folder
 from labcode.store import CaptureSet, ExperimentRecord
 
 LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 40 MiB
 LARGEST_FILE = 4 << 20
 OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
 _SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz", ".json.xz", ".clean.json", ".json")
-_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
 
 
 @dataclass(frozen=True)
@@ -44,20 +40,29 @@ class Finding:
         return f"{self.where}: {self.kind}: {self.text}"
 
 
-def verify(set_name: str) -> list[Finding]:
+def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) -> list[Finding]:
     """Check a set: files there and unchanged, none stray, sources as they were, nothing private, none large.
 
+    ``also`` are names that nothing may hold; ``review`` gets a line for each thing that people must judge.
     Raises `InputError` when the set is missing or its manifest is damaged.
     """
     captures = store.load_set(set_name)
-    findings = [*_private(captures.path / MANIFEST, MANIFEST), *_stray(captures)]
+    doubts = [] if review is None else review
+    findings = [*_stray(captures)]
+    for own in (MANIFEST, *OTHER_FILES):
+        if (captures.path / own).is_file():
+            findings += _private(captures.path / own, own, also, doubts)
     total = 0
     for experiment, record in captures.experiments.items():
         findings += _freshness(captures.name, experiment, record)
         for run in record.runs.values():
             for file in run.files:
                 total += file.size_bytes
-                findings += _file(captures.path / experiment / file.name, f"{experiment}/{file.name}", file)
+                path, where = captures.path / experiment / file.name, f"{experiment}/{file.name}"
+                wrong = [*_file(path, where, file)]
+                if not any(finding.kind in ("missing", "changed") for finding in wrong):
+                    wrong += _private(path, where, also, doubts)
+                findings += wrong
     if total > LARGEST_SET:
         findings.append(
             Finding(
@@ -84,45 +89,20 @@ def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Findin
         )
     if not where.endswith(_SUFFIXES):
         yield Finding(where, "stray", f"not one of the kinds a set holds ({', '.join(_SUFFIXES)})")
-    yield from _private(path, where)
 
 
-def _private(path: Path, where: str) -> Iterator[Finding]:
+def _private(path: Path, where: str, also: Names, review: list[str]) -> Iterator[Finding]:
     """Unpack a file and look into it: it must be what its name says, and hold nothing private."""
-    if path.name.endswith((".json.gz", ".json.xz")):
-        try:
-            data = unpacked_json(path, where)
-        except LabError as error:
-            yield Finding(where, "damaged", str(error).removeprefix(f"{where} "))
-        else:
-            yield from (Finding(where, "private", text) for text in privacy.find_private(data))
+    try:
+        content = scan.look_into(path, where, also)
+    except LabError as error:
+        said = re.sub(
+            rf"^{re.escape(where)} |\S*/{re.escape(path.name.removesuffix('.xz'))}: ", "", str(error)
+        )
+        yield Finding(where, "damaged", said)
         return
-    if not path.name.endswith(".xz"):
-        data = path.read_bytes()
-        if data.startswith(_PICKLES):
-            yield Finding(
-                where,
-                "private",
-                "a pickle or an archive: data that runs code or hides files does not belong here",
-            )
-            return
-        if path.suffix == ".json":
-            try:
-                json.loads(data)
-            except (ValueError, RecursionError) as error:
-                yield Finding(where, "damaged", f"not valid JSON ({error})")
-        yield from (Finding(where, "private", text) for text in privacy.find_private(data))
-        return
-    with private_folder() as folder:
-        unpacked = folder / path.name.removesuffix(".xz")
-        try:
-            unpack_limited(path, unpacked, where)
-            (check_report if path.name.endswith(".ncu-rep.xz") else check_export)(unpacked)
-        except LabError as error:
-            text = str(error).replace(f"{unpacked}: ", "").removeprefix(f"{where} ")
-            yield Finding(where, "damaged", text)
-            return
-        yield from (Finding(where, "private", text) for text in privacy.find_private_in(unpacked))
+    yield from (Finding(where, "private", text) for text in content.private)
+    review += [f"{where}: {line}" for line in content.review]
 
 
 def _stray(captures: CaptureSet) -> Iterator[Finding]:

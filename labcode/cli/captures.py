@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import PLAIN
+from labcode.cli.plain import PLAIN, Also, Review, judge
 from labcode.terminal import console
 
 captures_app = typer.Typer(
@@ -29,6 +29,8 @@ def captures_verify(
     names: Annotated[
         list[str] | None, typer.Argument(help="Sets to check; all of them when none is named.")
     ] = None,
+    also: Also = None,
+    review: Review = False,
 ) -> None:
     """Check hashes and freshness, and that nothing private is inside. Exit 1 when something is wrong."""
     from labcode import store
@@ -36,24 +38,30 @@ def captures_verify(
 
     wrong = 0
     for name in names or store.list_sets():
-        findings = verify.verify(name)
+        doubts: list[str] = []
+        findings = verify.verify(name, also=tuple(also or ()), review=doubts)
         for finding in findings:
             typer.echo(f"{name}: {finding}")
         wrong += len(findings)
         if not findings:
             typer.echo(f"{name}: whole, fresh, nothing private inside")
+        judge(doubts if review else [])
     raise typer.Exit(1 if wrong else 0)
 
 
 @captures_app.command("add")
 def captures_add(
     archive: Annotated[Path, typer.Argument(help="A file written by `labcode capture --archive`.")],
+    also: Also = None,
+    review: Review = False,
 ) -> None:
-    """Import experiments captured on another machine."""
+    """Import experiments captured on another machine; with --review only list what is for you to judge."""
     from labcode.capture import archive as archives
 
-    for line in archives.add(archive):
+    doubts: list[str] | None = [] if review else None
+    for line in archives.add(archive, also=tuple(also or ()), review=doubts):
         typer.echo(line)
+    judge(doubts or [])
 
 
 @captures_app.command("restamp")

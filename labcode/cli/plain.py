@@ -1,8 +1,25 @@
-"""What all groups of commands share: help as plain text, by -h and --help."""
+"""What groups of commands share: help as plain text, by -h and --help; what keeps private things in."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
 
 PLAIN: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+
+Also = Annotated[
+    list[str] | None,
+    typer.Option("--also", metavar="NAME", help="A name that must not be published: a host's, a person's."),
+]
+Review = Annotated[
+    bool, typer.Option("--review", help="List what cannot be told from harmless text, for you to judge.")
+]
+
+
+def judge(doubts: Iterable[str]) -> None:
+    """Print what only people can judge."""
+    for line in doubts:
+        typer.echo(f"for you to judge: {line}")

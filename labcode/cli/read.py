@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from labcode.cli.plain import Also, Review, judge
 from labcode.errors import LabError
 from labcode.reports import expect
 
@@ -241,10 +242,14 @@ def scrub(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
     ] = None,
+    also: Also = None,
+    review: Review = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
-    from labcode.capture import ncu_scrub, scrub, torch_profile
+    from labcode.capture import ncu_scrub, scan, scrub, torch_profile
     from labcode.reports import kind_of
 
     scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
-    typer.echo(str(scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output)))
+    written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
+    typer.echo(str(written))
+    judge(scan.look_into(written, str(written)).review if review else ())

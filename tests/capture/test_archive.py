@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import archive
+from labcode.capture import archive, scan
 from labcode.errors import InputError, LabError
 from labcode.store import load_set
 from tests.capture.conftest import Lab
@@ -156,7 +156,7 @@ def test_members_that_are_too_large_are_refused(packed: Path, monkeypatch: pytes
 
 
 def test_an_xz_bomb_is_refused(packed: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "_LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(scan, "_LARGEST_UNPACKED", 1 << 20)
     bomb = lzma.compress(b"SQLite format 3\0" + bytes(3 << 20))
     before = lab.tree()
     with pytest.raises(InputError, match=r"alpha/baseline\.sqlite\.xz unpacks to more than 1 MiB; refused"):

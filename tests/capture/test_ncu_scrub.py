@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labcode.analysis.stats.ncu_pages import details_page, raw_page
-from labcode.capture import ncu_scrub, privacy
+from labcode.capture import ncu_scrub, privacy, scan
 from labcode.errors import InputError
 from labcode.reports.ncu import wire as ncu_wire
 from labcode.reports.ncu.report import open_report
@@ -63,7 +63,7 @@ def test_nothing_private_is_left_and_nothing_else_lost(tmp_path: Path) -> None:
     clean = ncu_scrub.unpacked(target).read_bytes()
     for word in (HOST, USER, "192.168.7.7", "secret"):
         assert word.encode() not in clean, word
-    assert privacy.find_private(clean) == []
+    assert privacy.find(scan.ncu_texts(clean)) == []
     before = ncu.opened("basic")
     assert raw_page(report).equals(raw_page(before)) and details_page(report).equals(details_page(before))
     assert report.source(0).equals(before.source(0))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import privacy
+from labcode.capture import privacy, scan
 from labcode.capture.scrub import check_export, scrub_export
 from labcode.capture.trim import table_names, trim_export
 from labcode.errors import ToolError
@@ -78,7 +78,7 @@ def test_a_real_capture_is_trimmed_and_read_by_nsys(real: Lab, tmp_path: Path) -
     unpack_xz(captures.stored("alpha", "baseline", ".sqlite"), export)
     names = [row["Range"].lstrip(":") for row in _stats(export, "nvtx_sum")]
     assert sorted(names) == ["lab:measured", "step 0", "step 1", "step 2"]
-    assert privacy.find_private_in(export, privacy.host_names()) == []
+    assert privacy.find(scan.texts_of(export), privacy.machine_names()) == []
     with closing(sqlite3.connect(export)) as db:
         kept = set(table_names(db))
         assert not kept & {"META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV", "ProcessStreams", "ANALYSIS_FILE"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import nsys, privacy
+from labcode.capture import nsys, privacy, scan
 from labcode.capture.scrub import UNRESOLVED, scrub_export
 from labcode.capture.trim import trim_export
 from labcode.store import repository_root
@@ -92,7 +92,7 @@ def test_scrubbed_stacks_keep_their_places_and_lose_addresses(export: Path, tmp_
     ]
     assert "start_up" not in texts.values() and "0x7f00ab" not in texts.values()
     assert rows(clean, "SELECT name FROM PROCESSES") == [("python3",)]
-    assert privacy.find_private_in(clean) == []
+    assert privacy.find(scan.texts_of(clean)) == []
 
 
 @pytest.mark.parametrize(

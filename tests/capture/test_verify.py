@@ -90,10 +90,10 @@ def test_a_changed_catalogue_makes_a_capture_stale(captured: Lab, monkeypatch: p
 @pytest.mark.parametrize(
     ("data", "kind", "text"),
     [
-        (json.dumps({"user": "at /home/someone/x"}).encode(), "private", "an absolute path"),
+        (json.dumps({"data": "at /home/someone/x"}).encode(), "private", "an absolute path"),
         (json.dumps({"to": "me@example.org"}).encode(), "private", "an e-mail address"),
         (pickle.dumps({"a": 1}), "private", "a pickle"),
-        (b"{", "damaged", "not valid JSON"),
+        (b"{", "damaged", "is not valid JSON"),
     ],
 )
 def test_private_and_damaged_json(captured: Lab, data: bytes, kind: str, text: str) -> None:

@@ -11,6 +11,7 @@ length.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ MAGIC = b"NVR\0"
 NEWEST_FORMAT = 7
 SOURCES, RESULTS, SESSION, PAYLOAD, PROCESS = 1, 2, 3, 5, 6  # fields of a block's header
 SYSTEM, RESOURCE, DEVICE, COMMAND, CLIENT = 4, 5, 6, 11, 8  # fields of a session
+_TEXT = re.compile(rb"(?:[\x20-\x7e]\0?){4}")
+_BINARY = re.compile(rb"[^\x09\x0a\x0d\x20-\x7e]")
 Value = int | bytes
 Field = tuple[int, int, Value]  # number, wire type, value
 
@@ -91,6 +94,27 @@ def fields(data: bytes) -> Iterator[Field]:
             raise WireError("a field longer than what holds it")
         yield number, kind, data[place : place + size]
         place += size
+
+
+def leaves(data: bytes) -> Iterator[bytes]:
+    """The texts and bytes in a message and in its messages; of bytes that are no message, themselves."""
+    try:
+        held = [value for _, kind, value in fields(data) if kind == 2 and isinstance(value, bytes)]
+    except WireError:
+        yield data
+        return
+    for value in held:
+        if not _TEXT.search(value):
+            continue
+        if is_text(value) and not value.startswith(b"\n"):  # also the mark of a message's first text
+            yield value
+        else:
+            yield from leaves(value)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are printable ASCII, with lines."""
+    return not _BINARY.search(data)
 
 
 def put_field(number: int, kind: int, value: Value) -> bytes:

@@ -1,0 +1,189 @@
+"""Look into files of a set: is one what its name says, and what is private in it? A file in, finds out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labcode.capture import privacy
+from labcode.capture.privacy import Names
+from labcode.capture.trim import columns, is_kept, table_names
+from labcode.errors import InputError
+from labcode.inputs import plain_file
+from labcode.outputs import private_folder
+from labcode.reports.ncu import wire
+from labcode.reports.ncu.open import check_frame
+
+_LARGEST_UNPACKED = 1 << 30
+_CHUNK = 1 << 20
+_SQLITE = b"SQLite format 3\0"
+_PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was found in a file: private things, and those to look at (see `privacy.review`)."""
+
+    private: tuple[str, ...]
+    review: tuple[str, ...]
+
+
+def look_into(path: Path, where: str, names: Names = ()) -> Content:
+    """What is private in a file of a set, packed or not; ``where`` is what messages call it.
+
+    Raises `InputError` (``WHERE is not valid JSON …``) for one that is not what its name says.
+    """
+    if path.name.endswith((".json", ".json.gz", ".json.xz")):
+        data = _read(path, where)
+        if data.startswith(_PICKLES):
+            pickled = "a pickle or an archive: data that runs code or hides files does not belong here"
+            return Content((pickled,), ())
+        try:
+            texts = json_texts(data)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} is not valid JSON ({error}); refused") from None
+        return _content(texts, names)
+    with private_folder() as work:
+        unpacked = path
+        if path.suffix == ".xz":
+            unpacked = work / path.name.removesuffix(".xz")
+            with unpacked.open("wb") as out:
+                _unpack(path, where, out.write)
+        found = _content(list(texts_of(unpacked)), names)
+        dropped = [] if ".ncu-rep" in path.name else _dropped(unpacked)
+        return Content((*dropped, *found.private), found.review)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Every text in an unpacked export, report or JSON file; `InputError` for a damaged one."""
+    if path.name.endswith(".ncu-rep"):
+        data = path.read_bytes()
+        check_frame(data, path)
+        yield from ncu_texts(data)
+    elif path.name.endswith(".sqlite"):
+        check_export(path)
+        yield from sqlite_texts(path)
+    else:
+        yield from json_texts(path.read_bytes())
+
+
+def json_texts(data: bytes) -> list[str]:
+    """Every text in a JSON value, also under keys that are there twice; `ValueError` for other bytes."""
+    texts: list[str] = []
+    top = json.loads(data, object_pairs_hook=lambda pairs: texts.extend(privacy.texts_of_json(pairs)))
+    texts += privacy.texts_of_list([top])
+    return texts
+
+
+def ncu_texts(data: bytes) -> Iterator[str]:
+    """Every text in a report of Nsight Compute, those of the programs in it too."""
+    for block in wire.blocks(data):
+        if block.process[1]:
+            yield f'"hostname": "{block.process[1]}"'
+        held = [v for _, kind, v in block.header if kind == 2 and isinstance(v, bytes)]
+        held += [data[begin:end] for begin, end in (*block.sources, *block.results)]
+        for leaf in (leaf for message in held for leaf in wire.leaves(message)):
+            if wire.is_text(leaf):
+                yield leaf.decode()
+            else:
+                yield from privacy.texts_of_bytes(leaf)
+
+
+def sqlite_texts(path: Path) -> Iterator[str]:
+    """Every text in an export: values (also of other types than their columns), declarations, stray bytes."""
+    with closing(open_export(path)) as db:
+        db.text_factory = lambda data: data.decode(errors="replace")
+        yield from (sql for (sql,) in db.execute("SELECT sql FROM sqlite_master") if sql)
+        for table in table_names(db):
+            have = columns(db, table)
+            for column in have:
+                of_text = f"typeof(\"{column}\") IN ('text', 'blob')"
+                for (value,) in db.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE {of_text}'):
+                    yield from [value] if isinstance(value, str) else privacy.texts_of_bytes(value)
+            if {"name", "value"} <= set(have):
+                yield from (f'"{n}": "{v}"' for n, v in db.execute(f'SELECT name, value FROM "{table}"'))
+        (pages,), (size,) = (db.execute(f"PRAGMA {fact}").fetchone() for fact in ("page_count", "page_size"))
+        deleted = db.execute("PRAGMA freelist_count").fetchone()[0]
+    with path.open("rb") as handle:
+        handle.seek(0 if deleted else pages * size)
+        yield from privacy.texts_of_bytes(handle.read())
+
+
+def check_export(path: Path) -> None:
+    """`InputError` unless ``path`` is a whole SQLite file with the tables of an nsys export."""
+    with plain_file(path).open("rb") as handle:
+        header = handle.read(len(_SQLITE))
+    if header != _SQLITE:
+        raise InputError(f"{path}: not an SQLite file; give a file written by `nsys export --type sqlite`")
+    try:
+        with closing(open_export(path)) as db:
+            names = set(table_names(db))
+            odd = db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage = 0"
+            ).fetchone()
+            verdict = "" if odd else db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        raise InputError(f"{path}: damaged or truncated SQLite file ({error}); export it again") from None
+    if odd:
+        raise InputError(f"{path}: {odd[0]} is a virtual table, which no export of nsys has; export it again")
+    if verdict != "ok":
+        raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
+    if not {"StringIds", "META_DATA_EXPORT"} <= names:
+        raise InputError(
+            f"{path}: an SQLite file, but not an nsys export; give one written by `nsys export --type sqlite`"
+        )
+
+
+def open_export(path: Path) -> sqlite3.Connection:
+    """An export opened for reading; nothing that its declarations say is computed."""
+    db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA ignore_check_constraints = ON")  # they are not run when the file is checked either
+    return db
+
+
+def refuse_private(texts: Iterable[str], names: Names, message: str, error: type[Exception]) -> None:
+    """Raise ``error`` with ``message`` and what is private in texts, if anything is."""
+    if private := privacy.find(texts, names):
+        raise error(f"{message}: {'; '.join(private)}")
+
+
+def _dropped(export: Path) -> list[str]:
+    """What an export holds that scrubbing drops, as a find."""
+    with closing(open_export(export)) as db:
+        strange = [table for table in table_names(db) if not is_kept(table)]
+    return [f"tables that scrubbing drops ({', '.join(strange[:4])})"] if strange else []
+
+
+def _content(texts: list[str], names: Names) -> Content:
+    return Content(tuple(privacy.find(texts, names)), tuple(privacy.review(texts)))
+
+
+def _read(path: Path, where: str) -> bytes:
+    if path.suffix == ".json":
+        return path.read_bytes()
+    data = bytearray()
+    _unpack(path, where, data.extend)
+    return bytes(data)
+
+
+def _unpack(packed: Path, where: str, write: Callable[[bytes], Any]) -> None:
+    """Unpack a file of at most 1 GiB; `InputError` for a damaged or larger one."""
+    written = 0
+    try:
+        with (gzip.open if packed.suffix == ".gz" else lzma.open)(packed) as source:
+            while chunk := source.read(_CHUNK):
+                written += len(chunk)
+                if written > _LARGEST_UNPACKED:
+                    raise InputError(f"{where} unpacks to more than {_LARGEST_UNPACKED >> 20} MiB; refused")
+                write(chunk)
+    except (lzma.LZMAError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{where} cannot be unpacked ({error}); fetch it again") from None
