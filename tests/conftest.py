@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.preloaded import preloaded
 
+os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
+
 
 @cache
 def gpus() -> int:
