@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -359,7 +362,8 @@ def render_sets(console: Console) -> None:
             gpus = machine.get("gpus") or [{}]
             about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
             versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            console.print(f"  {key}: {about}, {versions}", highlight=False, markup=False)
+            host = "".join(f", {text}" for text in _host(machine, gpus[0]) if text)
+            console.print(f"  {key}: {about}, {versions}{host}", highlight=False, markup=False)
         for record in captures.experiments.values():
             size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
             state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
@@ -371,3 +375,14 @@ def render_sets(console: Console) -> None:
             console.print(
                 f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True
             )
+
+
+def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a manifest knows of a machine's host, in short; nothing of a field that it lacks."""
+    link, width = gpu.get("pcie_generation"), gpu.get("pcie_width")
+    return (
+        f"PCIe {link} × {width}" if link and width else "",
+        str(machine.get("cpu") or ""),
+        f"{machine['cpu_count']} CPUs" if machine.get("cpu_count") else "",
+        str(machine.get("cpu_governor") or ""),
+    )
