@@ -17,7 +17,7 @@ from typing import Any
 from labcode.doctor.advice import can_run
 from labcode.doctor.render import render
 from labcode.errors import LabError
-from labcode.hardware import driver, host, management, permissions
+from labcode.hardware import driver, management, permissions
 from labcode.hardware.needs import gpu_count
 from labcode.tools import (
     find_ncu,
@@ -69,7 +69,7 @@ def probe() -> dict[str, Any]:
 
 
 def machine_record() -> dict[str, Any]:
-    """The machine as manifests describe it: GPUs in use, versions of driver and tools, host, system."""
+    """The machine as manifests describe it: GPUs in use, versions of driver and tools, CPUs, system."""
     seen, managed = driver.ask(), management.read()
     system, nsys, ncu, nvcc = _system(), find_nsys(), find_ncu(), _nvcc()
     wanted = (
@@ -83,11 +83,6 @@ def machine_record() -> dict[str, Any]:
         "power_limit_w",
         "ecc",
         "nvlinks",
-        "pcie_generation",
-        "max_pcie_generation",
-        "pcie_width",
-        "max_pcie_width",
-        "numa_node",
     )
     gpus = [{key: gpu.get(key) for key in wanted} for gpu in _gpus(seen, managed) if gpu["visible_to_cuda"]]
     return {
@@ -102,7 +97,6 @@ def machine_record() -> dict[str, Any]:
         "ncu": tool_version(ncu) if ncu else None,
         "cpu_count": system["cpu_count"],
         "os": system["os"],
-        **host.describe(),
     }
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from labcode import tools
 from labcode.doctor import advice, probe
+from labcode.doctor.machine import machine_record
 from labcode.hardware import driver, host, management, needs, permissions
 from labcode.hardware.driver import CudaDevice, Driver
 from labcode.hardware.permissions import Permission
@@ -218,7 +219,7 @@ def test_an_nvml_that_does_not_start_is_named(two_gpus: Path, monkeypatch: pytes
     )
 
 
-SMI = "NVIDIA A100, 40960, 8.0, 1410, 1215, 1410, 1215, 400.00, Enabled, [N/A], 00000000:00:04.0, 550.1, 3, 4, 8, 16"
+SMI = "NVIDIA A100, 40960, 8.0, 1410, 1215, 1410, 1215, 400.00, Enabled, [N/A], 0:00:04.0, 550.1, 3, 4, 8, 16"
 
 
 def test_without_nvml_nvidia_smi_is_asked(bare: Path) -> None:
@@ -261,7 +262,8 @@ def test_a_tool_that_does_not_start_is_named(two_gpus: Path) -> None:
 
 def test_the_machine_record_holds_what_a_manifest_needs(two_gpus: Path) -> None:
     executable(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
-    record = probe.machine_record()
+    record = machine_record()
+    assert record["gpus"][0]["pcie_width"] == 16 and record["gpus"][0]["numa_node"] == 1
     assert record["gpu_count"] == 1 and record["gpus"][0]["sm_count"] == 132
     assert (record["driver"], record["cuda"], record["nsys"], record["ncu"]) == (
         "580.159.03",
