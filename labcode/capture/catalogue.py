@@ -370,7 +370,9 @@ def render_sets(console: Console) -> None:
             about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
             on = escape(f"  {record.id}: {about} on {record.machine}")
             console.print(f"{on}, {state}", highlight=False)
-        missing = [name for name in EXPERIMENTS if name not in captures.experiments]
+        for name, reason in captures.skipped.items():
+            console.print(f"  {name}: skipped, {reason}", highlight=False, markup=False, soft_wrap=True)
+        missing = [n for n in EXPERIMENTS if n not in captures.experiments and n not in captures.skipped]
         if missing:
             console.print(
                 f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True

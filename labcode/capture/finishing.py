@@ -14,6 +14,7 @@ from typing import Any
 
 from labcode.capture import ncu, nsys, torch_profile
 from labcode.capture.job import Job, Measured
+from labcode.ending import signals_as_exceptions
 from labcode.errors import InputError, LabError, ToolError
 from labcode.tools import run_tool
 
@@ -67,4 +68,5 @@ def main(request: Path, result: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    with signals_as_exceptions():  # so that what it runs ends with it
+        main(Path(sys.argv[1]), Path(sys.argv[2]))
