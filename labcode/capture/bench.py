@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from labcode.capture import privacy
 from labcode.capture.filing import write_json
+from labcode.capture.job import Job, Part
 from labcode.errors import ToolError
 from labcode.tools import run_tool
 
@@ -39,6 +40,18 @@ def run_program(
         why = privacy.reduce(result.last_line())[:300]
         raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")
     check_record(record, what)
+
+
+def clean(job: Job) -> Part:
+    """A run without a profiler."""
+    return Part("clean", program(job, ".clean.json"))
+
+
+def program(job: Job, suffix: str) -> Callable[[], None]:
+    """What runs a job's program without a profiler and leaves its record in the file with ``suffix``."""
+    return lambda: run_program(
+        job.argv, job.file(suffix), time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what
+    )
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

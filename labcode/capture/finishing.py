@@ -37,7 +37,7 @@ def finish(job: Job, measured: Measured) -> Measured:
         return measured
     request, result = job.raw(".request.json"), job.raw(".result.json")
     told = {key: str(value) if isinstance(value, Path) else value for key, value in vars(job).items()}
-    request.write_text(json.dumps({"job": {**told, "show": None}, "measured": asdict(measured)}))
+    request.write_text(json.dumps({"job": told, "measured": asdict(measured)}))
     command: list[str | Path] = [sys.executable, "-m", "labcode.capture.finishing", request, result]
     home = Path(__file__).resolve().parents[2]
     ended = run_tool(command, LIMIT_S, cwd=home, what=f"{job.what}: export, scrub, compress")

@@ -2,7 +2,8 @@
 
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
-depend on the host: nothing else goes on while those are measured.
+depend on the host: nothing else goes on while those are measured. Beside the others the program whose turn
+is next imports PyTorch already (`labcode.capture.ahead`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,8 +27,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
+from labcode.capture import ahead, bench, finishing, ncu, nsys, privacy, scan, schedule, torch_profile
 from labcode.capture import archive as archives
-from labcode.capture import bench, finishing, ncu, nsys, privacy, scan, schedule, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     MANIFEST,
@@ -39,7 +40,7 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds
 from labcode.capture.schedule import Pace, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digests, version_digest
@@ -258,12 +259,21 @@ def _measure(
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
     with guided(stop, {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}):
+        jobs = [_job(one.experiment, run, site, one.staging) for run in one.experiment.runs]
+        parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
+        early = not _alone(one.experiment) and "torch" in one.experiment.needs
+        told = [(f"{job.what}: {part.step}", part) for job, part in parts]
+        turns = ahead.in_turn(told, one.staging / "ahead", show) if early else ahead.one_by_one(told, show)
         measured = []
-        for run in one.experiment.runs:
-            job = _job(one.experiment, run, site, one.staging, show)
-            measured.append((job, _MEASURE[job.tool](job, site)))
-            if not _alone(one.experiment):
-                one.ending.append(helpers.submit(_finish, *measured[-1], say, stop))
+        with closing(turns):
+            for job in jobs:
+                steps = [part.step for other, part in parts if other is job]
+                results = [next(turns) for _ in steps]
+                seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
+                made = _MEASURED[job.tool](job, [result[0] for result in results], seconds)
+                measured.append((job, made))
+                if not _alone(one.experiment):
+                    one.ending.append(helpers.submit(_finish, job, made, say, stop))
         if _alone(one.experiment):
             show(f"{one.experiment.id}: export, scrub, compress")
             one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
@@ -291,7 +301,8 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
         for failure in failures:
             if failure is not None:
                 raise failure
-        shutil.rmtree(one.staging / "work", ignore_errors=True)
+        for raw in ("work", "ahead"):
+            shutil.rmtree(one.staging / raw, ignore_errors=True)
         if one.sources != source_digests(experiment.sources, site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         made = [future.result() for future in one.ending]
@@ -329,7 +340,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
     return None
 
 
-def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> Job:
+def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
     return Job(
         tool=experiment.tool,
         argv=neutral_argv(experiment, run, site.gpu_count),
@@ -340,7 +351,6 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say)
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
         program=site.tools.get(experiment.tool),
-        show=show,
     )
 
 
@@ -355,41 +365,43 @@ def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
     return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
 
 
-def _measure_bench(job: Job, site: Site) -> Measured:
+def _bench_parts(job: Job, site: Site) -> tuple[Part, ...]:
     """One run of a program that measures itself."""
-    record = job.file(".json")
-    job.show(job.what)
-    seconds: dict[str, float] = {}
-    with timed(seconds, "run"):
-        bench.run_program(job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    _refuse_private(record, job.what)
-    return Measured([record.name], seconds, finished=True)
+    return (Part("run", bench.program(job, ".json")),)
 
 
-def _measure_doctor(job: Job, site: Site) -> Measured:
+def _doctor_parts(job: Job, site: Site) -> tuple[Part, ...]:
     """What `labcode doctor --json` says, without this machine's paths."""
+
+    def told() -> None:
+        write_json(job.file(".json"), privacy.reduce_record(site.doctor(), privacy.machine_names()))
+
+    return (Part("run", told),)
+
+
+def _measured_itself(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     record = job.file(".json")
-    job.show(job.what)
-    seconds: dict[str, float] = {}
-    with timed(seconds, "run"):
-        write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
-    _refuse_private(record, job.what)
+    why = f"{job.what}: something private is left in {record.name}, so it was not filed"
+    scan.refuse_private(scan.texts_of(record), privacy.machine_names(), why, LabError)
     return Measured([record.name], seconds, finished=True)
 
 
-_MEASURE: dict[str, Callable[[Job, Site], Measured]] = {
-    "nsys": lambda job, _: nsys.measure(job),
-    "ncu": lambda job, _: ncu.measure(job),
-    "torch": lambda job, _: torch_profile.measure(job),
-    "memory": lambda job, _: torch_profile.measure(job),
-    "bench": _measure_bench,
-    "doctor": _measure_doctor,
+_PARTS: dict[str, Callable[[Job, Site], Sequence[Part]]] = {
+    "nsys": lambda job, _: nsys.parts(job),
+    "ncu": lambda job, _: ncu.parts(job),
+    "torch": lambda job, _: torch_profile.parts(job),
+    "memory": lambda job, _: torch_profile.parts(job),
+    "bench": _bench_parts,
+    "doctor": _doctor_parts,
 }
-
-
-def _refuse_private(path: Path, what: str) -> None:
-    why = f"{what}: something private is left in {path.name}, so it was not filed"
-    scan.refuse_private(scan.texts_of(path), privacy.machine_names(), why, LabError)
+_MEASURED: dict[str, Callable[[Job, Sequence[Any], Seconds], Measured]] = {
+    "nsys": nsys.measured,
+    "ncu": ncu.measured,
+    "torch": torch_profile.measured,
+    "memory": torch_profile.measured,
+    "bench": _measured_itself,
+    "doctor": _measured_itself,
+}
 
 
 def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]) -> None:

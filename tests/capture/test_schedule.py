@@ -22,6 +22,7 @@ from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spo
 from labcode.errors import LabError
 from labcode.hardware import driver, needs
 from labcode.hardware.driver import CudaDevice, Driver
+from tests.capture import fakes
 from tests.capture.conftest import Lab
 
 
@@ -274,3 +275,112 @@ def test_resuming_is_capturing_what_is_missing(captured: Lab, monkeypatch: pytes
     for option in ("--only-missing", "--resume"):
         assert CliRunner().invoke(app, ["capture", "--set", "mine", option]).exit_code == 0
     assert asked == [True, True]
+
+
+FAKE_TORCH = f"""
+import sys, time
+sys.path.insert(0, {str(fakes.HERE)!r})
+from tests.capture.fakes import log
+sys.path.pop(0)
+log("begin import")
+time.sleep(0.8)
+log("end import")
+"""
+
+CURIOUS = """
+import json, os, sys, traceback
+place = sys.argv[sys.argv.index("--json") + 1]
+results = {
+    "imported": "torch" in sys.modules,
+    "path": os.environ.get("PYTHONPATH"),
+    "left": [k for k in os.environ if k.startswith(("LABCODE_GO", "LABCODE_OWN"))],
+    "places": [place for place in sys.path if place.endswith("ahead")],
+    "frames": [frame.name for frame in traceback.extract_stack()],
+}
+json.dump({"program": "curious", "results": results, "checks": {}}, open(place, "w"))
+"""
+
+
+@pytest.fixture
+def fake_torch(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package called torch that takes its time, on the path where programs look for packages."""
+    folder = lab.home.parent / "packages"
+    folder.mkdir()
+    (folder / "torch.py").write_text(FAKE_TORCH)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setattr(needs, "unmet", lambda _: {})
+    return folder
+
+
+def test_the_next_program_imports_pytorch_while_one_runs(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1.5")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two", "three"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
+    assert lab.capture() == 0, lab.printed
+    happened = [what for what in events(log) if "import" not in what]
+    assert happened == [
+        f"{edge} {run.name}{' on None' * (edge == 'begin')}" for run in runs for edge in ("begin", "end")
+    ]
+    everything = events(log)
+    assert (
+        everything.index("begin one on None")
+        < _nth(everything, "begin import", 2)
+        < everything.index("end one")
+    )
+    assert _nth(everything, "end import", 3) < everything.index("end two")
+    line = next(line for line in lab.printed.splitlines() if line.startswith("torchy/two: run "))
+    assert float(line.split()[2]) < 2.3  # of its own time, not of that in which it waited
+
+
+def _nth(items: list[str], item: str, number: int) -> int:
+    return [place for place, other in enumerate(items) if other == item][number - 1]
+
+
+def test_a_program_started_before_its_turn_runs_as_any_other(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.program.write_text(CURIOUS)
+    plain = experiment("plain", runs=(Run("a"), Run("b")))
+    known(monkeypatch, plain, replace(plain, id="torchy", needs=("torch",)))
+    assert lab.capture() == 0, lab.printed
+    captures = store.load_set("mine")
+    expected = captures.record("plain", "b")["results"]
+    assert not expected["imported"]
+    for run in ("a", "b"):
+        assert captures.record("torchy", run)["results"] == {**expected, "imported": True}
+
+
+def test_beside_what_depends_on_the_host_no_program_starts_early(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), host_bound=True))
+    assert lab.capture() == 0, lab.printed
+    assert "begin import" not in events(log)  # this program does not import it by itself
+
+
+def test_a_program_that_waits_for_its_turn_ends_when_the_one_before_fails(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "crash")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
+    began = time.monotonic()
+    with pytest.raises(LabError, match="torchy/one: failed with exit code 2"):
+        lab.capture()
+    assert time.monotonic() - began < 20
+    assert not (lab.sets / "mine").exists()
+
+
+def test_the_time_limit_counts_from_a_programs_turn(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "2")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two", "three"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=3.4))
+    assert lab.capture() == 0, lab.printed
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=1.0))
+    with pytest.raises(LabError, match="torchy/one: not done after 1 s"):
+        lab.capture()
