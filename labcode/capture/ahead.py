@@ -36,8 +36,11 @@ def hold(go, own):
     sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
     try:
         import torch
+        import torch._dynamo  # as the first optimizer and torch.compile do
     except ImportError:
         pass  # the program says it better
+    if "torch" in sys.modules and torch.cuda.is_initialized():
+        sys.exit("importing PyTorch began to use the GPU; another program is being measured on it")
     with open(go + ".ready", "w"):
         pass
     while not os.path.exists(go):

@@ -278,7 +278,8 @@ def test_resuming_is_capturing_what_is_missing(captured: Lab, monkeypatch: pytes
 
 
 FAKE_TORCH = f"""
-import sys, time
+import sys, time, types
+cuda = types.SimpleNamespace(is_initialized=lambda: False)
 sys.path.insert(0, {str(fakes.HERE)!r})
 from tests.capture.fakes import log
 sys.path.pop(0)
@@ -350,6 +351,15 @@ def test_a_program_started_before_its_turn_runs_as_any_other(
     assert not expected["imported"]
     for run in ("a", "b"):
         assert captures.record("torchy", run)["results"] == {**expected, "imported": True}
+
+
+def test_a_pytorch_that_takes_the_gpu_when_it_is_imported_is_named(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake_torch / "torch.py").write_text(FAKE_TORCH.replace("lambda: False", "lambda: True"))
+    known(monkeypatch, experiment("torchy", needs=("torch",)))
+    with pytest.raises(LabError, match="importing PyTorch began to use the GPU; another program is being"):
+        lab.capture()
 
 
 def test_beside_what_depends_on_the_host_no_program_starts_early(
