@@ -44,7 +44,8 @@ from labcode.capture.job import Job, Measured, Part, Seconds
 from labcode.capture.schedule import Pace, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digests, version_digest
-from labcode.hardware import needs
+from labcode.hardware import driver, needs
+from labcode.kernels import build
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
@@ -141,6 +142,7 @@ def capture(
         left_out: list[str] = []
         if able:
             site = _prepare(folder, able, wishes.gpus, machine(), doctor)
+            _build(sorted({e.program for e in able if e.program}), console)
             filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
         if problems and not filed and not fresh:
             raise ToolError(
@@ -489,6 +491,20 @@ def _prepare(
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
     return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor)
+
+
+def _build(programs: list[str], console: Console) -> None:
+    """Compile the CUDA programs, all at a time, so that no run waits for its own; a failure is left to it."""
+    devices = driver.ask().devices
+    if not programs or not devices:
+        return
+    began = time.monotonic()
+    major, minor = map(int, devices[0].compute_capability.split("."))
+    with ThreadPoolExecutor(min(len(programs), len(os.sched_getaffinity(0)))) as pool:
+        for future in [pool.submit(build.build, program, (major, minor)) for program in programs]:
+            future.exception()
+    count = f"{len(programs)} CUDA program" + "s" * (len(programs) > 1)
+    console.print(f"{count} built or at hand after {spoken(time.monotonic() - began)}", highlight=False)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spo
 from labcode.errors import LabError
 from labcode.hardware import driver, needs
 from labcode.hardware.driver import CudaDevice, Driver
+from labcode.kernels import build
 from tests.capture import fakes
 from tests.capture.conftest import Lab
 
@@ -394,3 +395,23 @@ def test_the_time_limit_counts_from_a_programs_turn(
     known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=1.0))
     with pytest.raises(LabError, match="torchy/one: not done after 1 s"):
         lab.capture()
+
+
+def test_cuda_programs_are_built_before_anything_is_measured(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(program: str, capability: tuple[int, int]) -> None:
+        fakes.log(f"built {program} for {capability}")
+        if program == "broken":
+            raise LabError("broken: does not compile")
+
+    monkeypatch.setattr(build, "build", built)
+    device = CudaDevice("NVIDIA H100", "9.0", 85_028_765_696, "0000:1b:00.0", {})
+    monkeypatch.setattr(driver, "ask", lambda: Driver("13.0", (device,), None))
+    known(monkeypatch, *(experiment(n, program="sum") for n in "ab"), experiment("c", program="broken"))
+    lab.program.write_text(f"import sys\nsys.argv[1:] = sys.argv[2:]\n{lab.program.read_text()}")
+    assert lab.capture() == 0, lab.printed
+    assert sorted(events(log)[:2]) == ["built broken for (9, 0)", "built sum for (9, 0)"] and events(log)[
+        2
+    ].startswith("begin")
+    assert "2 CUDA programs built or at hand after 0 s" in lab.printed
