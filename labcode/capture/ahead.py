@@ -1,9 +1,9 @@
 """Programs in turn: what runs them in, their results and seconds out; the next imports PyTorch meanwhile.
 
 Importing PyTorch takes seconds of one CPU and no GPU, and every program of a capture is a process of its own,
-as a reader would start it. While one runs, the next is started with a ``sitecustomize`` that imports PyTorch
-and waits for a file: of this, nothing is left in the program but the imported modules, no frame on its stack
-and no variable in its environment. Its seconds count from the moment it may go on.
+as a reader would start it. While one runs, or ends, the next is started with a ``sitecustomize`` that imports
+PyTorch and waits for a file: of this, nothing is left in the program but the imported modules, no frame on
+its stack and no variable in its environment. Its seconds count from the moment it may go on.
 """
 
 from __future__ import annotations
@@ -62,8 +62,12 @@ def one_by_one(parts: Sequence[Told], show: Show) -> Turns:
         yield result, time.monotonic() - began
 
 
-def in_turn(parts: Sequence[Told], folder: Path, show: Show) -> Turns:
-    """The same; while a part runs the next imports PyTorch. ``folder`` is made, for what they wait for."""
+def in_turn(parts: Sequence[Told], folder: Path, show: Show, *, beside: bool) -> Turns:
+    """The same; while a part runs the next imports PyTorch. ``folder`` is made, for what they wait for.
+
+    Unless it may do so ``beside`` what is measured it waits until the record of that is written: what is left
+    then is the end of the program, and the profiler's work on what it recorded.
+    """
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_SITE, encoding="utf-8")
     running: _Held | None = None
@@ -74,6 +78,8 @@ def in_turn(parts: Sequence[Told], folder: Path, show: Show) -> Turns:
                 running = waiting or _Held(part, folder, place, pool)
                 show(text)
                 running.go()
+                while not beside and not running.future.done() and not part.record.exists():
+                    wait([running.future], timeout=_LOOK_S)
                 waiting = _Held(parts[place + 1][1], folder, place + 1, pool) if parts[place + 1 :] else None
                 result = running.future.result()
                 yield result, time.monotonic() - running.gate.began(0.0)

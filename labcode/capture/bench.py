@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,14 @@ def run_program(
 
 def clean(job: Job) -> Part:
     """A run without a profiler."""
-    return Part("clean", program(job, ".clean.json"))
+    return program(job, "clean", ".clean.json")
 
 
-def program(job: Job, suffix: str) -> Callable[[], None]:
-    """What runs a job's program without a profiler and leaves its record in the file with ``suffix``."""
-    return lambda: run_program(
-        job.argv, job.file(suffix), time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what
-    )
+def program(job: Job, step: str, suffix: str) -> Part:
+    """A run without a profiler that leaves its record in the file with ``suffix``."""
+    record = job.file(suffix)
+    run = partial(run_program, job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    return Part(step, run, record)
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

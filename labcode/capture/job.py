@@ -14,10 +14,13 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a run: which step of it that is, and what runs it to its end."""
+    """One program of a run: which step of it that is, what runs it to its end, and the record that it writes
+    when it has measured.
+    """
 
     step: str
     run: Callable[[], Any]
+    record: Path
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def parts(job: Job) -> tuple[Part, ...]:
         cwd=job.cwd,
         what=job.what,
     )
-    return bench.clean(job), Part("under ncu", under_ncu)
+    return bench.clean(job), Part("under ncu", under_ncu, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

@@ -46,7 +46,7 @@ def parts(job: Job) -> tuple[Part, ...]:
         bench.check_record(record, f"{job.what} under nsys")
         return result.stdout + "\n" + result.stderr, after_s
 
-    return bench.clean(job), Part("under nsys", profiled)
+    return bench.clean(job), Part("under nsys", profiled, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

@@ -2,14 +2,15 @@
 
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
-depend on the host: nothing else goes on while those are measured. Beside the others the program whose turn
-is next imports PyTorch already (`labcode.capture.ahead`).
+depend on the host: nothing else goes on while those are measured. The program whose turn is next imports
+PyTorch meanwhile (`labcode.capture.ahead`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import threading
 import time
@@ -239,6 +240,11 @@ def _alone(experiment: Experiment) -> bool:
     return experiment.host_bound or experiment.needs_gpus > 1
 
 
+def _watches_python(experiment: Experiment) -> bool:
+    """Whether nsys takes a hand in how Python starts."""
+    return any(re.search("python|pytorch", word) for word in experiment.nsys_args)
+
+
 def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, after: str) -> str:
     """How long experiments will take here, as part of a sentence; empty when nothing is known of them."""
     alone = pace.expect(e for e in experiments if _alone(e))
@@ -263,9 +269,10 @@ def _measure(
     with guided(stop, {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}):
         jobs = [_job(one.experiment, run, site, one.staging) for run in one.experiment.runs]
         parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
-        early = not _alone(one.experiment) and "torch" in one.experiment.needs
         told = [(f"{job.what}: {part.step}", part) for job, part in parts]
-        turns = ahead.in_turn(told, one.staging / "ahead", show) if early else ahead.one_by_one(told, show)
+        turns = ahead.one_by_one(told, show)
+        if len(told) > 1 and "torch" in one.experiment.needs and not _watches_python(one.experiment):
+            turns = ahead.in_turn(told, one.staging / "ahead", show, beside=not _alone(one.experiment))
         measured = []
         with closing(turns):
             for job in jobs:
@@ -369,7 +376,7 @@ def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
 
 def _bench_parts(job: Job, site: Site) -> tuple[Part, ...]:
     """One run of a program that measures itself."""
-    return (Part("run", bench.program(job, ".json")),)
+    return (bench.program(job, "run", ".json"),)
 
 
 def _doctor_parts(job: Job, site: Site) -> tuple[Part, ...]:
@@ -378,7 +385,7 @@ def _doctor_parts(job: Job, site: Site) -> tuple[Part, ...]:
     def told() -> None:
         write_json(job.file(".json"), privacy.reduce_record(site.doctor(), privacy.machine_names()))
 
-    return (Part("run", told),)
+    return (Part("run", told, job.file(".json")),)
 
 
 def _measured_itself(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

@@ -250,7 +250,7 @@ def parts(job: Job) -> tuple[Part, ...]:
                 ) from None
             raise
 
-    return bench.clean(job), Part("recorded", recorded)
+    return bench.clean(job), Part("recorded", recorded, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

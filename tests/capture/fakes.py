@@ -37,6 +37,10 @@ if verb == "profile":
         sys.exit(1)
     if mode == "silent":
         sys.exit(1)
+    if mode == "slow-report":
+        from tests.capture.fakes import log
+        time.sleep(1.5)
+        log("report written")
     print("WARNING: CPU IP/backtrace sampling not supported, see /home/someone/notes.txt")
     out.with_name(out.name + ".nsys-rep").write_bytes(b"report")
     sys.exit(code)

@@ -358,16 +358,37 @@ def test_a_pytorch_that_takes_the_gpu_when_it_is_imported_is_named(
     lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake_torch / "torch.py").write_text(FAKE_TORCH.replace("lambda: False", "lambda: True"))
-    known(monkeypatch, experiment("torchy", needs=("torch",)))
+    known(monkeypatch, experiment("torchy", runs=(Run("a"), Run("b")), needs=("torch",)))
     with pytest.raises(LabError, match="importing PyTorch began to use the GPU; another program is being"):
         lab.capture()
 
 
-def test_beside_what_depends_on_the_host_no_program_starts_early(
+def test_beside_what_depends_on_the_host_no_program_starts_before_that_has_measured(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1")
+    monkeypatch.setenv("FAKE_NSYS", "slow-report")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    bound = experiment("torchy", tool="nsys", runs=runs, needs=("torch",), host_bound=True)
+    known(monkeypatch, bound)
+    assert lab.capture() == 0, lab.printed
+    happened = events(log)
+    measured = [happened.index(f"end {run.name}") for run in runs]
+    imports = [place for place, what in enumerate(happened) if what == "begin import"]
+    begun = [place for place, what in enumerate(happened) if what.startswith(("begin one", "begin two"))]
+    ended = [place for place, what in enumerate(happened) if what.startswith(("end one", "end two"))]
+    assert len(imports) == len(begun) == 4 and measured[0] == ended[0]
+    for number in (1, 2, 3):  # after the one before has measured, and before its own turn
+        assert ended[number - 1] < imports[number] < begun[number]
+    assert imports[2] < happened.index("report written")  # while nsys writes the report of the first run
+
+
+def test_where_nsys_watches_python_programs_start_as_ever(
     lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), host_bound=True))
+    watched = experiment("torchy", tool="nsys", runs=runs, needs=("torch",))
+    known(monkeypatch, replace(watched, nsys_args=("--python-sampling=true",)))
     assert lab.capture() == 0, lab.printed
     assert "begin import" not in events(log)  # this program does not import it by itself
 
