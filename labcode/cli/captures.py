@@ -80,6 +80,6 @@ def captures_compare(
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
 ) -> None:
     """Two sets side by side: results of the programs, claims of the book, experiments that one lacks."""
-    from labcode.capture import compare_sets
+    from labcode.analysis.compare import sets
 
-    compare_sets.run(first, second, fmt=output_format, output=sys.stdout)
+    sets.run(first, second, fmt=output_format, output=sys.stdout)
