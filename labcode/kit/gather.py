@@ -29,7 +29,7 @@ from labcode.errors import LabError, ToolError, nearest
 from labcode.kit.unpack import SUMS
 from labcode.outputs import private_folder, whole
 from labcode.store import file_sha256, repository_root
-from labcode.tools import run_tool
+from labcode.tools import ToolResult, run_tool
 
 MACHINES = ("x86_64", "aarch64")
 _TOP = "kit"
@@ -153,7 +153,7 @@ def _wheels(folder: Path, root: Path, wanted: Wanted) -> list[Path]:
     ]
     result = run_tool(command, _PIP_LIMIT_S, what="pip")
     if result.returncode:
-        raise _pip_error(result.stderr, wanted, folder)
+        raise _pip_error(result, wanted, folder)
     wheels = sorted(folder.glob("*.whl"))
     there = {_canonical(wheel.name): wheel for wheel in wheels}
     names = {*there, *map(_canonical, project["dependencies"]), *_BESIDE}
@@ -174,20 +174,21 @@ def _platforms(machine: str) -> list[str]:
     return [*newer, *(f"manylinux{old}_{machine}" for old in ("2014", "2010", "1")), f"linux_{machine}"]
 
 
-def _pip_error(text: str, wanted: Wanted, folder: Path) -> Exception:
+def _pip_error(result: ToolResult, wanted: Wanted, folder: Path) -> Exception:
+    text = result.stderr
     if "No module named pip" in text:
         return ToolError("pip: not in this Python; run `python -m ensurepip`, then this again")
     if "No space left on device" in text:
         return OSError(errno.ENOSPC, "No space left on device", str(folder))
     if _OFFLINE.search(text):
         return ToolError("kit: the package index cannot be reached; run this on a machine with network")
-    if missing := re.search(r"No matching distribution found for (\S+)", text):
+    if missing := re.search(r"(?:No matching distribution found for|Cannot install) (\S+)", text):
         return LabError(
             f"kit: there is no wheel of {missing[1]} for Python {wanted.python} on {wanted.machine}; "
             "choose another --python, or leave it out with --without where the machine has it"
         )
-    errors = [line for line in text.splitlines() if line.startswith("ERROR: ")]
-    return ToolError(f"pip: {(errors or text.splitlines() or ['it failed'])[-1].removeprefix('ERROR: ')}")
+    errors = [line for line in text.splitlines() if line.startswith("ERROR: ")] or [result.last_line()]
+    return ToolError(f"pip: {errors[-1].removeprefix('ERROR: ')}")
 
 
 def _libdw(lib: Path, debs: Path, machine: str) -> list[str]:
