@@ -79,3 +79,27 @@ def capture(
         console=console(stderr=True),
     )
     raise typer.Exit(code)
+
+
+def kit(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .tar to write.")] = Path(
+        "labcode-kit.tar"
+    ),
+    python: Annotated[str, typer.Option("--python", help="The machine's version of Python.")] = "3.12",
+    machine: Annotated[str, typer.Option("--machine", help="Its processor: x86_64 or aarch64.")] = "x86_64",
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="Another package: torch, cupy-cuda13x, hypothesis."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PACKAGE", help="Leave out a package that the machine has."),
+    ] = None,
+    lab: Annotated[bool, typer.Option("--lab/--no-lab", help="Whether the repository comes along.")] = True,
+) -> None:
+    """Pack what a GPU machine without network needs: packages, libdw for nsys, the repository."""
+    from labcode.kit import gather
+
+    wanted = gather.Wanted(python, machine, tuple(more or ()), tuple(without or ()), lab)
+    for line in gather.summary(output, wanted, gather.make(output, wanted)):
+        typer.echo(line)
