@@ -19,7 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, ncu, nsys, privacy, scan, torch_profile
+from labcode.capture import bench, ncu, nsys, power, privacy, scan, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     Staged,
@@ -259,6 +259,22 @@ def _make_recorded(experiment: Experiment, run: Run, site: Site, staging: Path, 
     return _entry(argv, options, staging, names)
 
 
+def _make_power(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
+    """One run beside the power meter; under nsys too, where the experiment needs that."""
+    argv = neutral_argv(experiment, run, site.gpu_count)
+    under = power.Under(site.nsys, experiment.nsys_args) if "nsys" in experiment.needs and site.nsys else None
+    names, warnings = power.make_run(
+        *(argv, run.tool_args, staging, run.name, show),
+        time_limit_s=experiment.time_limit_s,
+        cwd=site.root,
+        what=f"{experiment.id}/{run.name}",
+        under=under,
+    )
+    entry = _entry(argv, run.tool_args, staging, names)
+    entry["warnings"] = list(warnings)
+    return entry
+
+
 def _make_bench(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
     """One run of a program that measures itself."""
     what = f"{experiment.id}/{run.name}"
@@ -285,6 +301,7 @@ _MAKERS = {
     "ncu": _make_ncu,
     "torch": _make_recorded,
     "memory": _make_recorded,
+    "power": _make_power,
     "bench": _make_bench,
     "doctor": _make_doctor,
 }
@@ -351,7 +368,7 @@ def _prepare(
     machine: Mapping[str, Any],
     doctor: Callable[[], Mapping[str, Any]],
 ) -> Site:
-    found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
+    found = require_nsys() if any("nsys" in needs_of(experiment) for experiment in able) else None
     ncu_found = find_ncu() if any(experiment.tool == "ncu" for experiment in able) else None
     return Site(folder, store.repository_root(), found, needs.gpu_count(), machine, doctor, ncu_found)
 

@@ -1,4 +1,4 @@
-"""The book's kernels, first and last step of each ladder: a topic in; windows in which each ran over and over, out.
+"""The book's kernels, first and last step of each ladder: nothing in; windows in which each ran, out.
 
 ``record``: copy, transpose, sum, softmax, RMSNorm and the bilateral filter; attention written out and fused.
 Faster kernels draw more power; whether they need less energy is what the windows are for.
@@ -18,7 +18,7 @@ from labcode.workloads.shared.common import Check
 from labcode.workloads.shared.windows import Windows, mark_clock
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 PROGRAM = "energy_ladders"
 VARIANTS = ("record",)
@@ -68,13 +68,11 @@ def attention(torch: Any, windows: Windows) -> dict[str, Check]:
     from labcode.workloads.models.transformer_model import attend_fused, attend_naive, hidden_places
 
     texts, heads, tokens, width = ATTENTION
-    query, key, value = torch.randn(
-        3, texts, heads, tokens, width, device="cuda", dtype=torch.bfloat16
-    )
+    query, key, value = torch.randn(3, texts, heads, tokens, width, device="cuda", dtype=torch.bfloat16)
     hidden = hidden_places(tokens, query.device)
     made: dict[str, Any] = {}
-    one = [x[:1, :1].double() for x in (query, key, value)]
-    reference = attend_naive(*one, hidden)
+    first = [x[:1, :1].double() for x in (query, key, value)]
+    reference = attend_naive(first[0], first[1], first[2], hidden)
     ways: dict[str, tuple[str, Callable[[], Any]]] = {
         "baseline": ("written out", lambda: attend_naive(query, key, value, hidden)),
         "improved": ("flash", lambda: attend_fused(query, key, value, "flash")),

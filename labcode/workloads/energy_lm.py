@@ -117,8 +117,6 @@ def passes(lab: Lab) -> None:
         loss = loss_of(trainer.model(trainer.tokens), trainer.targets)
     loss.backward()
     lab.windows.repeat("pass optimizer", trainer.optimizer.step, passes="optimizer", **facts)
-    del trainer, loss
-    lab.clean()
 
 
 def batches(lab: Lab) -> None:
@@ -199,8 +197,6 @@ def parts(lab: Lab) -> None:
                 f"part {name}", call, seconds=lab.given.part_seconds, study="parts", part=name, size=size
             )
             entry["in_a_pass"] = count
-    del trainer
-    lab.clean()
 
 
 def numbers(text: str) -> list[int]:
@@ -219,13 +215,13 @@ def named_sizes(text: str) -> list[str]:
 
 def command_line() -> argparse.ArgumentParser:
     """The flags."""
-    parser = common.parser(
-        PROGRAM, "Runs a decoder in windows of seconds, for a meter of power.", VARIANTS
-    )
+    parser = common.parser(PROGRAM, "Runs a decoder in windows of seconds, for a meter of power.", VARIANTS)
     whole = common.whole
     parser.add_argument("--study", action="append", choices=STUDIES, help="only these (default all)")
     parser.add_argument("--sizes", type=named_sizes, default=list(SIZES), help="of `sizes`")
-    parser.add_argument("--size", choices=list(decoder.SIZES), default="medium", help="of the others (medium)")
+    parser.add_argument(
+        "--size", choices=list(decoder.SIZES), default="medium", help="of the others (medium)"
+    )
     parser.add_argument("--batch", type=whole(1, 65536), default=4, help="texts (default 4)")
     parser.add_argument("--batches", type=numbers, default=list(BATCHES), help="of `batches` (1,4,16,64)")
     parser.add_argument("--parts-batch", type=whole(1, 65536), default=16, help="of `parts` (default 16)")
@@ -249,10 +245,13 @@ def main(arguments: Sequence[str]) -> int:
     studies = {"sizes": sizes, "passes": passes, "batches": batches, "parts": parts}
     for name in given.study or STUDIES:
         studies[name](lab)
+        lab.clean()
     mark_clock(device)
     finite = [name for name, loss in lab.losses.items() if not abs(loss) < 100]
     checks = {
-        "losses_finite": Check(not finite, f"{len(lab.losses)} losses; not finite: {', '.join(finite) or 'none'}")
+        "losses_finite": Check(
+            not finite, f"{len(lab.losses)} losses; not finite: {', '.join(finite) or 'none'}"
+        )
     }
     if given.device == "cuda":
         checks.update(right(lab))

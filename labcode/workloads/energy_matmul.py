@@ -85,9 +85,7 @@ def plan(given: argparse.Namespace) -> Iterator[tuple[str, str, str, float]]:
 
 def command_line() -> argparse.ArgumentParser:
     """The flags."""
-    parser = common.parser(
-        PROGRAM, "Repeats matmuls in windows of seconds, for a meter of power.", VARIANTS
-    )
+    parser = common.parser(PROGRAM, "Repeats matmuls in windows of seconds, for a meter of power.", VARIANTS)
     parser.add_argument("--size", type=common.whole(1, 65536), default=8192, help="rows (default 8192)")
     parser.add_argument("--seconds", type=common.positive, default=3.0, help="of a window (default 3)")
     parser.add_argument("--long", type=common.positive, default=10.0, help="of a repeated one (default 10)")
@@ -120,9 +118,13 @@ def main(arguments: Sequence[str]) -> int:
         assert matmul is not None
         first = not windows.entries
         windows.warmup_s = given.settle if first else given.warmup
-        around = zeus.over
         windows.repeat(
-            name, matmul.call, seconds=seconds, around=around, kind=kind, precision=precision, flop=flop
+            *(name, matmul.call),
+            seconds=seconds,
+            around=zeus.over,
+            kind=kind,
+            precision=precision,
+            flop=flop,
         )
         checks[f"{name} matches float64"] = check(torch, matmul, precision)
     mark_clock(device)

@@ -1,7 +1,7 @@
 """A program of a few phases under NVTX ranges, long and short: nothing in; what each range did, out.
 
-``record``: epochs of loading (the GPU waits), matmuls, copies, softmax, and one short normalization. Run under
-Nsight Systems with a meter of power beside it, each range gets its joules, or is told to be too short for any.
+``record``: epochs of loading (the GPU waits), matmuls, copies, softmax, and one short normalization. Run
+under Nsight Systems with a meter of power beside it, each range gets its joules, or is told to be too short.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Windows:
         call: Call,
         *,
         seconds: float | None = None,
-        around: Callable[[dict[str, Any]], AbstractContextManager[None]] = nullcontext,
+        around: Callable[[dict[str, Any]], AbstractContextManager[None]] = lambda entry: nullcontext(),
         **each: float | str,
     ) -> dict[str, Any]:
         """A window of calls back to back; numbers in ``each`` are of one call and are added up.
@@ -73,7 +73,7 @@ class Windows:
                     call()
                 count += chunk
                 waiting.append(self._event())
-                if len(waiting) > 2:
+                if len(waiting) > 1:
                     _wait(waiting.pop(0))
             entry["repetitions"] = count
             for key, value in each.items():
@@ -148,4 +148,3 @@ class Zeus:
         found = self._monitor.end_window("window")
         facts["zeus_j"] = float(found.gpu_energy[self._index])
         facts["zeus_s"] = float(found.time)
-
