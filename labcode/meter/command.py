@@ -15,7 +15,7 @@ from typing import TextIO
 
 from labcode.errors import ToolError
 from labcode.meter.gpus import open_gpus
-from labcode.meter.meter import Metered, Meter
+from labcode.meter.meter import Meter, Metered
 from labcode.reports.power.schema import COMMAND, IDLE, Document
 
 _SHOWN_EVERY_S = 0.5
@@ -54,7 +54,7 @@ def run(
 
 
 def neutral(words: Sequence[str]) -> str:
-    """A command without folders and arguments: the program's name, of Python also the script's or module's."""
+    """A command without folders and arguments: the program's name, and a script's or module's."""
     name = Path(words[0]).name
     rest = list(words[1:])
     if name.startswith(("python", "torchrun", "bash", "sh")) and rest:

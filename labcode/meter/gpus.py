@@ -6,7 +6,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from labcode.errors import LabError, ToolError
@@ -137,19 +136,16 @@ class Gpu:
             return None
 
 
-def open_gpus(nvml: ModuleType | None = None) -> list[Gpu]:
+def open_gpus() -> list[Gpu]:
     """The GPUs that CUDA shows this process, in its order (`labcode.meter.visible`).
 
     Raises `ToolError` without NVML or a GPU, `LabError` for one that cannot be metered. NVML stays open until
     the process ends.
     """
-    if nvml is None:
-        try:
-            import pynvml as nvml
-        except ImportError:
-            raise ToolError(
-                "the power meter needs NVML's Python package: pip install nvidia-ml-py"
-            ) from None
+    try:
+        import pynvml as nvml
+    except ImportError:
+        raise ToolError("the power meter needs NVML's Python package: pip install nvidia-ml-py") from None
     try:
         nvml.nvmlInit()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]

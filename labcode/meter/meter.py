@@ -232,7 +232,7 @@ class Meter:
             problems = list(self.problems)
             if self._stepped_back:
                 problems.append(
-                    f"the clock went back {self._stepped_back} times; the samples of those moments were dropped"
+                    f"the clock went back {self._stepped_back} times; samples of those moments were dropped"
                 )
             if self._forgotten:
                 problems.append(f"{self._forgotten} windows after the first {MOST_WINDOWS} were not kept")
@@ -241,8 +241,8 @@ class Meter:
             merged = max((columns.merged for columns in self.columns), default=1)
             if merged > 1:
                 problems.append(
-                    f"{merged} samples each were averaged into one, to bound memory; power is coarser in time, "
-                    "the counter is exact"
+                    f"{merged} samples each were averaged into one, to bound memory; power is coarser "
+                    "in time, the counter is exact"
                 )
             gpus = [gpu for gpu in self.gpus if isinstance(gpu, Gpu)]
             return Document(

@@ -1,4 +1,4 @@
-"""Which GPUs a process sees: the text of CUDA_VISIBLE_DEVICES and the UUIDs of this machine in, indices out."""
+"""Which GPUs a process sees: the text of CUDA_VISIBLE_DEVICES and the UUIDs that are here in, indices out."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def visible(text: str | None, uuids: Sequence[str]) -> list[int]:
     for word in (part.strip() for part in text.split(",")):
         if word.upper().startswith("MIG"):
             raise LabError(
-                f"{VARIABLE}={text}: names a MIG device; NVML meters whole GPUs, so its energy cannot be told "
-                "from that of its neighbors: use a GPU without MIG"
+                f"{VARIABLE}={text}: names a MIG device; NVML meters whole GPUs, so its energy cannot be "
+                "told from that of its neighbors: use a GPU without MIG"
             )
         place = _index(word, uuids)
         if place is None:
@@ -33,7 +33,7 @@ def visible(text: str | None, uuids: Sequence[str]) -> list[int]:
             break
         found.append(place)
     if not found:
-        raise LabError(f"{VARIABLE}={text}: leaves no GPU to meter; unset it or name one of 0…{len(uuids) - 1}")
+        raise LabError(f"{VARIABLE}={text}: leaves no GPU to meter; unset it or name 0…{len(uuids) - 1}")
     return found
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: N802 (the names are NVML's)
 """A made-up NVML: GPUs whose power over time, counter and failures a test chooses."""
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 class NVMLError(Exception):
     def __init__(self, value: int) -> None:
-        super().__init__({3: "Not Supported", 4: "Insufficient Permissions", 15: "GPU is lost"}.get(value, "Unknown"))
+        words = {3: "Not Supported", 4: "Insufficient Permissions", 15: "GPU is lost"}
+        super().__init__(words.get(value, "Unknown"))
         self.value = value
 
 
@@ -49,9 +51,7 @@ class FakeNvml:
     NVML_CLOCK_MEM = 2
     NVML_TEMPERATURE_GPU = 0
 
-    def __init__(
-        self, *gpus: FakeGpu, init: int = 0, clock: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, *gpus: FakeGpu, init: int = 0, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.gpus = list(gpus) or [FakeGpu()]
         self.init = init
         self.clock = clock

@@ -26,9 +26,9 @@ def summaries(log: PowerLog) -> list[Summary]:
     """What each GPU used while the command ran."""
     begin, end = log.window()
     found = []
-    for device, name, limit, samples in log.devices[["device", "name", "power_limit_w", "samples"]].itertuples(
-        index=False, name=None
-    ):
+    for device, name, limit, samples in log.devices[
+        ["device", "name", "power_limit_w", "samples"]
+    ].itertuples(index=False, name=None):
         if samples:
             idle_w, idle_error_w = idle_power(log, device)
             curve = curve_of(log.of(device))

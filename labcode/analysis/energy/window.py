@@ -22,16 +22,20 @@ Floats = NDArray[np.float64]
 FEW_UPDATES = 10  # below, an energy is flagged
 LEAST_UPDATES = 3  # below, none is given
 DISAGREEMENT = 0.05  # of the energy: above, and above the error bar, it is told
+_ENERGY_COLUMNS = (
+    *("seconds", "counter_j", "error_j", "integral_j", "disagreement", "mean_w", "peak_w", "idle_w"),
+    *("above_idle_j", "above_idle_error_j", "throttled_s"),
+)
 COLUMNS = {
-    **{"name": "str", "instance": "int64", "device": "int64", "begin_ns": "int64", "end_ns": "int64"},
-    **dict.fromkeys(
-        (
-            *("seconds", "counter_j", "error_j", "integral_j", "disagreement", "mean_w", "peak_w", "idle_w"),
-            *("above_idle_j", "above_idle_error_j", "throttled_s"),
-        ),
-        "float64",
-    ),
-    **{"updates": "int64", "declined": "bool", "verdict": "str"},
+    "name": "str",
+    "instance": "int64",
+    "device": "int64",
+    "begin_ns": "int64",
+    "end_ns": "int64",
+    **dict.fromkeys(_ENERGY_COLUMNS, "float64"),
+    "updates": "int64",
+    "declined": "bool",
+    "verdict": "str",
 }
 
 
@@ -112,7 +116,7 @@ class Curve:
     @property
     def update_s(self) -> float:
         """Median time between updates of the counter that were seen; nan with fewer than three."""
-        return float(np.median(np.diff(self.knots_ns))) / 1e9 if len(self.knots_ns) > 2 else float("nan")
+        return float(np.median(np.diff(self.knots_ns)) / 1e9) if len(self.knots_ns) > 2 else float("nan")
 
     def counter(self, t_ns: float) -> tuple[float, float, float]:
         """What the counter would have said at a moment: estimate, lower and upper bound, in J."""
@@ -145,7 +149,8 @@ class Curve:
             place = int(np.clip(np.searchsorted(self.power_ns, t_ns) - 1, 0, len(self.power_ns) - 2))
             watts = float(np.interp(t_ns, self.power_ns, self.watts))
             first = float(self.watts[place]) if t_ns >= self.power_ns[0] else watts
-            return float(self.integral[place]) + (first + watts) / 2 * (t_ns - self.power_ns[place]) / 1e9
+            since_ns = t_ns - float(self.power_ns[place])
+            return float(self.integral[place]) + (first + watts) / 2 * since_ns / 1e9
 
         return until(end_ns) - until(begin_ns)
 
@@ -154,56 +159,43 @@ class Curve:
     ) -> Energy:
         """The energy between two moments; see `Energy`."""
         flags: list[str] = []
-        none = Energy(
-            0.0, float("nan"), float("nan"), float("nan"), float("nan"), 0, {}, (), True, idle_w, idle_error_w
-        )
         first, last = (float(self.all_ns[0]), float(self.all_ns[-1])) if len(self.all_ns) else (0.0, 0.0)
         begin, end = max(float(begin_ns), first), min(float(end_ns), last)
+        nan = float("nan")
         if end <= begin:
-            return _with(none, "no samples in this window")
+            flags.append("no samples in this window")
+            return Energy(0.0, nan, nan, nan, nan, 0, {}, tuple(flags), True, idle_w, idle_error_w)
         covered = (end - begin) / (end_ns - begin_ns)
         if covered < 0.995:
             flags.append(f"samples cover {covered:.0%} of it")
         seconds = (end - begin) / 1e9
         inside = (self.power_ns >= begin) & (self.power_ns <= end)
-        peak = float(self.watts[inside].max()) if inside.any() else float("nan")
+        peak = float(self.watts[inside].max()) if inside.any() else nan
         integral = self.power_j(begin, end)
-        throttled = self.throttled(begin, end)
+        joules = error = nan
+        updates = int(((self.knots_ns >= begin) & (self.knots_ns <= end)).sum())
+        declined = updates < LEAST_UPDATES
         if len(self.t_ns) < 2:
             flags.append("the counter was not read")
-            return Energy(
-                *(seconds, float("nan"), float("nan"), integral, peak, 0, throttled, tuple(flags), True),
-                *(idle_w, idle_error_w),
-            )
-        (e0, low0, high0), (e1, low1, high1) = self.counter(begin), self.counter(end)
-        error = max(e0 - low0, high0 - e0) + max(e1 - low1, high1 - e1)
-        seen = (self.knots_ns >= begin) & (self.knots_ns <= end)
-        updates = int(seen.sum())
-        declined = updates < LEAST_UPDATES
-        if declined:
+        elif declined:
             flags.append(
                 f"too short for this instrument: {updates} updates of the counter in {seconds:.3g} s; repeat "
                 f"the work for at least {FEW_UPDATES} updates"
             )
-        elif updates < FEW_UPDATES:
-            flags.append(f"short: {updates} updates of the counter")
-        if ((self.resets >= begin) & (self.resets <= end)).any():
-            flags.append("the counter was reset or wrapped, which power bridges")
-        joules = float("nan") if declined else e1 - e0
-        if not declined and abs(integral - joules) > max(DISAGREEMENT * joules, error):
-            flags.append(f"counter and power disagree by {integral / joules - 1:+.0%}")
+        else:
+            (e0, low0, high0), (e1, low1, high1) = self.counter(begin), self.counter(end)
+            joules = e1 - e0
+            error = max(e0 - low0, high0 - e0) + max(e1 - low1, high1 - e1)
+            if updates < FEW_UPDATES:
+                flags.append(f"short: {updates} updates of the counter")
+            if ((self.resets >= begin) & (self.resets <= end)).any():
+                flags.append("the counter was reset or wrapped, which power bridges")
+            if abs(integral - joules) > max(DISAGREEMENT * joules, error):
+                flags.append(f"counter and power disagree by {integral / joules - 1:+.0%}")
+        throttled = self.throttled(begin, end)
         return Energy(
-            seconds,
-            joules,
-            float("nan") if declined else error,
-            integral,
-            peak,
-            updates,
-            throttled,
-            tuple(flags),
-            declined,
-            idle_w,
-            idle_error_w,
+            *(seconds, joules, error, integral, peak, updates, throttled, tuple(flags), declined),
+            *(idle_w, idle_error_w),
         )
 
     def throttled(self, begin_ns: float, end_ns: float) -> dict[str, float]:
@@ -285,15 +277,6 @@ def windows(log: PowerLog) -> pd.DataFrame:
             one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
             rows.append((name, instance, device, begin, end, one))
     return pd.DataFrame(
-        [
-            (*where, *(getattr(one, column) for column in list(COLUMNS)[5:]))
-            for *where, one in rows
-        ],
+        [(*where, *(getattr(one, column) for column in list(COLUMNS)[5:])) for *where, one in rows],
         columns=list(COLUMNS),
     ).astype(COLUMNS)
-
-
-def _with(energy: Energy, flag: str) -> Energy:
-    from dataclasses import replace
-
-    return replace(energy, flags=(*energy.flags, flag))

@@ -65,7 +65,9 @@ def power_over_time(
                     continue
                 values = np.diff(curve.knots_j) / np.diff(curve.knots_ns) * 1e9
                 times = (curve.knots_ns - log.samples["t_ns"].min()) / 1e9
-                axes.stairs(values, times, baseline=None, color=palette.fill(role), label=label, linewidth=1.2)
+                axes.stairs(
+                    values, times, baseline=None, color=palette.fill(role), label=label, linewidth=1.2
+                )
             else:
                 values = samples[column].to_numpy(np.float64)
                 if not np.isfinite(values).any():

@@ -1,7 +1,7 @@
 """Power logs (``.power.json``, ``.power.json.xz``) in, tables out.
 
-    log = open_log("run.power.json.xz")
-    log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
+log = open_log("run.power.json.xz")
+log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pandas as pd
 
 from labcode.errors import InputError
 from labcode.inputs import plain_file
-from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Document
+from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
 
 _LARGEST_TEXT = 1 << 30
 _MOST = 1 << 62
@@ -28,6 +28,15 @@ _MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
     "sm_mhz": 1_000_000,
     "memory_mhz": 1_000_000,
     "temperature_c": 1_000,
+}
+_DEVICE_TYPES = {
+    "device": "int64",
+    "name": "str",
+    "digest": "str",
+    "power_limit_w": "float64",
+    "peak_w": "float64",
+    "lost": "str",
+    "samples": "int64",
 }
 _HOW = "name a .power.json or .power.json.xz that labcode recorded"
 
@@ -81,7 +90,7 @@ class PowerLog:
 
 
 def open_log(path: str | Path) -> PowerLog:
-    """Read a power log. Raises `InputError` for a file that is missing, damaged, none, or of a newer version."""
+    """Read a power log; raises `InputError` for one that is missing, damaged, none, or of a newer version."""
     path = Path(path)
     text = _text(path)
     try:
@@ -99,7 +108,7 @@ def open_log(path: str | Path) -> PowerLog:
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: JSON, but no power log ({error}); {_HOW}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy it or record it again") from None
+        raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deep to be a power log; {_HOW}") from None
     return log_of(document, path)
@@ -108,40 +117,11 @@ def open_log(path: str | Path) -> PowerLog:
 def log_of(document: Document, path: Path) -> PowerLog:
     """A log as tables; ``path`` is for messages. `InputError` for columns of unequal length, times that go
     back and values that no GPU has."""
-    frames = []
-    for device in document.devices:
-        times = _ints(device.t_ns, "t_ns", path)
-        if (np.diff(times) <= 0).any():
-            at = int(np.argmax(np.diff(times) <= 0)) + 1
-            raise InputError(
-                f"{path}: times of GPU {device.number} go back at sample {at}; the log is damaged, record "
-                "it again"
-            )
-        columns: dict[str, Any] = {"device": np.full(len(times), device.number, np.int64), "t_ns": times}
-        for name in COLUMNS:
-            columns[name] = _column(getattr(device, name), name, len(times), device.number, path)
-        frames.append(pd.DataFrame(columns))
+    frames = [_samples(device, path) for device in document.devices or [Device(number=0, name="")]]
+    samples = pd.concat(frames, ignore_index=True)
     numbers = [device.number for device in document.devices]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"{path}: two devices have the same number; the log is damaged, record it again")
-    raw = pd.concat(frames, ignore_index=True) if frames else None
-    empty: Any = np.empty(0)
-    samples = pd.DataFrame(
-        {
-            "device": empty.astype(np.int64) if raw is None else raw["device"],
-            "t_ns": empty.astype(np.int64) if raw is None else raw["t_ns"],
-            **{
-                name: empty if raw is None else raw[column] / 1000
-                for name, column in (
-                    ("instant_w", "instant_mw"),
-                    ("average_w", "average_mw"),
-                    ("energy_j", "energy_mj"),
-                )
-            },
-            **{name: empty if raw is None else raw[name] for name in ("sm_mhz", "memory_mhz", "temperature_c")},
-            "reasons": empty.astype(np.int64) if raw is None else raw["reasons"].fillna(0).astype(np.int64),
-        }
-    )
     for window in document.windows:
         if not 0 <= window.begin_ns <= window.end_ns < _MOST:
             raise InputError(
@@ -154,13 +134,8 @@ def log_of(document: Document, path: Path) -> PowerLog:
             (d.number, d.name, d.digest, _number(d.power_limit_w), _watts(d.peak_mw), d.lost, len(d.t_ns))
             for d in document.devices
         ],
-        columns=["device", "name", "digest", "power_limit_w", "peak_w", "lost", "samples"],
-    ).astype(
-        {
-            **{"device": "int64", "name": "str", "digest": "str", "power_limit_w": "float64"},
-            **{"peak_w": "float64", "lost": "str", "samples": "int64"},
-        }
-    )
+        columns=list(_DEVICE_TYPES),
+    ).astype(_DEVICE_TYPES)
     return PowerLog(
         path=path,
         devices=devices,
@@ -176,6 +151,30 @@ def log_of(document: Document, path: Path) -> PowerLog:
         exit_code=document.exit_code,
         partial=document.partial,
         warnings=tuple(_warnings(document, samples, path)),
+    )
+
+
+def _samples(device: Device, path: Path) -> pd.DataFrame:
+    times = _ints(device.t_ns, "t_ns", path)
+    back = np.diff(times) <= 0
+    if back.any():
+        raise InputError(
+            f"{path}: times of GPU {device.number} go back at sample {int(np.argmax(back)) + 1}; the log is "
+            "damaged, record it again"
+        )
+    raw = {name: _column(getattr(device, name), name, len(times), device.number, path) for name in COLUMNS}
+    return pd.DataFrame(
+        {
+            "device": np.full(len(times), device.number, np.int64),
+            "t_ns": times,
+            "instant_w": raw["instant_mw"] / 1000,
+            "average_w": raw["average_mw"] / 1000,
+            "energy_j": raw["energy_mj"] / 1000,
+            "sm_mhz": raw["sm_mhz"],
+            "memory_mhz": raw["memory_mhz"],
+            "temperature_c": raw["temperature_c"],
+            "reasons": np.nan_to_num(raw["reasons"]).astype(np.int64),
+        }
     )
 
 
