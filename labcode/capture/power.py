@@ -18,12 +18,11 @@ from labcode.capture.trim import trim_export
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.meter.command import neutral
-from labcode.meter.meter import Metered
 from labcode.reports.power.schema import COMMAND, IDLE
 from labcode.tools import ToolResult
 
 PERIOD = "--period-ms="  # the only option: how often samples are taken
-PERIOD_S = 0.02
+PERIOD_S = 0.01
 IDLE_S = 1.0  # before the program starts
 SUFFIX = ".power.json.xz"
 
@@ -58,7 +57,6 @@ def make_run(
     cwd: Path,
     what: str,
     under: Under | None = None,
-    gpus: Sequence[Metered] | None = None,
 ) -> tuple[list[str], tuple[str, ...]]:
     """Run the program while the meter reads; the names of the files, and what the tools warned of.
 
@@ -69,7 +67,7 @@ def make_run(
     report = staging / f"{name}.nsys-rep"
     result: ToolResult | None = None
     show(f"{what}: under the power meter")
-    with Meter(open_gpus() if gpus is None else gpus, period_s=period_s(options)) as meter:
+    with Meter(open_gpus(), period_s=period_s(options)) as meter:
         with meter.window(IDLE):
             time.sleep(IDLE_S)
         with meter.window(COMMAND):

@@ -263,6 +263,7 @@ def _make_power(experiment: Experiment, run: Run, site: Site, staging: Path, sho
     """One run beside the power meter; under nsys too, where the experiment needs that."""
     argv = neutral_argv(experiment, run, site.gpu_count)
     under = power.Under(site.nsys, experiment.nsys_args) if "nsys" in experiment.needs and site.nsys else None
+    options = (*(under.options if under else ()), *run.tool_args)
     names, warnings = power.make_run(
         *(argv, run.tool_args, staging, run.name, show),
         time_limit_s=experiment.time_limit_s,
@@ -270,7 +271,7 @@ def _make_power(experiment: Experiment, run: Run, site: Site, staging: Path, sho
         what=f"{experiment.id}/{run.name}",
         under=under,
     )
-    entry = _entry(argv, run.tool_args, staging, names)
+    entry = _entry(argv, options, staging, names)
     entry["warnings"] = list(warnings)
     return entry
 
