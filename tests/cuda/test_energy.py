@@ -27,7 +27,9 @@ def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
 
 def test_the_accumulators_are_in_registers(assembled: Assemble) -> None:
     found = ncu_programs.resources(assembled(PROGRAM, "90a").report)
-    assert {name for name, kernel in found.items() if kernel.registers > 128} == {"wgmma"}
+    assert {name for name, kernel in found.items() if kernel.registers > 128} == {
+        f"wgmma<{kind}>" for kind in range(5)
+    }
 
 
 def test_wrapper_knows_the_flags_and_variants(built: Built) -> None:
