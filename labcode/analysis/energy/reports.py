@@ -48,7 +48,7 @@ def power_sum(log: PowerReport) -> pd.DataFrame:
 
 
 def power_trace(log: PowerReport) -> pd.DataFrame:
-    """Every sample: powers, the counter since the first sample, clocks, temperature, reasons (NVML's bits)."""
+    """Every sample: powers, the counter since the first one, clocks, temperature, reasons (bits of NVML)."""
     samples = log.samples
     begin = int(samples["t_ns"].min()) if len(samples) else 0
     first = samples.groupby("device")["energy_j"].transform("first")

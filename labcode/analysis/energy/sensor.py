@@ -48,7 +48,7 @@ def updates(log: PowerReport) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Load:
-    """A power over time that is known: ``watts`` between neighbors of ``edges_ns`` (one more), in W and ns."""
+    """A power over time that is known: ``watts`` between neighbors of ``edges_ns``, in W and ns."""
 
     edges_ns: Floats
     watts: Floats

@@ -56,8 +56,8 @@ def short_windows(log: PowerLog) -> Finding:
     "throttled",
     title="Clocks were held down",
     book=_BOOK,
-    advice="A power cap is part of the machine: say so beside the number. For heat and brakes look at cooling "
-    "and supply; compare runs only at like clocks.",
+    advice="A power cap is part of the machine: say so beside the number. For heat and brakes look at "
+    "cooling and supply; compare runs only at like clocks.",
 )
 def throttled(log: PowerLog) -> Finding:
     """Time in which a reason that slows clocks was on, for the reason that was on longest, of any GPU."""
@@ -96,7 +96,7 @@ def counter_disagrees(log: PowerLog) -> Finding:
     apart = (table["integral_j"] - table["counter_j"]).abs()
     table = table.assign(apart_j=apart)
     beyond = table[(apart > table["error_j"]) & (apart > DISAGREEMENT * table["counter_j"])]
-    worst = table.loc[table["apart_j"].div(table["counter_j"]).idxmax()]
+    worst = table.iloc[int(table["apart_j"].div(table["counter_j"]).to_numpy().argmax())]
     columns = ["name", "device", "seconds", "counter_j", "error_j", "integral_j", "apart_j"]
     return Finding(
         len(beyond) > 0,
@@ -116,7 +116,8 @@ def counter_disagrees(log: PowerLog) -> Finding:
     "slow-sensor",
     title="The load changes faster than the sensor",
     book=_BOOK,
-    advice="Trust the counter over many periods, not single readings; repeat one phase alone in a long window.",
+    advice="Trust the counter over many periods, not single readings; repeat one phase alone in a long "
+    "window.",
 )
 def slow_sensor(log: PowerLog) -> Finding:
     """Power that swings from update to update: what lies between two updates was not seen.
@@ -201,10 +202,7 @@ def gaps(log: PowerLog) -> Finding:
     advice="Finish sooner, or put more work on the GPU at a time: idle power is paid by the second.",
 )
 def paid_for_idling(log: PowerLog) -> Finding:
-    """What idle GPUs would have used in the same time, against what was used.
-
-    Bound: that energy, as if the work took no time.
-    """
+    """What idle GPUs would have used in the same time, against what was used, in J."""
     table = reports.power_sum(_sampled(log))
     if table["idle_w"].isna().any():
         raise CannotJudgeError("the power at idle was not metered (record without --idle 0s)")
@@ -219,8 +217,9 @@ def paid_for_idling(log: PowerLog) -> Finding:
         "J at idle power",
         whole,
         "J used",
-        idle / whole,
+        None,
         table[["device", "idle_w", "mean_w", "seconds", "energy_j"]].reset_index(drop=True),
+        "medium",
     )
 
 
