@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from labcode.reports.memory.history import MemoryHistory
     from labcode.reports.ncu.report import NcuReport
     from labcode.reports.nsys.report import NsysReport
+    from labcode.reports.power.log import PowerLog
 
 
 def capture(experiment: str, run: str) -> NsysReport:
@@ -48,6 +49,16 @@ def trace(experiment: str, run: str) -> KinetoReport:
     names = [file.name for file in holder.run(experiment, run).files]
     suffixes = [name[len(run) :] for name in names if name.endswith((".trace.json", ".trace.json.gz"))]
     return open_trace([holder.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
+
+
+def power(experiment: str, run: str) -> PowerLog:
+    """What GPUs drew in one run: samples of power, energy counter, clocks; windows.
+
+    Raises `labcode.errors.InputError` as `capture` does.
+    """
+    from labcode.reports.power.log import open_log
+
+    return open_log(_holder(experiment).path_of(experiment, run, ".power.json"))
 
 
 def memory(experiment: str, run: str) -> MemoryHistory:
