@@ -11,7 +11,7 @@ from labcode.errors import LabError
 from labcode.hardware import driver, permissions
 from labcode.tools import find_ncu, find_nvcc, require_nsys
 
-_PACKAGES = {"cupy": "cupy-cuda13x", "pynvml": "nvidia-ml-py"}  # where they are not called as they are imported
+_PACKAGES = {"cupy": "cupy-cuda13x", "pynvml": "nvidia-ml-py"}  # not called as they are imported
 
 
 def unmet(needs: Iterable[str]) -> dict[str, str]:
