@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from labcode.capture import nsys, power
+from labcode.capture.job import Job, Measured
 from labcode.errors import LabError, ToolError
 from labcode.reports.power.log import open_log
 from labcode.tools import ToolResult
@@ -17,30 +18,35 @@ from tests.capture.conftest import Lab
 from tests.support.fake_nvml import FakeGpu, FakeNvml
 
 
-def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **options: Any) -> Any:
+def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any) -> Measured:
     monkeypatch.setattr(power, "IDLE_S", 0.05)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     staging = tmp_path / "staging"
     staging.mkdir()
-    return power.make_run(
-        *(("python", "-m", "program"), ("--period-ms=5",), staging, "record", lambda step: None),
+    options = {"options": ("--period-ms=5",), "show": lambda step: None, **job}
+    one = Job(
+        tool="power",
+        argv=("python", "-m", "program"),
+        folder=staging,
+        name="record",
+        what="alpha/record",
         time_limit_s=20.0,
         cwd=lab.home,
-        what="alpha/record",
         **options,
     )
+    return power.finish(one, power.measure(one))
 
 
 def test_record_and_log_of_one_run_are_filed(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names, warnings = make(lab, tmp_path, FakeNvml(FakeGpu(watts=250.0)), monkeypatch)
-    assert (names, warnings) == (["record.power.json.xz", "record.json"], ())
-    log = open_log(tmp_path / "staging" / names[0])
+    made = make(lab, tmp_path, FakeNvml(FakeGpu(watts=250.0)), monkeypatch)
+    assert (made.files, made.warnings) == (["record.power.json.xz", "record.json"], [])
+    log = open_log(tmp_path / "staging" / made.files[0])
     assert list(log.windows["name"]) == ["idle", "command"]
     assert (log.command, log.exit_code, log.period_s) == ("python -m program", 0, 0.005)
     assert set(log.samples["instant_w"]) == {250.0}
-    assert sorted(path.name for path in (tmp_path / "staging").iterdir()) == sorted(names)
+    assert {path.name for path in (tmp_path / "staging").iterdir()} == {"work", *made.files}
 
 
 def test_under_nsys_the_export_is_filed_too(
@@ -49,7 +55,7 @@ def test_under_nsys_the_export_is_filed_too(
     def profile(
         tool: Path, options: tuple[str, ...], command: list[str], report: Path, **rest: Any
     ) -> ToolResult:
-        assert (options, command[0]) == (("--trace=cuda",), sys.executable)
+        assert (options, command[0]) == (["--trace=cuda"], sys.executable)
         record = Path(command[command.index("--json") + 1])
         power.bench.run_program(("python", "-m", "program"), record, time_limit_s=20, cwd=lab.home, what="")
         report.write_bytes(b"report")
@@ -57,10 +63,10 @@ def test_under_nsys_the_export_is_filed_too(
 
     monkeypatch.setattr(nsys, "profile", profile)
     monkeypatch.setattr(nsys, "export", lambda tool, report, raw, what: fakes.private_export(raw))
-    under = power.Under(Path("nsys"), ("--trace=cuda",))
-    names, _ = make(lab, tmp_path, FakeNvml(), monkeypatch, under=under)
-    assert names == ["record.sqlite.xz", "record.power.json.xz", "record.json"]
-    assert sorted(path.name for path in (tmp_path / "staging").iterdir()) == sorted(names)
+    options = ("--trace=cuda", "--period-ms=5")
+    made = make(lab, tmp_path, FakeNvml(), monkeypatch, program=Path("nsys"), options=options)
+    assert made.files == ["record.sqlite.xz", "record.power.json.xz", "record.json"]
+    assert {path.name for path in (tmp_path / "staging").iterdir()} == {"work", *made.files}
 
 
 def test_a_lost_gpu_files_nothing(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +83,7 @@ def test_a_failing_program_is_told_as_without_the_meter(
         make(lab, tmp_path, FakeNvml(), monkeypatch)
 
 
-@pytest.mark.parametrize("option", ["--period-ms=", "--period-ms=0", "--period-ms=2.5", "--trace=cuda"])
+@pytest.mark.parametrize("option", ["--period-ms=", "--period-ms=0", "--period-ms=2.5"])
 def test_an_option_the_meter_does_not_know(option: str) -> None:
     with pytest.raises(LabError, match=f"^{option}: the power meter takes --period-ms=N, N a whole number"):
         power.period_s([option])
