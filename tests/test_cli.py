@@ -16,10 +16,13 @@ COMMANDS = [
     *(
         "doctor",
         "capture",
+        "kit",
         "captures",
         "captures list",
         "captures verify",
         "captures add",
+        "captures pack",
+        "captures thin",
         "captures compare",
         "captures restamp",
     ),
