@@ -39,7 +39,7 @@ def tiles(rows: int, columns: int, block: int | tuple[int, int], shared_bytes: i
 
 
 def ring(stages: int, boxes: int, cluster: int, persistent: bool) -> _Launcher:
-    """A block for each tile, or as many as there are multiprocessors: those of a cluster side by side in m."""
+    """A block for each tile, or one a multiprocessor; the blocks of a cluster lie side by side in m."""
 
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         m, n, _ = problem.shape
@@ -113,24 +113,24 @@ FP32 = _product(
     (
         Step(
             "naive",
-            "A thread an element of C, rows of C along the lanes: each of a warp's reads of A goes to a row of "
-            "its own, 32 sectors for 4 bytes of use each.",
+            "A thread an element of C, rows of C along the lanes: each of a warp's reads of A goes to a row "
+            "of its own, 32 sectors for 4 bytes of use each.",
             f"{NAMESPACE}::naive",
             tiles(SIDE, SIDE, (SIDE, SIDE)),
             predicted=0.012,
         ),
         Step(
             "coalesced",
-            "Columns of C along the lanes: one element of A for all, a whole line of B. Two loads still stand "
-            "behind every multiply-add, now in the L1 cache.",
+            "Columns of C along the lanes: one element of A for all, a whole line of B. Two loads still "
+            "stand behind every multiply-add, now in the L1 cache.",
             f"{NAMESPACE}::coalesced",
             tiles(SIDE, SIDE, (SIDE, SIDE)),
             predicted=0.09,
         ),
         Step(
             "shared tile",
-            "Tiles of 32 × 32 in shared memory: each element is fetched once for 32 uses. Two shared loads a "
-            "multiply-add take over as the limit.",
+            "Tiles of 32 × 32 in shared memory: each element is fetched once for 32 uses. Two shared loads "
+            "a multiply-add take over as the limit.",
             f"{NAMESPACE}::shared_tile",
             tiles(SIDE, SIDE, (SIDE, SIDE)),
             predicted=0.13,
@@ -152,32 +152,32 @@ FP32 = _product(
         ),
         Step(
             "vectorized",
-            "Loads of 16 bytes from memory and from shared memory, for which A is turned on its way: 4 shared "
-            "loads for 64 multiply-adds.",
+            "Loads of 16 bytes from memory and from shared memory, for which A is turned on its way: 4 "
+            "shared loads for 64 multiply-adds.",
             f"{NAMESPACE}::staged<{NAMESPACE}::ByBlock>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 8, 1)),
             predicted=0.78,
         ),
         Step(
             "warp tiles",
-            "The lanes of a warp on a tile of 64 × 32 instead of 16 × 128: they ask for 8 + 4 different words "
-            "rather than 2 + 16, a wavefront a load.",
+            "The lanes of a warp on a tile of 64 × 32 instead of 16 × 128: they ask for 8 + 4 different "
+            "words rather than 2 + 16, a wavefront a load.",
             f"{NAMESPACE}::staged<{NAMESPACE}::ByWarp>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 8, 1)),
             predicted=0.82,
         ),
         Step(
             "double buffer",
-            "The next tile comes by asynchronous copies while this one is multiplied, one barrier a tile instead "
-            "of two; fragments are fetched one row ahead.",
+            "The next tile comes by asynchronous copies while this one is multiplied, one barrier a tile "
+            "instead of two; fragments are fetched one row ahead.",
             f"{NAMESPACE}::pipelined<{NAMESPACE}::TwoStages>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 8, 2)),
             predicted=0.93,
         ),
         Step(
             "autotuned",
-            "The same code, the tiling that measured fastest of a dozen: tiles twice as deep halve the barriers, "
-            "a third stage covers what latency is left.",
+            "The same code, the tiling that measured fastest of a dozen: tiles twice as deep halve the "
+            "barriers, a third stage covers what latency is left.",
             f"{NAMESPACE}::pipelined<{NAMESPACE}::Tuned>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 16, 3)),
             predicted=0.97,
@@ -194,8 +194,8 @@ BF16 = _product(
     (
         Step(
             "mma.sync",
-            "Tensor cores from registers: ldmatrix from swizzled tiles, three stages by asynchronous copies. "
-            "Registers and shared memory each carry every operand once more than wgmma needs.",
+            "Tensor cores from registers: ldmatrix from swizzled tiles, three stages by asynchronous "
+            "copies. Registers and shared memory each carry every operand once more than wgmma needs.",
             f"{NAMESPACE}::mma_sync",
             tiles(MMA_TILE, MMA_TILE, MMA_THREADS, MMA_BYTES),
             min_cc=80,
@@ -203,16 +203,16 @@ BF16 = _product(
         ),
         _mapped(
             "wgmma and TMA",
-            "Four warps multiply 64 × 128 × 16 an instruction straight from shared memory; one thread asks the "
-            "copy engine for tiles. One stage only, so a block waits for each: two blocks take turns.",
+            "Four warps multiply 64 × 128 × 16 an instruction straight from shared memory; one thread asks "
+            "the copy engine for tiles. One stage only, so a block waits for each: two blocks take turns.",
             "wgmma_tma",
             tiles(TILE_M, SIMPLE_N, SIMPLE_THREADS, STAGE_BYTES[SIMPLE_N] + ALIGNMENT),
             0.55,
         ),
         _mapped(
             "specialized",
-            "A group asks for tiles, two multiply, a ring of four stages and barriers between them; registers "
-            "move from the one to the others, so that tiles grow to 128 × 256.",
+            "A group asks for tiles, two multiply, a ring of four stages and barriers between them; "
+            "registers move from the one to the others, so that tiles grow to 128 × 256.",
             f"specialized<{NAMESPACE}::Deep, false, 1, 1, false>",
             ring(4, 0, 1, False),
             0.82,
@@ -226,24 +226,24 @@ BF16 = _product(
         ),
         _mapped(
             "cluster",
-            "Two blocks with the same columns fetch half of B each and send it to both: L2 delivers 32 KiB a "
-            "stage and block instead of 48.",
+            "Two blocks with the same columns fetch half of B each and send it to both: L2 delivers 32 KiB "
+            "a stage and block instead of 48.",
             f"specialized<{NAMESPACE}::Deep, true, 2, 1, false>",
             ring(4, 0, 2, True),
             0.93,
         ),
         _mapped(
             "order",
-            "Tiles in bands of 8 clusters' rows: the blocks at work together need a square of the matrices, not "
-            "a strip, so that L2 holds what they share.",
+            "Tiles in bands of 8 clusters' rows: the blocks at work together need a square of the matrices, "
+            "not a strip, so that L2 holds what they share.",
             f"specialized<{NAMESPACE}::Deep, true, 2, {NAMESPACE}::kBand, false>",
             ring(4, 0, 2, True),
             0.95,
         ),
         _mapped(
             "store",
-            "C goes through shared memory in swizzled boxes and leaves by the copy engine in whole lines, while "
-            "the group already multiplies its next tile.",
+            "C goes through shared memory in swizzled boxes and leaves by the copy engine in whole lines, "
+            "while the group already multiplies its next tile.",
             f"specialized<{NAMESPACE}::Wide, true, 2, {NAMESPACE}::kBand, true>",
             ring(4, 2, 2, True),
             0.98,
