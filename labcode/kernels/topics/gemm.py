@@ -219,7 +219,7 @@ BF16 = _product(
         ),
         _mapped(
             "persistent",
-            "A block a multiprocessor stays: while it writes a tile of C, the next tile's first stages arrive.",
+            "A block a multiprocessor stays: while it writes a tile of C, the next one's first stages come.",
             f"specialized<{NAMESPACE}::Deep, true, 1, 1, false>",
             ring(4, 0, 1, True),
             0.85,
