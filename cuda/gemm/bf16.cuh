@@ -14,13 +14,10 @@
 //     store       … C leaves through shared memory and the copy engine, in whole lines, while the next tile begins
 #pragma once
 
-#include "../common/rows.cuh"
-#include "pieces.cuh"
+#include "instructions.cuh"
 
 namespace lab {
 namespace gemm {
-
-using Bf16 = __nv_bfloat16;
 
 // ---- mma.sync ------------------------------------------------------------------------------------------------------------------
 
@@ -59,24 +56,6 @@ __device__ __forceinline__ void store_pair(Bf16* c, int row, int column, int m, 
     }
 }
 __device__ __forceinline__ bool on_pairs(const Bf16* c, int ldc) { return reinterpret_cast<Size>(c) % 4 == 0 && ldc % 2 == 0; }
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-__device__ __forceinline__ void load_matrices(unsigned (&r)[4], const uint4* chunk) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(chunk))));
-}
-__device__ __forceinline__ void load_turned(unsigned (&r)[4], const uint4* chunk) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(chunk))));
-}
-__device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-#endif
 
 // Step 1.
 static __global__ void __launch_bounds__(kMmaThreads, 2) mma_sync(const Bf16* __restrict__ a, const Bf16* __restrict__ b, Bf16* __restrict__ c,
@@ -151,11 +130,6 @@ static __global__ void __launch_bounds__(kMmaThreads, 2) mma_sync(const Bf16* __
 
 // ---- Hopper: wgmma and tensor maps -----------------------------------------------------------------------------------------------
 
-// What cuTensorMapEncodeTiled() makes of a matrix: its start, its sides, the box that one copy moves. A kernel's parameter.
-struct alignas(64) TensorMap {
-    unsigned long long words[16];
-};
-
 // Tiles of shared memory lie in boxes of 64 columns: rows of 128 bytes, their chunks swizzled by the copy engine as by swizzled().
 constexpr int kGroupThreads = 128;                         // a group of four warps
 constexpr int kBox = 64, kBoxRow = 2 * kBox;               // columns of a box; bytes of its row
@@ -202,104 +176,7 @@ struct Ring {
     static constexpr int kBytes = Stages * kStage + 2 * Boxes * kOut + 1024;  // 1024: to start where the swizzle's pattern does
 };
 
-// wgmma and setmaxnreg are of compute capability 9.0 alone, not of what follows it.
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define LAB_WGMMA
-
-__device__ __forceinline__ unsigned char* aligned(unsigned char* start) { return start + (1024 - rows::shared_address(start) % 1024) % 1024; }
-
-// Fetches a box into the same place of each block of a cluster that `mask` names, or (one block) of this one.
-template <int kBlocks>
-__device__ __forceinline__ void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrier* barrier) {
-    if constexpr (kBlocks == 1) {
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                         rows::shared_address(to)),
-                     "l"(&map), "r"(column), "r"(row), "r"(rows::shared_address(barrier))
-                     : "memory");
-    } else {
-        asm volatile(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(
-                rows::shared_address(to)),
-            "l"(&map), "r"(column), "r"(row), "r"(rows::shared_address(barrier)), "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
-            : "memory");
-    }
-}
-__device__ __forceinline__ void write_box(const TensorMap& map, int column, int row, const void* from) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(column), "r"(row),
-                 "r"(rows::shared_address(from))
-                 : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-// Waits until at most kPending boxes of this thread have still to be read (kDone: to be written).
-template <int kPending, bool kDone>
-__device__ __forceinline__ void boxes_wait() {
-    if constexpr (kDone) asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
-    else asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
-}
-
-// Arrives at the same barrier in a block of the cluster. What is handed over has been read by wgmma and is waited for: no ordinary
-// write has to be seen by the other side, so the order of a block is enough. Asking for the cluster's would cost a fence of the whole
-// GPU here and an emptied L1 cache in stage_wait(), each stage.
-__device__ __forceinline__ void arrive_in(int block, rows::Barrier* barrier) {
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(rows::address_in(block, barrier)) : "memory");
-}
-// Waits for the end of the phase of this parity, as rows::wait() does.
-__device__ __forceinline__ void stage_wait(rows::Barrier* barrier, unsigned parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}\n" ::"r"(rows::shared_address(barrier)),
-        "r"(parity)
-        : "memory");
-}
-// A barrier of one group of four warps.
-__device__ __forceinline__ void group_sync(int group) { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kGroupThreads) : "memory"); }
-
-__device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int kPending>
-__device__ __forceinline__ void products_wait() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
-// 64 × kN sums of a group, from 64 × 16 of A and 16 × kN of B in shared memory; `adds` 0: the sums start here.
-#define LAB_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define LAB_16(i) LAB_4(i), LAB_4(i + 4), LAB_4(i + 8), LAB_4(i + 12)
-template <int kN>
-__device__ __forceinline__ void multiply(float (&d)[kN / 2], Size a, Size b, int adds) {
-    static_assert(kN == 128 || kN == 256, "the two widths written out here");
-    if constexpr (kN == 128) {
-        asm volatile(
-            "{.reg .pred adds; setp.ne.b32 adds, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-            "%64, %65, adds, 1, 1, 0, 1;}"
-            : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)
-            : "l"(a), "l"(b), "r"(adds));
-    } else {
-        asm volatile(
-            "{.reg .pred adds; setp.ne.b32 adds, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-            "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-            "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-            "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-            "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-            "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-            "%128, %129, adds, 1, 1, 0, 1;}"
-            : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48), LAB_16(64), LAB_16(80), LAB_16(96), LAB_16(112)
-            : "l"(a), "l"(b), "r"(adds));
-    }
-}
-#undef LAB_16
-#undef LAB_4
-
+#ifdef LAB_WGMMA
 // The multiplications of one stage: kTileK / 16 instructions, a group's 64 rows of A with all of B.
 template <int kN>
 __device__ __forceinline__ void multiply_stage(float (&sums)[kN / 2], const unsigned char* stage, int group, bool adds) {
@@ -329,12 +206,9 @@ __device__ __forceinline__ void pack_box(const float* sums, unsigned char* box) 
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
             const __nv_bfloat162 two = __floats2bfloat162_rn(sums[8 * i + 2 * j], sums[8 * i + 2 * j + 1]);
-            pair[j] = *reinterpret_cast<const unsigned*>(&two);
+            memcpy(&pair[j], &two, sizeof two);
         }
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                         rows::shared_address(box) + row * kBoxRow + swizzled(row, 2 * i + lane / 16) * 16),
-                     "r"(pair[0]), "r"(pair[1]), "r"(pair[2]), "r"(pair[3])
-                     : "memory");
+        store_matrices(box + row * kBoxRow + swizzled(row, 2 * i + lane / 16) * 16, pair);
     }
 }
 #endif
@@ -363,7 +237,7 @@ static __global__ void __launch_bounds__(kSimpleThreads, 2)
 #pragma unroll
             for (int i = 0; i < Simple::kBoxesB; ++i) fetch_box<1>(stage + kBytesA + i * kBytesBoxB, map_b, column0 + i * kBox, k0, &full);
         }
-        stage_wait(&full, parity);
+        wait_for(&full, parity);
         products_begin();
         multiply_stage<Simple::kN>(sums, stage, group, k0 > 0);
         products_commit();
@@ -399,7 +273,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     }
     rows::cluster_sync<kBlocks>();
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        give_registers<40>();
         if (threadIdx.x == 0) {
             Turn<R::kStages> turn;
             for (int tile = blockIdx.x / kBlocks; tile < tiles; tile += step) {
@@ -407,7 +281,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                 const int row0 = (at.row * kBlocks + rank) * kTileM, column0 = at.column * R::kN;
                 for (int k0 = 0; k0 < k; k0 += kTileK, turn.next()) {
                     unsigned char* const stage = stages + turn.slot * R::kStage;
-                    stage_wait(&empty[turn.slot], turn.parity ^ 1);  // passes in the first turn: the phase before the first has ended
+                    wait_for(&empty[turn.slot], turn.parity ^ 1);  // passes in the first turn: the phase before the first has ended
                     rows::expect(&full[turn.slot], R::kStage);
                     fetch_box<1>(stage, map_a, k0, row0, &full[turn.slot]);
 #pragma unroll
@@ -419,7 +293,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             }
         }
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        take_registers<232>();
         const int worker = group - 1;
         unsigned char* const boxes = stages + R::kStages * R::kStage + worker * R::kBoxes * R::kOut;
         const auto give_back = [&](int slot) {
@@ -433,7 +307,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             const int row0 = (at.row * kBlocks + rank) * kTileM + worker * kGroupM, column0 = at.column * R::kN;
             int before = 0;
             for (int k0 = 0; k0 < k; k0 += kTileK, turn.next()) {
-                stage_wait(&full[turn.slot], turn.parity);
+                wait_for(&full[turn.slot], turn.parity);
                 products_begin();
                 multiply_stage<R::kN>(sums, stages + turn.slot * R::kStage, worker, k0 > 0);
                 products_commit();
@@ -451,7 +325,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                     if (threadIdx.x % kGroupThreads == 0) boxes_wait<R::kBoxes - 1, false>();  // the box to be filled has been read
                     group_sync(worker);
                     pack_box(sums + i * (kBox / 2), boxes + box * R::kOut);
-                    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // what was stored is there for the copy engine
+                    publish_writes();
                     group_sync(worker);
                     if (threadIdx.x % kGroupThreads == 0) write_box(map_c, column0 + i * kBox, row0, boxes + box * R::kOut);
                     box = box + 1 == R::kBoxes ? 0 : box + 1;

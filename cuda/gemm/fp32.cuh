@@ -13,7 +13,7 @@
 //   pipelined    … the next tiles come by asynchronous copies, the next fragments while these are multiplied
 #pragma once
 
-#include "pieces.cuh"
+#include "instructions.cuh"
 
 namespace lab {
 namespace gemm {
