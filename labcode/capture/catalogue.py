@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
 from labcode.capture import schedule
+from labcode.capture.experiments.energy import ENERGY_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
@@ -28,11 +25,9 @@ __all__ = [
     "needs_of",
     "neutral_argv",
     "render",
-    "render_sets",
 ]
 
 MOST_GPUS = 4
-_VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 
 _NODES = ("--cuda-graph-trace=node",)
@@ -234,6 +229,7 @@ def _experiments() -> dict[str, Experiment]:
         ),
         *KERNEL_EXPERIMENTS,
         *TORCH_EXPERIMENTS,
+        *ENERGY_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",
@@ -346,45 +342,3 @@ def render(console: Console, set_name: str | None = None) -> None:
         said.append(f"{set_name} lacks {len(lacking)}: {schedule.spoken(pace.expect(lacking))}")
     if pace.took:
         console.print(f"As on {store.SHIPPED_SET}: {'; '.join(said)}", highlight=False)
-
-
-def render_sets(console: Console) -> None:
-    """List the capture sets at hand: their machines, experiments, and what is stale in them."""
-    names = store.list_sets()
-    if not names:
-        console.print(f"no capture sets in {store.sets_root()}; `labcode capture --set NAME` makes one")
-    for name in names:
-        captures = store.load_set(name)
-        console.print(
-            f"[bold]{name}[/bold]" + ("  (ships with the book)" if name == store.SHIPPED_SET else "")
-        )
-        for key, machine in captures.machines.items():
-            gpus = machine.get("gpus") or [{}]
-            about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
-            versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            host = "".join(f", {text}" for text in _host(machine, gpus[0]) if text)
-            console.print(f"  {key}: {about}, {versions}{host}", highlight=False, markup=False)
-        for record in captures.experiments.values():
-            size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
-            state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
-            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
-            on = escape(f"  {record.id}: {about} on {record.machine}")
-            console.print(f"{on}, {state}", highlight=False)
-        for name, reason in captures.skipped.items():
-            console.print(f"  {name}: skipped, {reason}", highlight=False, markup=False, soft_wrap=True)
-        missing = [n for n in EXPERIMENTS if n not in captures.experiments and n not in captures.skipped]
-        if missing:
-            console.print(
-                f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True
-            )
-
-
-def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a manifest knows of a machine's host, in short; nothing of a field that it lacks."""
-    link, width = gpu.get("pcie_generation"), gpu.get("pcie_width")
-    return (
-        f"PCIe {link} × {width}" if link and width else "",
-        str(machine.get("cpu") or ""),
-        f"{machine['cpu_count']} CPUs" if machine.get("cpu_count") else "",
-        str(machine.get("cpu_governor") or ""),
-    )

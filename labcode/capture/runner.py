@@ -28,7 +28,19 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
-from labcode.capture import ahead, bench, finishing, ncu, nsys, privacy, scan, schedule, torch_profile
+from labcode.capture import (
+    ahead,
+    bench,
+    finishing,
+    ncu,
+    nsys,
+    power,
+    privacy,
+    scan,
+    schedule,
+    torch_profile,
+    verify,
+)
 from labcode.capture import archive as archives
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
@@ -44,7 +56,7 @@ from labcode.capture.filing import (
 from labcode.capture.job import Job, Measured, Part, Seconds
 from labcode.capture.schedule import Pace, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
-from labcode.freshness import is_fresh, source_digests, version_digest
+from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
 from labcode.kernels import build
 from labcode.tools import find_ncu, guided, require_nsys
@@ -128,7 +140,7 @@ def capture(
     if archive is not None:
         archives.check_target(archive)
     with open_set(folder) as manifest:
-        fresh = fresh_of(chosen, manifest, folder) if only_missing else []
+        fresh = _fresh(chosen, manifest, folder) if only_missing else []
         for name in fresh:
             console.print(f"{name}: already there and fresh", highlight=False)
         able, problems, too_small = _preflight([e for e in chosen if e.id not in fresh], len(wishes.gpus))
@@ -240,9 +252,10 @@ def _alone(experiment: Experiment) -> bool:
     return experiment.host_bound or experiment.needs_gpus > 1
 
 
-def _watches_python(experiment: Experiment) -> bool:
-    """Whether nsys takes a hand in how Python starts."""
-    return any(re.search("python|pytorch", word) for word in experiment.nsys_args)
+def _imports_pytorch(experiment: Experiment) -> bool:
+    """Whether programs can start early: not where nsys takes a hand in how Python starts, and no metered."""
+    watched = any(re.search("python|pytorch", word) for word in experiment.nsys_args)
+    return "torch" in experiment.needs and experiment.tool != "power" and not watched
 
 
 def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, after: str) -> str:
@@ -271,7 +284,7 @@ def _measure(
         parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
         told = [(f"{job.what}: {part.step}", part) for job, part in parts]
         turns = ahead.one_by_one(told, show)
-        if len(told) > 1 and "torch" in one.experiment.needs and not _watches_python(one.experiment):
+        if len(told) > 1 and _imports_pytorch(one.experiment):
             turns = ahead.in_turn(told, one.staging / "ahead", show, beside=not _alone(one.experiment))
         measured = []
         with closing(turns):
@@ -359,8 +372,13 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
         what=f"{experiment.id}/{run.name}",
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
-        program=site.tools.get(experiment.tool),
+        program=site.tools.get(_recorder(experiment)),
     )
+
+
+def _recorder(experiment: Experiment) -> str:
+    """The tool that is started: the power meter, which is none, reads beside nsys where nsys is needed."""
+    return "nsys" if experiment.tool == "power" and "nsys" in experiment.needs else experiment.tool
 
 
 def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
@@ -370,6 +388,7 @@ def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
         "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
         "torch": experiment.torch_args,
         "memory": experiment.torch_args,
+        "power": experiment.nsys_args if "nsys" in experiment.needs else (),
     }
     return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
 
@@ -400,6 +419,7 @@ _PARTS: dict[str, Callable[[Job, Site], Sequence[Part]]] = {
     "ncu": lambda job, _: ncu.parts(job),
     "torch": lambda job, _: torch_profile.parts(job),
     "memory": lambda job, _: torch_profile.parts(job),
+    "power": lambda job, _: power.parts(job),
     "bench": _bench_parts,
     "doctor": _doctor_parts,
 }
@@ -408,6 +428,7 @@ _MEASURED: dict[str, Callable[[Job, Sequence[Any], Seconds], Measured]] = {
     "ncu": ncu.measured,
     "torch": torch_profile.measured,
     "memory": torch_profile.measured,
+    "power": power.measured,
     "bench": _measured_itself,
     "doctor": _measured_itself,
 }
@@ -423,24 +444,20 @@ def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]
         raise LabError(describe_os_error(error)) from None
 
 
-def fresh_of(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
-    """The experiments that the set holds whole and whose sources and runs are today's."""
-    held = store.parse_manifest(manifest, folder).experiments
+def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
+    """The experiments that the set holds, undamaged, and whose sources and runs are today's.
+
+    Traces that a thin experiment keeps elsewhere are not missed.
+    """
+    captures = store.parse_manifest(manifest, folder)
     fresh = []
     for experiment in chosen:
-        record = held.get(experiment.id)
-        if (
-            record is None
-            or set(record.runs) != {run.name for run in experiment.runs}
-            or not is_fresh(record)
-        ):
+        record = captures.experiments.get(experiment.id)
+        if record is None or verify.outdated(experiment.id, record):
             continue
-        files = [
-            (folder / experiment.id / file.name, file.sha256)
-            for run in record.runs.values()
-            for file in run.files
-        ]
-        if all(path.is_file() and store.file_sha256(path) == sha256 for path, sha256 in files):
+        elsewhere = captures.absent(experiment.id)
+        here = [(folder / experiment.id / f.name, f.sha256) for f in record.files if f not in elsewhere]
+        if all(path.is_file() and store.file_sha256(path) == sha256 for path, sha256 in here):
             fresh.append(experiment.id)
     return fresh
 
@@ -489,7 +506,7 @@ def _prepare(
     machine: Mapping[str, Any],
     doctor: Callable[[], Mapping[str, Any]],
 ) -> Site:
-    wanted = {experiment.tool for experiment in able}
+    wanted = {_recorder(experiment) for experiment in able}
     tools = {
         "nsys": require_nsys() if "nsys" in wanted else None,
         "ncu": find_ncu() if "ncu" in wanted else None,

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from labcode import store
-from labcode.capture import catalogue, runner, schedule
+from labcode.capture import catalogue, runner, schedule, verify
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
 from labcode.capture.runner import Wishes
 from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spoken
@@ -243,7 +243,7 @@ def test_a_gpu_too_small_is_named_kept_in_the_manifest_and_forgotten_when_one_is
     assert f"large: not run: {why}" in lab.printed
     assert store.load_set("mine").skipped == {"large": why}
     stream = io.StringIO()
-    catalogue.render_sets(Console(file=stream, width=200))
+    verify.render(Console(file=stream, width=200))
     assert f"large: skipped, {why}" in stream.getvalue() and "not captured" not in stream.getvalue()
     assert lab.capture("small", "large") == 1
     with pytest.raises(LabError, match=f"nothing was captured; large: {why}"):
