@@ -181,7 +181,7 @@ def _capture_each(
 
     After each that is filed ``keep`` is given the names of those filed so far.
     """
-    pace = Pace(schedule.shipped_seconds())
+    pace = Pace.of_set({name: entry["wall_s"] for name, entry in manifest["experiments"].items()})
     waiting = schedule.in_order(able, pace.took)
     filed: list[str] = []
     left_out: list[str] = []

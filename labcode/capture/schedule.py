@@ -51,6 +51,14 @@ class Pace:
     here_s: float = 0.0
     there_s: float = 0.0
 
+    @classmethod
+    def of_set(cls, captured: Mapping[str, float]) -> Pace:
+        """The pace of a set of which the seconds of each experiment are known."""
+        pace = cls(shipped_seconds())
+        for experiment, seconds in captured.items():
+            pace.learn(experiment, seconds)
+        return pace
+
     def learn(self, experiment: str, seconds: float) -> None:
         """An experiment took so long here."""
         if experiment in self.took:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -114,7 +115,16 @@ def test_listing_says_how_long_experiments_took_and_what_remains(
     stream = io.StringIO()
     catalogue.render(Console(file=stream, width=200), "mine")
     assert "took 5 min on h200" in stream.getvalue() and "took 30 s on h200" in stream.getvalue()
-    assert "As on h200: 3 experiments: 7 min; mine lacks 1: 90 s" in stream.getvalue()
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("At the pace of mine ")]
+    assert re.fullmatch(r".* 3 experiments take 6\d s, the 1 that mine lacks 1\d s", line)  # a seventh
+
+
+def test_a_set_that_is_gone_on_with_knows_the_pace_of_this_machine(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(monkeypatch, experiment("one"), experiment("two"), one=600.0, two=600.0)
+    assert lab.capture("one") == 0 and "about 10 min" in lab.printed
+    assert lab.capture("two") == 0 and "1 to capture; about 55 s" in lab.printed  # 60 s of 660 s
 
 
 def test_the_start_and_each_experiment_say_what_remains(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
