@@ -253,6 +253,7 @@ def scrub(
     from labcode.capture import ncu_scrub, scan, scrub, torch_profile
     from labcode.reports import kind_of
 
+    expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
     scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
     written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
     typer.echo(str(written))
