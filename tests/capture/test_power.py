@@ -64,7 +64,7 @@ def test_under_nsys_the_export_is_filed_too(
     monkeypatch.setattr(nsys, "profile", profile)
     monkeypatch.setattr(nsys, "export", lambda tool, report, raw, what: fakes.private_export(raw))
     options = ("--trace=cuda", "--period-ms=5")
-    made = make(lab, tmp_path, FakeNvml(), monkeypatch, program=Path("nsys"), options=options)
+    made = make(lab, tmp_path, FakeNvml(FakeGpu()), monkeypatch, program=Path("nsys"), options=options)
     assert made.files == ["record.sqlite.xz", "record.power.json.xz", "record.json"]
     assert {path.name for path in (tmp_path / "staging").iterdir()} == {"work", *made.files}
 
@@ -80,7 +80,7 @@ def test_a_failing_program_is_told_as_without_the_meter(
 ) -> None:
     monkeypatch.setenv("FAKE_PROGRAM", "check")
     with pytest.raises(ToolError, match="alpha/record: a check of the program failed: sum"):
-        make(lab, tmp_path, FakeNvml(), monkeypatch)
+        make(lab, tmp_path, FakeNvml(FakeGpu()), monkeypatch)
 
 
 @pytest.mark.parametrize("option", ["--period-ms=", "--period-ms=0", "--period-ms=2.5"])
