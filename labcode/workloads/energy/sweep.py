@@ -91,8 +91,8 @@ def _set(words: tuple[str, ...]) -> None:
     done = run_tool(list(words), _LIMIT_S)
     if done.returncode != 0:
         raise LabError(
-            f"{shlex.join(words)}: failed ({done.last_line()}); clocks and limits are the administrator's: ask "
-            "for the right, or leave --really out to see the plan"
+            f"{shlex.join(words)}: failed ({done.last_line()}); clocks and limits are the administrator's: "
+            "ask for the right, or leave --really out to see the plan"
         )
 
 
