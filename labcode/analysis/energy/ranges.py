@@ -1,9 +1,9 @@
 """Joules of NVTX ranges: a power log and a capture of the same run in, a row for each range out.
 
 Both are brought onto the log's clock by marks that the program put into the capture (`CLOCK_MARK`). Time is
-then parted without overlap: a stretch belongs to the range around the launch of what runs on the GPU, the gap
-between two operations of one range to that range, and what is left to none. So the energies of all rows sum
-to that of the whole.
+then parted without overlap: while something runs on the GPU it belongs to the range around its launch; while
+nothing runs, to the range that is open on the thread that launches. So the energies of all rows sum to that
+of the whole.
 
 A range's stretches may be shorter than what the sensor resolves. Then its energy by the counter is anything
 between bounds that are far apart, and it is declined; where ranges come again and again in other proportions
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -25,12 +26,15 @@ from labcode.analysis.energy.model import fit
 from labcode.analysis.energy.window import Curve, curve_of
 from labcode.analysis.lm.parts import range_paths
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
 from labcode.reports.power.schema import CLOCK_MARK
-from labcode.reports.report import PowerReport, TimelineReport
+from labcode.reports.report import MEASURED, PowerReport, TimelineReport
 
 Floats = NDArray[np.float64]
 NO_RANGE = "(no range)"
+SHORT_NS = 1_000_000  # a gap inside of a range is the range's, whatever the thread that launches does
 KEPT = 0.2  # of an energy: with a larger error it is declined
 _MARKS_APART_NS = (
     5_000_000  # by which marks may disagree, besides a drift of so much of the time between them:
@@ -107,10 +111,13 @@ def per_range(
     )
     ops = ops[(ops["end_ns"] > begin) & (ops["start_ns"] < end)]
     _refuse_strangers(log, report, ops, (begin, end))
-    parts = []
-    for device, mine in ops.groupby("device"):
-        labels = [_label(path, names) for path in mine["path"]]
-        parts.append(_of_device(log, int(str(device)), mine, labels, (begin, end)))
+    waits = _open_ranges(report, ops, names)
+    for column in ("start_ns", "end_ns"):
+        waits[column] = clock.to_log(waits[column].to_numpy(np.float64)).astype(np.int64)
+    ops["range"] = [_label(path, names) for path in ops["path"]]
+    parts = [
+        _of_device(log, int(str(device)), mine, waits, (begin, end)) for device, mine in ops.groupby("device")
+    ]
     return pd.concat(parts, ignore_index=True).astype(COLUMNS)
 
 
@@ -125,38 +132,71 @@ def whole(log: PowerReport, report: TimelineReport) -> pd.DataFrame:
 
 
 def stretches(
-    starts: NDArray[np.int64], ends: NDArray[np.int64], labels: Sequence[str], window: tuple[float, float]
+    running: pd.DataFrame, waiting: pd.DataFrame, window: tuple[float, float], *, short_ns: int = SHORT_NS
 ) -> tuple[Floats, list[str]]:
-    """The window parted: edges (one more than parts) and the label of each part, neighbors merged."""
-    low, high, which = intervals.innermost(starts, ends)
+    """The window parted: edges (one more than parts) and the range of each part, neighbors merged.
+
+    Both tables have start_ns, end_ns, range; ``running`` comes first, the innermost where they overlap.
+    ``waiting`` counts where nothing runs, but for gaps of up to ``short_ns`` inside of a range; a gap that is
+    left belongs to the range on both of its sides.
+    """
+    low, high, name = _disjoint(running)
+    same = np.array([one == other for one, other in pairwise(name)], np.bool_)
+    filled = np.flatnonzero(same & (low[1:] - high[:-1] <= short_ns))
+    high[filled] = low[filled + 1]
+    other_low, other_high, other = _disjoint(waiting)
+    free_low, free_high = intervals.complement(low, high, (int(window[0]), int(window[1]) + 1))
+    row, place = intervals.expand(
+        np.searchsorted(other_high, free_low, "right"), np.searchsorted(other_low, free_high, "left")
+    )
+    starts = np.concatenate([low, np.maximum(free_low[row], other_low[place])])
+    ends = np.concatenate([high, np.minimum(free_high[row], other_high[place])])
+    labels = [*name, *(other[p] for p in place.tolist())]
     edges: list[float] = [window[0]]
     names: list[str] = []
 
-    def put(until: float, name: str) -> None:
+    def put(until: float, label: str) -> None:
         until = min(max(until, edges[-1]), window[1])
         if until <= edges[-1]:
             return
-        if names and names[-1] == name:
+        if names and names[-1] == label:
             edges[-1] = until
             return
-        names.append(name)
+        names.append(label)
         edges.append(until)
 
-    for begin, end, row in zip(low.tolist(), high.tolist(), which.tolist(), strict=True):
-        name = labels[row]
-        put(begin, name if names and names[-1] == name else NO_RANGE)
-        put(end, name)
+    for at in np.argsort(starts, kind="stable").tolist():
+        put(float(starts[at]), labels[at] if names and names[-1] == labels[at] else NO_RANGE)
+        put(float(ends[at]), labels[at])
     put(window[1], NO_RANGE)
     return np.array(edges), names
 
 
+def _disjoint(table: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    low, high, which = intervals.innermost(
+        table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    )
+    return low, high, table["range"].iloc[which].to_list()
+
+
+def _open_ranges(report: TimelineReport, ops: pd.DataFrame, names: Sequence[str] | None) -> pd.DataFrame:
+    """The ranges of the thread that launches most: start_ns, end_ns, range."""
+    api = report.api()
+    rows = launch_rows(ops, api)
+    ranges = cpu_ranges(report.nvtx())
+    name = ranges["name"].str.replace(_NUMBER, "", regex=True)
+    wanted = name.isin(list(names)) if names is not None else ~name.isin([MEASURED, CLOCK_MARK])
+    if (rows >= 0).any():
+        pid, tid = api.iloc[rows[rows >= 0]][["pid", "tid"]].value_counts().reset_index().iloc[0, :2]
+        wanted &= (ranges["pid"] == pid) & (ranges["tid"] == tid)
+    return ranges.loc[wanted, ["start_ns", "end_ns"]].assign(range=name[wanted])
+
+
 def _of_device(
-    log: PowerReport, device: int, ops: pd.DataFrame, labels: Sequence[str], window: tuple[float, float]
+    log: PowerReport, device: int, ops: pd.DataFrame, waits: pd.DataFrame, window: tuple[float, float]
 ) -> pd.DataFrame:
     curve = curve_of(log.of(device))
-    edges, names = stretches(
-        ops["start_ns"].to_numpy(np.int64), ops["end_ns"].to_numpy(np.int64), labels, window
-    )
+    edges, names = stretches(ops, waits, window)
     known = np.array([curve.counter(edge) for edge in edges])
     estimate = np.diff(known[:, 0])
     lowest = np.maximum(known[1:, 1] - known[:-1, 2], 0.0)

@@ -9,7 +9,9 @@ updated; whether it is, the integral of the sampled power tells: both are given,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -257,13 +259,17 @@ def idle_power(log: PowerReport, device: int) -> tuple[float, float]:
     return curve.power_j(begin, end) / ((end - begin) / 1e9), float(watts.max() - watts.min()) / 2
 
 
-def windows(log: PowerReport) -> pd.DataFrame:
+def windows(log: PowerReport, stretches: pd.DataFrame | None = None) -> pd.DataFrame:
     """The energy of every window of a log, of the whole log where it has none: columns are `COLUMNS`.
 
     A row for each window, instance (from 0, of a name) and device; times in ns, energies in J, powers in W.
     ``disagreement`` is the integral's share above the counter; ``verdict`` says what speaks against a row.
+    ``stretches``: others than the log's own, with name, begin_ns and end_ns on its clock.
     """
-    stretches = [*log.windows.itertuples(index=False, name=None)] or [("log", *log.window())]
+    chosen = log.windows if stretches is None else stretches[["name", "begin_ns", "end_ns"]]
+    named = [*chosen.itertuples(index=False, name=None)]
+    if not named and stretches is None:
+        named = [("log", *log.window())]
     curves = {
         int(device): (curve_of(log.of(int(device))), *idle_power(log, int(device)))
         for device, samples in zip(log.devices["device"], log.devices["samples"], strict=True)
@@ -271,7 +277,7 @@ def windows(log: PowerReport) -> pd.DataFrame:
     }
     rows = []
     seen: dict[str, int] = {}
-    for name, begin, end in stretches:
+    for name, begin, end in named:
         instance = seen[name] = seen.get(name, -1) + 1
         for device, (curve, idle_w, idle_error_w) in curves.items():
             one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
@@ -280,3 +286,16 @@ def windows(log: PowerReport) -> pd.DataFrame:
         [(*where, *(getattr(one, column) for column in list(COLUMNS)[5:])) for *where, one in rows],
         columns=list(COLUMNS),
     ).astype(COLUMNS)
+
+
+def recorded(log: PowerReport, entries: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """The energy of windows that a program recorded itself, with what it says of each.
+
+    ``entries``: by name, ``begin_ns`` and ``end_ns`` on the log's clock, and facts (numbers, texts), which
+    become columns beside `COLUMNS`.
+    """
+    facts = pd.DataFrame([{"name": name, **entry} for name, entry in entries.items()])
+    if not len(facts):
+        return windows(log, pd.DataFrame(columns=["name", "begin_ns", "end_ns"]))
+    more = facts[["name", *(column for column in facts if column not in COLUMNS)]]
+    return windows(log, facts).merge(more, on="name", how="left")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range, stretches, whole
 from labcode.analysis.energy.sensor import Load, Sensor
@@ -117,17 +121,67 @@ def test_drift_between_marks_is_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_gaps_inside_a_range_count_for_it() -> None:
-    starts, ends = np.array([10, 30, 60, 80]), np.array([20, 40, 70, 90])
-    edges, names = stretches(starts, ends, ["a", "a", "b", "b"], (0, 100))
-    assert list(zip(names, np.diff(edges), strict=True)) == [
-        *((NO_RANGE, 10), ("a", 30), (NO_RANGE, 20), ("b", 30), (NO_RANGE, 10)),
+def rows(*spans: tuple[int, int, str]) -> pd.DataFrame:
+    return pd.DataFrame(spans, columns=["start_ns", "end_ns", "range"])
+
+
+def parted(running: pd.DataFrame, waiting: pd.DataFrame) -> list[tuple[str, float]]:
+    edges, names = stretches(running, waiting, (0, 100), short_ns=0)
+    return list(zip(names, np.diff(edges), strict=True))
+
+
+def test_time_is_parted_by_what_runs_and_else_by_the_open_range() -> None:
+    ran = rows((10, 20, "a"), (30, 40, "a"), (60, 70, "b"), (80, 90, "b"))
+    assert parted(ran, rows()) == [(NO_RANGE, 10), ("a", 30), (NO_RANGE, 20), ("b", 30), (NO_RANGE, 10)]
+    asked = rows((0, 25, "a"), (45, 55, "load"), (72, 78, "load"))
+    assert parted(ran, asked) == [
+        *(("a", 40), (NO_RANGE, 5), ("load", 10), (NO_RANGE, 5), ("b", 10), (NO_RANGE, 2), ("load", 6)),
+        *((NO_RANGE, 2), ("b", 10), (NO_RANGE, 10)),
     ]
 
 
+def test_short_gaps_inside_a_range_are_its_own() -> None:
+    ran = rows((10, 20, "a"), (30, 40, "a"), (60, 70, "b"))
+    asked = rows((0, 100, "b"))
+    edges, names = stretches(ran, asked, (0, 100), short_ns=10)
+    assert (names, edges.tolist()) == (["b", "a", "b"], [0, 10, 40, 100])
+    assert parted(ran, asked) == [("b", 10), ("a", 10), ("b", 10), ("a", 10), ("b", 60)]
+
+
 def test_overlapping_operations_are_parted_once() -> None:
-    edges, names = stretches(np.array([0, 20]), np.array([100, 40]), ["a", "b"], (0, 100))
-    assert list(zip(names, np.diff(edges), strict=True)) == [("a", 20), ("b", 20), ("a", 60)]
+    assert parted(rows((0, 100, "a"), (20, 40, "b")), rows()) == [("a", 20), ("b", 20), ("a", 60)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5, 105), st.integers(0, 40), st.sampled_from("abc")), max_size=12),
+    st.lists(st.tuples(st.integers(-5, 105), st.integers(0, 40), st.sampled_from("bcd")), max_size=12),
+)
+def test_parts_fill_the_window_and_no_more(
+    running: list[tuple[int, int, str]], waiting: list[tuple[int, int, str]]
+) -> None:
+    tables = [rows(*((at, at + length, name) for at, length, name in spans)) for spans in (running, waiting)]
+    edges, names = stretches(*tables, (0, 100), short_ns=0)
+    assert edges[0] == 0 and edges[-1] == 100 and (np.diff(edges) > 0).all()
+    assert all(one != other for one, other in pairwise(names))
+    for moment in np.arange(0.5, 100):
+        name = names[int(np.searchsorted(edges, moment)) - 1]
+        runs, waits = (set(t.loc[(t["start_ns"] < moment) & (t["end_ns"] > moment), "range"]) for t in tables)
+        assert name in (runs or waits or {*"abcd", NO_RANGE})
+
+
+def test_a_range_without_work_on_the_gpu_has_its_joules(tmp_path: Path) -> None:
+    load = Load(np.array([0, 1, 5, 9, 12]) * float(S), np.array([80.0, 600.0, 120.0, 80.0]))
+    report = capture(
+        tmp_path / "a.sqlite",
+        [("gemm", 1, 5), ("", 9, 9.1)],
+        marks=[
+            *(mark(t * S, f"lab:clock {t * S + AHEAD}") for t in (1, 9)),
+            push_pop(5 * S, 9 * S, "load 0"),
+        ],
+    )
+    table = per_range(logged(load), report).set_index("range")
+    assert table.loc["load", "energy_j"] == pytest.approx(480, rel=0.02)
+    assert table.loc["load", "how"] == "counter"
 
 
 def test_files_that_do_not_belong_together(tmp_path: Path) -> None:

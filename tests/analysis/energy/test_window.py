@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labcode.analysis.energy.sensor import Load, Sensor
-from labcode.analysis.energy.window import FEW_UPDATES, curve_of
+from labcode.analysis.energy.window import COLUMNS, FEW_UPDATES, curve_of, recorded, windows
+from tests.support import power
 
 S = 1_000_000_000
 
@@ -102,3 +103,25 @@ def test_above_idle_and_throttling() -> None:
     assert found.above_idle_error_j == pytest.approx(found.error_j + 20)
     assert found.throttled == {"power cap": pytest.approx(3.0, abs=0.03)}
     assert found.throttled_s == pytest.approx(3.0, abs=0.03)
+
+
+def test_windows_of_a_log_and_those_that_a_program_recorded() -> None:
+    spans = [("idle", 0.5, 1.0), ("command", 1.0, 11.0), ("part", 2.0, 4.0), ("part", 5.0, 9.0)]
+    log = power.log(power.device(power.steady(300)), windows=spans)
+    table = windows(log)
+    assert list(table.columns) == list(COLUMNS)
+    assert table["instance"].to_list() == [0, 0, 0, 1]
+    assert table["counter_j"].to_list() == pytest.approx([150, 3000, 600, 1200], rel=0.02)
+    assert table["idle_w"].to_list() == pytest.approx([300] * 4)
+    assert table["above_idle_j"].abs().max() < 10
+    entries = {
+        "gemm": {"begin_ns": 2 * S, "end_ns": 6 * S, "repetitions": 40, "flop": 4e15},
+        "copy": {"begin_ns": 7 * S, "end_ns": 9 * S, "repetitions": 10},
+    }
+    found = recorded(log, entries).set_index("name")
+    assert found["counter_j"].to_list() == pytest.approx([1200, 600], rel=0.02)
+    assert found["repetitions"].to_list() == [40, 10]
+    assert found.loc["gemm", "flop"] == 4e15 and np.isnan(found.loc["copy", "flop"])
+    assert len(recorded(log, {})) == 0
+    whole = power.log(power.device(power.steady(300)))
+    assert windows(whole)["name"].to_list() == ["log"]
