@@ -79,6 +79,30 @@ def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
     return _holder(experiment).record(experiment, run, clean=clean)
 
 
+def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:
+    """A run's record and power log on every machine at hand, by the GPU's short name.
+
+    The set that the experiment is taken from comes first, then the other sets that hold the run.
+    """
+    from labcode.hardware.specs import find_spec
+    from labcode.reports.power.log import open_log
+
+    mine = _holder(experiment)
+    others = [store.load_set(name) for name in store.list_sets() if name != mine.name]
+    found = {}
+    for captures in (mine, *others):
+        held = captures.experiments.get(experiment)
+        if held is None or run not in held.runs:
+            continue
+        gpu = str((captures.machine_of(experiment).get("gpus") or [{}])[0].get("name", captures.name))
+        spec = find_spec(gpu)
+        name = spec.name if spec else gpu.removeprefix("NVIDIA ")
+        log = open_log(captures.path_of(experiment, run, ".power.json"))
+        key = name if name not in found else f"{name} ({captures.name})"
+        found[key] = (captures.record(experiment, run), log)
+    return found
+
+
 @cache
 def _holder(experiment: str) -> store.CaptureSet:
     return store.holder(store.current_set(), experiment)
