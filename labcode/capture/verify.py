@@ -169,7 +169,6 @@ def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]
     )
 
 
-
 def _undated(captures: CaptureSet) -> Iterator[Finding]:
     """One finding for all experiments that manifests of the first schema list, without digests of sources."""
     without = [name for name, record in captures.experiments.items() if not record.sources]

@@ -29,6 +29,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
+from labcode.reports import kind_of
 from labcode.reports.power.schema import CLOCK_MARK
 from labcode.reports.report import MEASURED, PowerReport, TimelineReport
 
@@ -49,6 +50,8 @@ COLUMNS = {
     "share": "float64",
     "energy_j": "float64",
     "error_j": "float64",
+    "low_j": "float64",
+    "high_j": "float64",
     "mean_w": "float64",
     "how": "str",
 }
@@ -97,9 +100,9 @@ def per_range(
 
     ``range`` is a name without the number at its end; ``names`` says which ranges count, by default the
     innermost around each launch. ``stretches`` is how often it came, ``share`` its part of the time, ``how``
-    'counter', 'fit' (by all updates together) or 'declined' (energy_j and error_j are nan). Rows of one
-    device sum to the energy of the measured part, declined ones apart. Raises `InputError` where the two
-    files are not of one run.
+    'counter', 'fit' (by all updates together) or 'declined' (energy_j and error_j are nan). The counter's
+    bounds ``low_j`` and ``high_j`` hold for each; rows of one device sum to the energy of the measured part.
+    ``device`` is the log's number. Raises `InputError` where the two files are not of one run.
     """
     clock = clocks(report)
     ops = report.gpu_ops()
@@ -110,13 +113,14 @@ def per_range(
         end_ns=clock.to_log(ops["end_ns"].to_numpy(np.float64)).astype(np.int64),
     )
     ops = ops[(ops["end_ns"] > begin) & (ops["start_ns"] < end)]
-    _refuse_strangers(log, report, ops, (begin, end))
+    metered = _refuse_strangers(log, report, ops, (begin, end))
     waits = _open_ranges(report, ops, names)
     for column in ("start_ns", "end_ns"):
         waits[column] = clock.to_log(waits[column].to_numpy(np.float64)).astype(np.int64)
     ops["range"] = [_label(path, names) for path in ops["path"]]
     parts = [
-        _of_device(log, int(str(device)), mine, waits, (begin, end)) for device, mine in ops.groupby("device")
+        _of_device(log, metered[int(str(device))], mine, waits, (begin, end))
+        for device, mine in ops.groupby("device")
     ]
     return pd.concat(parts, ignore_index=True).astype(COLUMNS)
 
@@ -209,7 +213,8 @@ def _of_device(
     for code, name in enumerate(order):
         mine = codes == code
         seconds, joules = float(lengths[mine].sum()), float(estimate[mine].sum())
-        error = max(joules - float(lowest[mine].sum()), float(highest[mine].sum()) - joules)
+        least, most = float(lowest[mine].sum()), float(highest[mine].sum())
+        error = max(joules - least, most - joules)
         how = "counter"
         if error > KEPT * joules:
             how = "declined"
@@ -220,10 +225,8 @@ def _of_device(
                     error = max(high - watts, watts - low) * seconds
         if how == "declined":
             joules = error = float("nan")
-        rows.append((device, name, int(mine.sum()), seconds, joules, error, how))
-    table = pd.DataFrame(
-        rows, columns=["device", "range", "stretches", "seconds", "energy_j", "error_j", "how"]
-    )
+        rows.append((device, name, int(mine.sum()), seconds, joules, error, least, most, how))
+    table = pd.DataFrame(rows, columns=[name for name in COLUMNS if name not in ("share", "mean_w")])
     table["share"] = table["seconds"] / table["seconds"].sum()
     table["mean_w"] = table["energy_j"] / table["seconds"]
     last = table["range"] == NO_RANGE
@@ -261,8 +264,11 @@ def _label(path: str, names: Sequence[str] | None) -> str:
 
 def _refuse_strangers(
     log: PowerReport, report: TimelineReport, ops: pd.DataFrame, window: tuple[float, float]
-) -> None:
-    """`InputError` where the log and the capture cannot be of one run."""
+) -> dict[int, int]:
+    """The log's device for each that the capture ran on; `InputError` where they cannot be of one run.
+
+    nsys numbers GPUs as the machine does, torch.profiler as CUDA does.
+    """
     if not len(log.samples):
         raise InputError(f"{log.path}: no samples, so there is nothing to join with {report.path}")
     first, last = float(log.samples["t_ns"].min()), float(log.samples["t_ns"].max())
@@ -280,17 +286,24 @@ def _refuse_strangers(
         )
     if not len(ops):
         raise InputError(f"{report.path}: no GPU operations in the measured part; record --trace=cuda,nvtx")
-    metered = dict(zip(log.devices["device"], log.devices["name"], strict=True))
+    numbers = log.devices["device"]
+    if kind_of(report.path) == "nsys":
+        numbers = log.devices["nvml_index"].fillna(numbers)
+    places = {int(number): place for place, number in enumerate(numbers)}
+    found: dict[int, int] = {}
     seen = report.gpus()
     for device in ops["device"].unique():
-        if device not in metered:
+        if int(device) not in places:
             raise InputError(
                 f"{log.path}: GPU {device}, on which {report.path} ran, was not metered; record both with "
                 "the same CUDA_VISIBLE_DEVICES"
             )
+        own = log.devices.iloc[places[int(device)]]
         names = seen.loc[seen["device"] == device, "name"]
-        if len(names) and str(names.iloc[0]) and str(names.iloc[0]) != metered[device]:
+        if len(names) and str(names.iloc[0]) and str(names.iloc[0]) != own["name"]:
             raise InputError(
-                f"{report.path}: ran on {names.iloc[0]}, but {log.path} is of {metered[device]}: they are of "
+                f"{report.path}: ran on {names.iloc[0]}, but {log.path} is of {own['name']}: they are of "
                 "different runs; give the two files of one run"
             )
+        found[int(device)] = int(own["device"])
+    return found

@@ -38,7 +38,7 @@ def capture(
     ends = [round(s * S) for s in (min(s[1] for s in spans), max(s[2] for s in spans))]
     rows["nvtx"] += marks or [mark(t, f"lab:clock {t + AHEAD}") for t in ends]
     rows["nvtx"].append(push_pop(ends[0], ends[1], "lab:measured"))
-    make_export(path, gpus=[gpu(0, "NVIDIA H100")], **{**rows, **more})
+    make_export(path, **{"gpus": [gpu(0, "NVIDIA H100")], **rows, **more})
     return open_report(path)
 
 
@@ -59,6 +59,7 @@ def test_long_ranges_are_measured_by_the_counter_and_sum_to_the_whole(tmp_path: 
     (total,) = whole(log, report)["energy_j"]
     assert table["energy_j"].sum() == pytest.approx(total, rel=1e-9)
     assert total == pytest.approx(3760, rel=0.01)
+    assert table["low_j"].sum() < total < table["high_j"].sum()
 
 
 def test_short_ranges_in_changing_proportions_are_fitted(tmp_path: Path) -> None:
@@ -96,6 +97,7 @@ def test_short_ranges_in_the_same_proportions_are_declined(tmp_path: Path) -> No
     assert set(table["how"]) == {"declined"}
     assert table["energy_j"].isna().all() and table["error_j"].isna().all()
     assert table["stretches"].to_list() == [500, 500]
+    assert (table["low_j"] <= 2000).all() and (table["high_j"] >= 4000).all()
 
 
 def test_names_choose_the_ranges(tmp_path: Path) -> None:
@@ -211,6 +213,20 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     empty = capture(tmp_path / "d.sqlite", spans, kernels=[])
     with pytest.raises(InputError, match="no GPU operations in the measured part"):
         per_range(log, empty)
+
+
+def test_gpus_are_matched_as_the_machine_numbers_them(tmp_path: Path) -> None:
+    """A program that sees GPU 3 alone calls it 0, as its meter does; nsys calls it 3."""
+    spans = [("a", 1, 9)]
+    report = capture(
+        *(tmp_path / "a.sqlite", spans),
+        kernels=[kernel(S, 9 * S, "k()", correlation=1, device=3)],
+        gpus=[gpu(0, "NVIDIA H200"), gpu(3, "NVIDIA H100")],
+    )
+    table = per_range(logged(power.steady(), nvml_index=3), report)
+    assert table[["device", "range"]].to_numpy().tolist() == [[0, "a"]]
+    with pytest.raises(InputError, match="GPU 3, on which"):
+        per_range(logged(power.steady()), report)
 
 
 def test_a_sensor_with_a_phase_does_not_shift_ranges(tmp_path: Path) -> None:
