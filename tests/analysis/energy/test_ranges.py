@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range, stretches, whole
 from labcode.analysis.energy.sensor import Load, Sensor
 from labcode.errors import InputError
+from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import NsysReport, open_report
-from tests.support import power
+from tests.support import power, traces
 from tests.support.exports import call, gpu, kernel, make_export, mark, push_pop
 
 S = power.S
@@ -213,6 +214,21 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     empty = capture(tmp_path / "d.sqlite", spans, kernels=[])
     with pytest.raises(InputError, match="no GPU operations in the measured part"):
         per_range(log, empty)
+
+
+def test_a_trace_of_torch_is_joined_by_the_same_marks(tmp_path: Path) -> None:
+    trace = traces.Trace()
+    for at in (1, 9):
+        trace.annotation(f"lab:clock {at * S + AHEAD}", at * S, at * S + 1000)
+    for name, begin, end in (("gemm", 1, 5), ("copy", 5, 9)):
+        trace.annotation(name, begin * S + 2000, end * S)
+        number = trace.call("cudaLaunchKernel", begin * S + 3000, begin * S + 4000)
+        trace.kernel("k()", begin * S + 5000, end * S - 1000, number)
+    path = trace.write(tmp_path / "a.trace.json")
+    load = Load(np.array([0, 1, 5, 9, 12]) * float(S), np.array([80.0, 600.0, 300.0, 80.0]))
+    table = per_range(logged(load, name="NVIDIA H200"), open_trace(path)).set_index("range")
+    assert table.loc["gemm", "energy_j"] == pytest.approx(2400, rel=0.02)
+    assert table.loc["copy", "energy_j"] == pytest.approx(1200, rel=0.02)
 
 
 def test_gpus_are_matched_as_the_machine_numbers_them(tmp_path: Path) -> None:
