@@ -56,8 +56,8 @@ class PowerLog:
     and time: device, t_ns, instant_w, average_w, energy_j (the counter, since the driver was loaded), sm_mhz,
     memory_mhz, temperature_c (all float64, nan where a reading is missing), reasons (int64: NVML's bits, 0
     where missing). ``windows``: name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and
-    UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or None; ``partial`` where
-    something could not be measured; ``warnings`` what is odd, a line each.
+    UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or
+    None; ``partial`` where something could not be measured; ``warnings`` what is odd, a line each.
     """
 
     path: Path
