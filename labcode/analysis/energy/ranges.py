@@ -1,9 +1,9 @@
 """Joules of NVTX ranges: a power log and a capture of the same run in, a row for each range out.
 
-Both are brought onto the log's clock by marks that the program put into the capture (`CLOCK_MARK`). Time is
-then parted without overlap: while something runs on the GPU it belongs to the range around its launch; while
-nothing runs, to the range that is open on the thread that launches. So the energies of all rows sum to that
-of the whole.
+Both are brought onto the log's clock by marks that the program put into the capture (`CLOCK_MARK`), else by
+UTC, which both may know. Time is then parted without overlap: while something runs on the GPU it belongs to
+the range around its launch; while nothing runs, to the range that is open on the thread that launches. So the
+energies of all rows sum to that of the whole.
 
 A range's stretches may be shorter than what the sensor resolves. Then its energy by the counter is anything
 between bounds that are far apart, and it is declined; where ranges come again and again in other proportions
@@ -70,27 +70,45 @@ class Clocks:
         return np.asarray(times + np.interp(times, self.capture_ns, self.log_ns - self.capture_ns))
 
 
-def clocks(report: TimelineReport) -> Clocks:
-    """The marks of a capture; `InputError` where it has none, or marks that contradict each other."""
+def clocks(report: TimelineReport, log: PowerReport | None = None) -> Clocks:
+    """The clocks of a capture and the log of its run: by the capture's marks; without any by UTC.
+
+    `InputError` where the capture has neither, or where marks, or the log's pairs with UTC, contradict each
+    other.
+    """
     nvtx = report.nvtx()
     found = nvtx["name"].str.extract(rf"^{re.escape(CLOCK_MARK)} (\d{{1,18}})$", expand=False)
     there = found.notna()
     if not there.any():
-        raise InputError(
-            f"{report.path}: no clock marks, so it cannot be joined with a power log; let the program put "
-            "nvtx.mark(labcode.meter.clock_mark()) at its start and end, and record again"
-        )
+        return _by_utc(report, log)
     pairs = pd.DataFrame(
         {"capture": nvtx.loc[there, "start_ns"].astype("float64"), "log": found[there].astype("float64")}
     ).sort_values("capture")
-    capture, log = pairs["capture"].to_numpy(), pairs["log"].to_numpy()
-    steps = np.abs(np.diff(log - capture))
+    capture, told = pairs["capture"].to_numpy(), pairs["log"].to_numpy()
+    steps = np.abs(np.diff(told - capture))
     if (steps > _MARKS_APART_NS + _DRIFT * np.diff(capture)).any():
         raise InputError(
             f"{report.path}: its clock marks contradict each other by {steps.max() / 1e6:.0f} ms; it holds "
             "several runs, or its clock was set: record again"
         )
-    return Clocks(capture, log)
+    return Clocks(capture, told)
+
+
+def _by_utc(report: TimelineReport, log: PowerReport | None) -> Clocks:
+    origin = report.utc_origin_ns()
+    if origin is None or log is None or not len(log.clock):
+        raise InputError(
+            f"{report.path}: no clock marks, so it cannot be joined with a power log; let the program put "
+            "nvtx.mark(labcode.meter.clock_mark()) at its start and end, and record again"
+        )
+    times, utc = (log.clock[name].to_numpy(np.int64) for name in ("t_ns", "utc_ns"))
+    apart = int(np.ptp(utc - times))
+    if apart > _MARKS_APART_NS + _DRIFT * float(np.ptp(times)):
+        raise InputError(
+            f"{log.path}: the system's clock was set by {apart / 1e6:.0f} ms while it was recorded, and "
+            f"{report.path} has no clock marks, so they cannot be joined; record again"
+        )
+    return Clocks((utc - origin).astype(np.float64), times.astype(np.float64))
 
 
 def per_range(
@@ -104,7 +122,7 @@ def per_range(
     bounds ``low_j`` and ``high_j`` hold for each; rows of one device sum to the energy of the measured part.
     ``device`` is the log's number. Raises `InputError` where the two files are not of one run.
     """
-    clock = clocks(report)
+    clock = clocks(report, log)
     ops = report.gpu_ops()
     begin, end = (float(t) for t in clock.to_log(np.array(report.window(), np.float64)))
     ops = ops.assign(
@@ -127,7 +145,7 @@ def per_range(
 
 def whole(log: PowerReport, report: TimelineReport) -> pd.DataFrame:
     """The energy of the measured part on each GPU of the log: device, energy_j, error_j, seconds."""
-    begin, end = clocks(report).to_log(np.array(report.window(), np.float64))
+    begin, end = clocks(report, log).to_log(np.array(report.window(), np.float64))
     rows = []
     for device in log.devices.loc[log.devices["samples"] > 0, "device"]:
         one = curve_of(log.of(int(device))).energy(int(begin), int(end))

@@ -18,6 +18,7 @@ from labcode.analysis.energy.sensor import Load, Sensor
 from labcode.errors import InputError
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import NsysReport, open_report
+from labcode.reports.power.log import log_of
 from tests.support import power, traces
 from tests.support.exports import call, gpu, kernel, make_export, mark, push_pop
 
@@ -118,7 +119,7 @@ def test_names_choose_the_ranges(tmp_path: Path) -> None:
 def test_drift_between_marks_is_followed(tmp_path: Path) -> None:
     marks = [mark(t * S, f"lab:clock {t * S + AHEAD + t * 10_000}") for t in (1, 5, 9)]
     report = capture(tmp_path / "a.sqlite", [("a", 1, 9)], marks=marks)
-    found = clocks(report).to_log(np.array([1.0, 3.0, 9.0, 11.0]) * S)
+    found = clocks(report, logged(power.steady())).to_log(np.array([1.0, 3.0, 9.0, 11.0]) * S)
     assert found.tolist() == [
         t * S + AHEAD + d for t, d in ((1, 10_000), (3, 30_000), (9, 90_000), (11, 90_000))
     ]
@@ -214,6 +215,37 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     empty = capture(tmp_path / "d.sqlite", spans, kernels=[])
     with pytest.raises(InputError, match="no GPU operations in the measured part"):
         per_range(log, empty)
+
+
+def session(utc_ns: int) -> dict[str, Any]:
+    """What an nsys export says of when it began, until it is scrubbed."""
+    table = "TARGET_INFO_SESSION_START_TIME"
+    return {
+        "extra_sql": [
+            f"CREATE TABLE {table} (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT)",
+            f"INSERT INTO {table} VALUES ({utc_ns}, '', '')",
+        ]
+    }
+
+
+def test_without_marks_utc_joins(tmp_path: Path) -> None:
+    load = Load(np.array([0, 1, 5, 9, 12]) * float(S), np.array([80.0, 600.0, 300.0, 80.0]))
+    made = power.document(power.device(load, begin_s=AHEAD / S))
+    utc = 1_790_000_000 * S
+    made.clock.realtime_ns = [(AHEAD, utc), (AHEAD + 12 * S, utc + 12 * S + 1000)]
+    log = log_of(made, Path("run.power.json"))
+    spans = [("gemm", 1, 5), ("copy", 5, 9)]
+    assert open_report(capture(tmp_path / "none.sqlite", spans).path).utc_origin_ns() is None
+    none = [mark(S, "no clock")]
+    report = capture(tmp_path / "a.sqlite", spans, marks=none, **session(utc))
+    table = per_range(log, report).set_index("range")
+    assert table.loc["gemm", "energy_j"] == pytest.approx(2400, rel=0.01)
+    made.clock.realtime_ns.append((AHEAD + 13 * S, utc + 20 * S))
+    with pytest.raises(InputError, match=r"clock was set by 7000 ms while it was recorded"):
+        per_range(log_of(made, Path("run.power.json")), report)
+    other = capture(tmp_path / "b.sqlite", spans, marks=none, **session(utc + 3600 * S))
+    with pytest.raises(InputError, match=r"was recorded 3,589\.0 s outside of run\.power\.json"):
+        per_range(log, other)
 
 
 def test_a_trace_of_torch_is_joined_by_the_same_marks(tmp_path: Path) -> None:
