@@ -427,8 +427,8 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         raise TypeError(f"machine {key} is no object")
     gpus = _is(value, "gpus", list) if "gpus" in value else []
     for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
-        for field in facts:
-            _is(facts, field, str, int, float, bool, type(None))
+        for fact in facts:
+            _is(facts, fact, str, int, float, bool, type(None))
     if value.get("gpu_count") is not None:
         _is(value, "gpu_count", int)
     for gpu in gpus:

@@ -7,15 +7,16 @@ a thin set will do.
 What moved is measured in what two equal runs differ by. A record says it where it has quartiles or every
 repetition; but two runs differ by more than the repetitions in one do, so at least `EQUAL_RUNS` is taken. Of
 2941 times and rates of experiments that were captured twice on H200s, nineteen of twenty moved by less than
-8.1 %, half of them by less than 0.3 %; of 66 that depend on the host's CPU and disk three of four by less than
-52 %, and of 23 shares of the time there nine of ten by less than 14 points. Shares that do not depend on the
-host have too few repetitions to count; three points are what the house takes for them.
+8.1 %, half of them by less than 0.3 %; of 66 that depend on the host's CPU and disk three of four moved by
+less than 52 %, and of 23 shares of the time there nine of ten by less than 14 points. Shares that do not
+depend on the host have too few repetitions to count; three points are what the house takes for them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -188,7 +189,7 @@ def _numbers(results: object, name: str = "") -> Iterator[tuple[str, _Number]]:
 
 
 def _with_quartiles(numbers: dict[str, _Number]) -> dict[str, _Number]:
-    """Numbers with what lies between their quartiles: of ``time_us`` those named ``time_q1_us``, ``…_q3_us``."""
+    """Numbers with what lies between their quartiles, as ``time_q1_us`` and ``time_q3_us`` of ``time_us``."""
     found = dict(numbers)
     for name, number in numbers.items():
         stem, _, unit = name.rpartition("_")
@@ -241,9 +242,11 @@ def _claim_moved(claim: Claim, first: float, second: float) -> float:
     """How far a claim's value moved, by what two equal runs differ: in points where it is a share."""
     if math.isnan(first) or math.isnan(second):
         return 0.0 if math.isnan(first) and math.isnan(second) else math.inf
-    share = claim.shown.endswith("%")
-    equal = EQUAL_RUNS["share" if share else "value"]
-    return (abs(second - first) if share else _distance(first, second)) / equal
+    shown = re.match(r"[\u2212+-]?([\d.]+)%$", claim.shown)
+    if shown is None:
+        return _distance(first, second) / EQUAL_RUNS["value"]
+    one = 1.0 if abs(abs(first) * 100 - float(shown[1])) < abs(abs(first) - float(shown[1])) else 100.0
+    return abs(second - first) / (EQUAL_RUNS["share"] * one)
 
 
 def _distance(first: float, second: float) -> float:
@@ -295,15 +298,19 @@ def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
         rows = found.rows[(found.rows["kind"] == kind) & (found.rows["change"] == change)]
         if rows.empty:
             continue
-        output.write(f"\n{heading}{title} ({len(rows)})\n" + "\n" * (fmt == "md"))
+        listed = rows[(rows["kind"] == "claim") | (rows["first"] != rows["second"])]
+        alike = f", {len(rows) - len(listed)} of them equal and not listed" if len(listed) < len(rows) else ""
+        output.write(f"\n{heading}{title} ({len(rows)}{alike})\n" + "\n" * (fmt == "md"))
+        if listed.empty:
+            continue
         shown = {
-            found.names[0]: rows["first"].map(_text),
-            found.names[1]: rows["second"].map(_text),
-            "Ratio": rows["ratio"].map(_text),
-            "Moved": rows["moved"].map(_text),
-            "Where": rows["where"].str.partition("#")[0],
-            "What": rows["name"].map(_short),
-            "Note": rows["note"],
+            found.names[0]: listed["first"].map(_text),
+            found.names[1]: listed["second"].map(_text),
+            "Ratio": listed["ratio"].map(_text),
+            "Moved": listed["moved"].map(_text),
+            "Where": listed["where"].str.partition("#")[0],
+            "What": listed["name"].map(_short),
+            "Note": listed["note"],
         }
         write(pd.DataFrame(shown).astype("str"), fmt, output)
 
