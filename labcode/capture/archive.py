@@ -110,12 +110,13 @@ def add(
 
     ``root`` defaults to `store.sets_root`. ``into`` is a set to import into instead; ``other_gpu`` allows
     captures of another model of GPU than the set's. Of an experiment in several archives the last one's
-    counts. ``also`` are names that nothing in them may hold. With a list for ``review`` nothing is imported:
-    what cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
-    `InputError` for an archive that is damaged, holds anything but the files its manifest lists, or whose
-    files are not what the manifest says; then nothing of any archive is imported.
+    counts. ``also`` are names that nothing in them may hold, as are this machine's own. With a list for
+    ``review`` nothing is imported: what cannot be told from harmless text goes there. Returns a line for each
+    experiment imported. Raises `InputError` for an archive that is damaged, holds anything but the files its
+    manifest lists, or whose files are not what the manifest says; then nothing of any archive is imported.
     """
     lines: list[str] = []
+    also = (*also, *scan.own_names())
     with ExitStack() as held:
         opened = [held.enter_context(_opened(path)) for path in dict.fromkeys(archives)]
         groups: dict[Path, list[_Archive]] = {}
