@@ -50,7 +50,9 @@ def trace(experiment: str, run: str) -> KinetoReport:
     captures = holder(experiment)
     names = [file.name for file in captures.run(experiment, run).files]
     suffixes = [name[len(run) :] for name in names if name.endswith((".trace.json", ".trace.json.gz"))]
-    return open_trace([captures.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
+    return open_trace(
+        [captures.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]]
+    )
 
 
 def memory(experiment: str, run: str) -> MemoryHistory:

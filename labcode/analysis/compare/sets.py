@@ -242,11 +242,12 @@ def _claim_moved(claim: Claim, first: float, second: float) -> float:
     """How far a claim's value moved, by what two equal runs differ: in points where it is a share."""
     if math.isnan(first) or math.isnan(second):
         return 0.0 if math.isnan(first) and math.isnan(second) else math.inf
-    shown = re.match(r"[\u2212+-]?([\d.]+)%$", claim.shown)
+    shown = re.match(r"[\u2212+-]?(\d+(?:\.\d+)?)%$", claim.shown)
+    by = " by the host" if claim.host else ""
     if shown is None:
-        return _distance(first, second) / EQUAL_RUNS["value"]
+        return _distance(first, second) / EQUAL_RUNS["value" + by]
     one = 1.0 if abs(abs(first) * 100 - float(shown[1])) < abs(abs(first) - float(shown[1])) else 100.0
-    return abs(second - first) / (EQUAL_RUNS["share"] * one)
+    return abs(second - first) / (EQUAL_RUNS["share" + by] * one)
 
 
 def _distance(first: float, second: float) -> float:

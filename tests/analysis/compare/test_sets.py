@@ -187,6 +187,15 @@ def test_claims_that_turn_over_come_first_then_what_moved_farthest(sets: Path) -
     assert rows.loc["neither", "note"] == "does not hold in a (at least 1); does not hold in b (at least 1)"
 
 
+def test_claims_that_depend_on_the_host_move_by_more(sets: Path) -> None:
+    host = {"host": True}
+    shares = [claim("", value) | {"shown": "50%"} | host for value in (0.5, 0.62, 0.7)]
+    first = {"near": shares[0], "far": shares[0], "value": claim("", 1.0) | host}
+    rows = of_claims(first, {"near": shares[1], "far": shares[2], "value": claim("", 1.4) | host})
+    assert rows["change"].to_dict() == {"far": "moved", "near": "same", "value": "same"}
+    assert rows["moved"].tolist() == pytest.approx([4 / 3, 0.8, 0.8])
+
+
 def test_bounds_that_differ_are_said(sets: Path) -> None:
     rows = of_claims({"c": claim("", 1.0)}, {"c": claim("", 1.0, holds=False) | {"bound": "at least 2"}})
     assert (
