@@ -77,7 +77,7 @@ def write(
     times are neutral. Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
     are not here.
     """
-    manifest = read_manifest(folder)
+    manifest = {**read_manifest(folder), "set": folder.name}
     captures = store.parse_manifest(manifest, folder)
     parts: list[list[str]] = []
     for name in experiments:

@@ -338,6 +338,12 @@ def test_parts_are_archives_in_their_own_right(captured: Lab, tmp_path: Path) ->
     }
 
 
+def test_a_set_whose_folder_was_renamed_is_packed_by_its_new_name(captured: Lab, tmp_path: Path) -> None:
+    renamed = (captured.sets / "mine").rename(captured.sets / "other")
+    (packed,) = archive.write(tmp_path / "x.tar", renamed, ["beta"])
+    assert archive.add([packed], tmp_path / "elsewhere") == ["other/beta: added"]
+
+
 def test_packing_a_set(captured: Lab, tmp_path: Path) -> None:
     said = labcode("captures", "pack", "mine", "--archive", tmp_path / "x.tar", "--part-size", "1MB").stdout
     assert said == f"{tmp_path / 'x-1.tar'}: {captured.archive.stat().st_size / (1 << 20):.2f} MiB\n"
