@@ -135,6 +135,25 @@ transpose = CudaProgram(
     },
 )
 
+gemm = CudaProgram(
+    "gemm",
+    "Multiplies matrices of random normal values, step by step, and holds the time against cuBLAS.",
+    (
+        *("fp32", "bf16", "naive", "coalesced", "shared_tile", "strips", "squares", "vectorized"),
+        *("warp_tiles", "double_buffer", "autotuned", "mma_sync", "wgmma_tma", "specialized"),
+        *("persistent", "cluster", "order", "store"),
+    ),
+    {
+        "m": "rows of A and C (4096)",
+        "n": "columns of B and C (4096)",
+        "k": "columns of A, rows of B (4096)",
+        "pad": "elements between a row's end and the next row (0)",
+        "offset": "elements by which the matrices miss the start of their memory (0)",
+        "repetitions": "timings of each step (10)",
+        "seed": "of the matrices (1)",
+    },
+)
+
 sum_ = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
@@ -303,6 +322,7 @@ PROGRAMS = {
         memory_bandwidth,
         transpose,
         sum_,
+        gemm,
         softmax,
         rmsnorm,
         compute_metrics,
