@@ -283,9 +283,11 @@ def _machines(captures: CaptureSet) -> str:
     found = []
     for machine in captures.machines.values():
         gpus = machine.get("gpus") or [{}]
-        versions = ", ".join(
+        facts = [
             f"{word} {machine[word]}" for word in ("driver", "cuda", "torch", "nsys") if machine.get(word)
-        )
+        ]
+        facts += [str(machine["cpu"])] if machine.get("cpu") else []
+        versions = ", ".join(facts)
         found.append(f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')} ({versions})")
     return "; ".join(dict.fromkeys(found))
 

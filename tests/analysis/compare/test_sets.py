@@ -45,6 +45,7 @@ def write_set(
         "gpu_count": 1,
         "driver": "580.1",
         "cuda": "13.0",
+        "cpu": "EPYC",
     }
     manifest = {"schema": 1, "set": name, "machines": {"m1": machine}, "experiments": listed}
     (root / name / "manifest.json").write_text(json.dumps(manifest))
@@ -138,7 +139,7 @@ def test_formats(sets: Path) -> None:
         run("a100", "b200", fmt=fmt, output=output)
         texts[fmt] = output.getvalue()
     assert texts["csv"].splitlines()[0] == ",".join(COLUMNS)
-    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0)"
+    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0, EPYC)"
     assert (
         "Results of the programs" in texts["table"] and "note: experiment old: only in a100" in texts["table"]
     )
