@@ -4,12 +4,13 @@ files out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode import freshness
+from labcode import freshness, store
 from labcode.book.values import NARROW_SPACE
 from labcode.store import CaptureSet, ExperimentRecord
 
@@ -76,6 +77,20 @@ def machine_facts(machine: Mapping[str, Any]) -> tuple[str, ...]:
         if machine.get(key):
             facts.append(f"{label} {machine[key]}")
     return tuple(facts)
+
+
+def gpu_label(machine: Mapping[str, Any]) -> str:
+    """The name of a machine's GPU as people say it: «H100» for «NVIDIA H100 80GB HBM3»."""
+    name = next((str(gpu["name"]) for gpu in machine.get("gpus", ()) if gpu.get("name")), "no GPU")
+    return re.split(r"[ -](?:SXM|PCIe|PCIE|NVL|\d+ ?GB)", name.removeprefix("NVIDIA "))[0]
+
+
+def set_labels() -> dict[str, str]:
+    """What to call each set at hand: by its GPU and, where two sets have the same, by its name too."""
+    machines = {name: store.load_set(name).machines for name in store.list_sets()}
+    labels = {name: gpu_label(next(iter(found.values()), {})) for name, found in machines.items()}
+    shared = [label for label in labels.values() if list(labels.values()).count(label) > 1]
+    return {name: f"{label} ({name})" if label in shared else label for name, label in labels.items()}
 
 
 def size_text(size_bytes: int) -> str:
