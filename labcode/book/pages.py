@@ -50,7 +50,9 @@ def trace(experiment: str, run: str) -> KinetoReport:
     captures = holder(experiment)
     names = [file.name for file in captures.run(experiment, run).files]
     suffixes = [name[len(run) :] for name in names if name.endswith((".trace.json", ".trace.json.gz"))]
-    return open_trace([captures.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
+    return open_trace(
+        [captures.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]]
+    )
 
 
 def memory(experiment: str, run: str) -> MemoryHistory:
@@ -82,7 +84,10 @@ def holder(experiment: str) -> store.CaptureSet:
     return _taken[experiment]
 
 
-def borrowed(frame: FrameType | None) -> list[str]:
-    """The experiments of another set that the statement of the page around a call at ``frame`` rests on."""
+def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
+    """The experiments of another set that the statement of the page around a call at ``frame`` rests on; where
+    the cells show too many, ``of`` names those that count.
+    """
     others = {name for name, captures in _taken.items() if captures.name != store.current_set()}
-    return experiments_behind(frame, others) if others else []
+    found = experiments_behind(frame, others) if others else []
+    return found if of is None else [name for name in found if name in of.split()]

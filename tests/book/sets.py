@@ -12,7 +12,12 @@ SOURCE = "program.py"  # the program that was captured, beside the folder of set
 
 
 def write_set(
-    root: Path, name: str, time_us: float, *, fresh: bool = True, warnings: tuple[str, ...] = (),
+    root: Path,
+    name: str,
+    time_us: float,
+    *,
+    fresh: bool = True,
+    warnings: tuple[str, ...] = (),
     more: Mapping[str, float] = MappingProxyType({}),
 ) -> Path:
     """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it;
