@@ -20,6 +20,8 @@ COMMANDS = [
         "captures list",
         "captures verify",
         "captures add",
+        "captures pack",
+        "captures thin",
         "captures compare",
         "captures restamp",
     ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
@@ -24,11 +23,9 @@ __all__ = [
     "needs_of",
     "neutral_argv",
     "render",
-    "render_sets",
 ]
 
 MOST_GPUS = 4
-_VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 
 _NODES = ("--cuda-graph-trace=node",)
@@ -316,31 +313,3 @@ def render(console: Console, set_name: str | None = None) -> None:
         )
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-
-
-def render_sets(console: Console) -> None:
-    """List the capture sets at hand: their machines, experiments, and what is stale in them."""
-    names = store.list_sets()
-    if not names:
-        console.print(f"no capture sets in {store.sets_root()}; `labcode capture --set NAME` makes one")
-    for name in names:
-        captures = store.load_set(name)
-        console.print(
-            f"[bold]{name}[/bold]" + ("  (ships with the book)" if name == store.SHIPPED_SET else "")
-        )
-        for key, machine in captures.machines.items():
-            gpus = machine.get("gpus") or [{}]
-            about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
-            versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            console.print(f"  {key}: {about}, {versions}", highlight=False, markup=False)
-        for record in captures.experiments.values():
-            size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
-            state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
-            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
-            on = escape(f"  {record.id}: {about} on {record.machine}")
-            console.print(f"{on}, {state}", highlight=False)
-        missing = [name for name in EXPERIMENTS if name not in captures.experiments]
-        if missing:
-            console.print(
-                f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True
-            )

@@ -184,7 +184,8 @@ def _lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LabError(
-            f"{folder}: another `labcode capture` is writing to this set; wait for it to end"
+            f"{folder}: another `labcode capture` is writing to this set, or one of `labcode captures`; "
+            "wait for it to end"
         ) from None
     except OSError:
         return

@@ -233,7 +233,7 @@ def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> No
         lab.capture("beta", archive=tmp_path / "nowhere/out.tar")
     lab.capture("beta", archive=tmp_path / "out.tar")
     assert "out.tar: 0.0" in lab.printed.replace("\n", "")
-    assert archive.add(tmp_path / "out.tar", tmp_path / "elsewhere") == ["mine/beta: added"]
+    assert archive.add([tmp_path / "out.tar"], tmp_path / "elsewhere") == ["mine/beta: added"]
     assert store.parse_manifest(
         json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets
     ).experiments.keys() == {"beta"}
@@ -252,13 +252,13 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)
     assert found == [packed.read_bytes()]
-    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added"]
+    assert archive.add([packed], tmp_path / "elsewhere") == ["mine/alpha: added"]
 
 
 def test_resuming_puts_what_was_there_into_the_archive_first(captured: Lab, tmp_path: Path) -> None:
     packed = tmp_path / "again.tar"
     assert captured.capture("alpha", "beta", resume=True, archive=packed) == 0
-    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added", "mine/beta: added"]
+    assert archive.add([packed], tmp_path / "elsewhere") == ["mine/alpha: added", "mine/beta: added"]
 
 
 def test_an_archive_that_cannot_be_written_is_named(captured: Lab, tmp_path: Path) -> None:

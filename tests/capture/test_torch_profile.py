@@ -106,7 +106,7 @@ def test_a_memory_history_is_filed_in_neutral_words(lab: Lab) -> None:
 def test_an_archive_carries_them(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PROGRAM", "ranks")
     assert lab.capture("traced", "memory", archive=lab.archive) == 0, lab.printed
-    assert len(archive.add(lab.archive, tmp_path / "elsewhere")) == 2
+    assert len(archive.add([lab.archive], tmp_path / "elsewhere")) == 2
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "elsewhere"))
     assert verify.verify("mine") == []
 
