@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -113,12 +113,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class CaptureSet:
-    """A set of captures: where it lies, the machines it was measured on, its experiments."""
+    """A set of captures: where it lies, the machines it was measured on, its experiments.
+
+    ``skipped`` says of experiments that the machines' GPUs cannot run what they lack.
+    """
 
     name: str
     path: Path
     machines: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, ExperimentRecord]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def experiment(self, experiment: str) -> ExperimentRecord:
         """The record of one experiment; `InputError` names what there is when it is not in the set."""
@@ -268,12 +272,15 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         experiments = {key: _experiment(key, value) for key, value in _is(data, "experiments", dict).items()}
         for record in experiments.values():
             machines[record.machine]
+        reasons = _is(data, "skipped", dict) if "skipped" in data else {}
+        skipped = {_name(key): _text(reasons, key) for key in reasons}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
             f"{where}: damaged manifest ({type(error).__name__}: {str(error)[:200]}); "
             "restore it from version control"
         ) from None
-    return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+    held = (MappingProxyType(machines), MappingProxyType(experiments), MappingProxyType(skipped))
+    return CaptureSet(folder.name, folder, *held)
 
 
 def claims_path(set_name: str) -> Path:
@@ -417,8 +424,8 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         raise TypeError(f"machine {key} is no object")
     gpus = _is(value, "gpus", list) if "gpus" in value else []
     for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
-        for field in facts:
-            _is(facts, field, str, int, float, bool, type(None))
+        for name in facts:
+            _is(facts, name, str, int, float, bool, type(None))
     if value.get("gpu_count") is not None:
         _is(value, "gpu_count", int)
     for gpu in gpus:

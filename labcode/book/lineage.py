@@ -1,7 +1,7 @@
 """Where a claim's value comes from: the cells that ran and the line of the claim in, experiments out.
 
-A set may lack experiments, and the book takes those from the shipped set. What a page computes from them is no
-measurement of the set that the book is built around. Which experiments a value rests on is read from the
+A set may lack experiments, and the book takes those from the shipped set. What a page computes from them is
+no measurement of the set that the book is built around. Which experiments a value rests on is read from the
 cells: a statement rests on the experiments that it names and on those behind the names that it uses.
 """
 

@@ -85,8 +85,8 @@ def holder(experiment: str) -> store.CaptureSet:
 
 
 def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
-    """The experiments of another set that the statement of the page around a call at ``frame`` rests on; where
-    the cells show too many, ``of`` names those that count.
+    """The experiments of another set that the page's statement around a call at ``frame`` rests on; where the
+    cells show too many, ``of`` names those that count.
     """
     others = {name for name, captures in _taken.items() if captures.name != store.current_set()}
     found = experiments_behind(frame, others) if others else []

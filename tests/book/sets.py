@@ -19,9 +19,11 @@ def write_set(
     fresh: bool = True,
     warnings: tuple[str, ...] = (),
     more: Mapping[str, float] = MappingProxyType({}),
+    skipped: Mapping[str, str] = MappingProxyType({}),
+    trace: bool = False,
 ) -> Path:
-    """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it;
-    returns its folder.
+    """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it,
+    with a file ``record.sqlite.xz`` on demand; returns its folder. ``skipped`` are experiments that it lacks.
 
     ``root`` is the folder of sets, and the folder above it the repository.
     """
@@ -37,10 +39,15 @@ def write_set(
             "results": {"time_us": time},
             "checks": {},
         }
-        content = json.dumps(record).encode()
+        contents = {"record.json": json.dumps(record).encode()}
+        contents |= {"record.sqlite.xz": b"a trace"} if trace else {}
         (folder / experiment).mkdir(parents=True, exist_ok=True)
-        (folder / experiment / "record.json").write_bytes(content)
-        file = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for file, content in contents.items():
+            (folder / experiment / file).write_bytes(content)
+        files = {
+            file: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+            for file, content in contents.items()
+        }
         experiments[experiment] = {
             "title": "One kernel, timed",
             "tool": "bench",
@@ -52,7 +59,7 @@ def write_set(
                 "record": {
                     "argv": ["python", "-m", f"labcode.workloads.{experiment}"],
                     "tool_args": [],
-                    "files": {"record.json": file},
+                    "files": files,
                     "warnings": list(warnings),
                 }
             },
@@ -69,6 +76,7 @@ def write_set(
         "set": name,
         "machines": {"m1": machine},
         "experiments": experiments,
+        "skipped": dict(skipped),
     }
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return folder

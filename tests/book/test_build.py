@@ -178,6 +178,7 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     """An experiment that the set lacks is shown from the shipped set, and so are the claims about it."""
     write_page(house, "page", TWO)
     write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    write_set(house / "captures", "my-l4", 17.0, skipped={"fusion": "needs 40 GB"})
     assert build(None, "html", update_claims=True) == 0
     assert build("my-l4", "html", update_claims=True, strict=True) == 0
     assert capsys.readouterr().err == ""
@@ -189,8 +190,39 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     page = text_of(html(house, "page"))
     assert "fusing helps: 3.40 (at least 2.00) measured on H200, not on MY-L4" in page
     assert "not in set my-l4: shown from set h200" in page
+    assert "Set my-l4 does not have fusion (needs 40 GB). What this page says of them was" in page
     assert "lab-claim-borrowed" in html(house, "page")
     assert "fusing helps at least 2.00 – ✓ 2.00" in text_of(html(house, "claims"))
+
+
+def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
+    """Its traces are elsewhere: the page runs on the shipped set, the claims are those of its own record."""
+    write_page(house, "page", TWO)
+    write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    whole = write_set(house / "captures", "my-l4", 17.0, more={"fusion": 17.0}, trace=True)
+    assert build("my-l4", "html", update_claims=True) == 0
+    recorded = (whole / "claims.json").read_text(encoding="utf-8")
+    assert "lab-lacking" not in html(house, "page")
+
+    manifest = json.loads((whole / "manifest.json").read_text())
+    manifest["experiments"]["fusion"]["thin"] = True
+    (whole / "manifest.json").write_text(json.dumps(manifest))
+    (whole / "fusion" / "record.sqlite.xz").unlink()
+    assert build("my-l4", "html", strict=True, update_claims=True) == 0
+    assert capsys.readouterr().err == ""
+    assert (whole / "claims.json").read_text(encoding="utf-8") == recorded
+    page = text_of(html(house, "page"))
+    assert (
+        "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them. Claims on "
+        "them have the values recorded with the whole set. What this page says of them was measured on the"
+        in page
+    )
+    assert (
+        "✗ fusing helps: 1.00 (at least 2.00) recorded with the whole set · does not hold on this GPU" in page
+    )
+    assert "traces not in set my-l4: shown from set h200" in page
+    assert "✓ still fast: 17.00 (at most 20.00)" in page
+    assert "record.sqlite.xz (not in this thin set)" in text_of(html(house, "captures"))
 
 
 def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):

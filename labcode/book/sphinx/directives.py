@@ -174,7 +174,9 @@ def _how_to_open() -> nodes.paragraph:
     return paragraph
 
 
-def _download(file: CapturedFile, label: str, srcdir: Path) -> addnodes.download_reference:
+def _download(file: CapturedFile, label: str, srcdir: Path) -> nodes.Element:
+    if not file.here:
+        return nodes.inline("", "", nodes.literal(text=label), nodes.Text(" (not in this thin set)"))
     target = "/" + Path(os.path.relpath(file.path, srcdir)).as_posix()
     reference = addnodes.download_reference(
         "", "", reftarget=target, refdoc="", reftype="download", refdomain=""
@@ -249,6 +251,10 @@ class Spec(SphinxRole):
         return [nodes.inline(self.rawtext, self.text, classes=["lab-spec"])], []
 
 
+class stamp_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
+    """The box of a page's captures; its attribute ``lacking`` says what the current set does not have."""
+
+
 class CapturesUsed(SphinxDirective):
     """``{captures-used} experiment …``: where this page's numbers come from, and the files to download."""
 
@@ -257,11 +263,12 @@ class CapturesUsed(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The stamp; in strict builds a warning for each stale capture."""
-        box = nodes.container(classes=["lab-stamp"])
+        box = stamp_box(classes=["lab-stamp"])
         try:
             current = self.config.labcode_set
             holders = [(store.holder(current, name), name) for name in self.arguments[0].split()]
             found = [provenance.stamp(captures, name, current) for captures, name in holders]
+            box["lacking"] = provenance.lacking(current, self.arguments[0].split())
         except LabError as error:
             raise self.error(str(error)) from None
         for (captures, _), stamp in zip(holders, found, strict=True):
