@@ -74,7 +74,8 @@ class ExperimentRecord:
     ``sources`` are the files of the code that was run, each with a digest of what it means (see
     `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
     lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
-    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere.
+    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere; ``shared_with`` are experiments that
+    ran at the same time on other GPUs of that machine.
     """
 
     id: str
@@ -87,6 +88,7 @@ class ExperimentRecord:
     runs: Mapping[str, RunRecord]
     timed: TimedCode | None = None
     thin: bool = False
+    shared_with: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[FileRecord, ...]:
@@ -393,6 +395,9 @@ def _experiment(key: str, value: object) -> ExperimentRecord:
         runs=MappingProxyType(runs),
         timed=TimedCode(_sources(timed), _text(timed, "digest")) if timed is not None else None,
         thin=bool(_is({"thin": False, **value}, "thin", bool)) if isinstance(value, dict) else False,
+        shared_with=_texts(value, "shared_with")
+        if isinstance(value, dict) and "shared_with" in value
+        else (),
     )
 
 
@@ -424,8 +429,8 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         raise TypeError(f"machine {key} is no object")
     gpus = _is(value, "gpus", list) if "gpus" in value else []
     for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
-        for name in facts:
-            _is(facts, name, str, int, float, bool, type(None))
+        for fact in facts:
+            _is(facts, fact, str, int, float, bool, type(None))
     if value.get("gpu_count") is not None:
         _is(value, "gpu_count", int)
     for gpu in gpus:

@@ -16,6 +16,7 @@ COMMANDS = [
     *(
         "doctor",
         "capture",
+        "kit",
         "captures",
         "captures list",
         "captures verify",

@@ -139,6 +139,7 @@ def add(
                                 f"{folder.name}/{item.id}: in several archives, taken from {one.path}"
                             )
                         staged[item.id] = item
+                manifest.setdefault("skipped", {}).update(one.manifest.get("skipped", {}))
             ready.append((folder, manifest, before, staged))
         for folder, manifest, before, staged in ready if review is None else ():
             lines += [_said(before, item) for item in staged.values()]

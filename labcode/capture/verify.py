@@ -147,7 +147,11 @@ def render(console: Console) -> None:
             on = escape(f"  {record.id}: {about} on {record.machine}")
             thin = f", thin: {absent / 1e6:.2f} MB not here" if absent else ""
             console.print(f"{on}{thin}, {state}", highlight=False, soft_wrap=True)
-        missing = [name for name in catalogue.EXPERIMENTS if name not in captures.experiments]
+        missing = [
+            f"{name} ({captures.skipped[name]})" if name in captures.skipped else name
+            for name in catalogue.EXPERIMENTS
+            if name not in captures.experiments
+        ]
         for line in (
             lacks(captures),
             *(str(finding) for finding in _undated(captures)),

@@ -38,13 +38,25 @@ def capture(
         str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")
     ] = "",
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Skip what is already there and fresh.")] = False,
+    only_missing: Annotated[
+        bool, typer.Option("--only-missing", help="Capture what the set lacks or holds stale, nothing else.")
+    ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", help="Capture what fits into this time, such as 30m: what matters most first."
+        ),
+    ] = "",
+    gpus: Annotated[
+        str, typer.Option("--gpus", help="GPUs that share the work, an experiment each, such as 0,1.")
+    ] = "",
+    resume: Annotated[bool, typer.Option("--resume", hidden=True)] = False,  # as it was called once
     archive: Annotated[
         Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
     ] = None,
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
-    from labcode.capture import catalogue, runner
+    from labcode.capture import catalogue, runner, schedule
     from labcode.doctor import probe
 
     if list_only:
@@ -52,13 +64,42 @@ def capture(
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
+    wishes = runner.Wishes(
+        schedule.parse_time(budget, "--budget") if budget else None,
+        schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
+    )
     code = runner.capture(
         experiments or [],
         set_name,
         machine=probe.machine_record,
         doctor=probe.probe,
-        resume=resume,
+        only_missing=only_missing or resume,
+        wishes=wishes,
         archive=archive,
         console=console(stderr=True),
     )
     raise typer.Exit(code)
+
+
+def kit(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .tar to write.")] = Path(
+        "labcode-kit.tar"
+    ),
+    python: Annotated[str, typer.Option("--python", help="The machine's version of Python.")] = "3.12",
+    machine: Annotated[str, typer.Option("--machine", help="Its processor: x86_64 or aarch64.")] = "x86_64",
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="Another package: torch, cupy-cuda13x, hypothesis."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PACKAGE", help="Leave out a package that the machine has."),
+    ] = None,
+    lab: Annotated[bool, typer.Option("--lab/--no-lab", help="Whether the repository comes along.")] = True,
+) -> None:
+    """Pack what a GPU machine without network needs: packages, libdw for nsys, the repository."""
+    from labcode.kit import gather
+
+    wanted = gather.Wanted(python, machine, tuple(more or ()), tuple(without or ()), lab)
+    for line in gather.summary(output, wanted, gather.make(output, wanted)):
+        typer.echo(line)

@@ -42,6 +42,8 @@ class Experiment:
     program: str = ""
     times: tuple[str, ...] = ()  # the lab's own code that it times: a change of it makes nothing stale
     torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
+    needs_gb: int = 0  # memory of one GPU, 10⁹ bytes: what the runs reserve, and 2 for CUDA itself
+    host_bound: bool = False  # what it shows depends on the CPU: nothing else runs while it does
 
     def argv(self, run: Run) -> tuple[str, ...]:
         """The command of a run in neutral words, free of any machine's paths."""
