@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst.directives import flag
 from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
@@ -256,19 +257,26 @@ class stamp_box(nodes.container):  # noqa: N801 (docutils names node classes in 
 
 
 class CapturesUsed(SphinxDirective):
-    """``{captures-used} experiment …``: where this page's numbers come from, and the files to download."""
+    """``{captures-used} experiment …``: where this page's numbers come from, and the files to download.
+
+    With ``:every-set:`` of a page that reads these experiments and the claims of all sets.
+    """
 
     required_arguments = 1
     final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = {"every-set": flag}
 
     def run(self) -> list[nodes.Node]:
         """The stamp; in strict builds a warning for each stale capture."""
         box = stamp_box(classes=["lab-stamp"])
         try:
-            current = self.config.labcode_set
-            holders = [(store.holder(current, name), name) for name in self.arguments[0].split()]
-            found = [provenance.stamp(captures, name, current) for captures, name in holders]
-            box["lacking"] = provenance.lacking(current, self.arguments[0].split())
+            names, current = self.arguments[0].split(), self.config.labcode_set
+            if "every-set" in self.options:
+                holders, wanted = self._everywhere(names), None
+            else:
+                holders, wanted = [(store.holder(current, name), name) for name in names], current
+            box["lacking"] = provenance.lacking(current, names) if wanted else []
+            found = [provenance.stamp(captures, name, wanted) for captures, name in holders]
         except LabError as error:
             raise self.error(str(error)) from None
         for (captures, _), stamp in zip(holders, found, strict=True):
@@ -283,6 +291,14 @@ class CapturesUsed(SphinxDirective):
                 )
         box.extend(stamp_nodes(found, Path(self.env.srcdir)))
         return [box]
+
+    def _everywhere(self, names: Sequence[str]) -> list[tuple[CaptureSet, str]]:
+        """The experiments in each set that has them; a change of any set or its claims is noted."""
+        for name in store.list_sets():
+            for path in (store.sets_root() / name / "manifest.json", store.claims_path(name)):
+                self.env.note_dependency(str(path))
+        sets = [store.load_set(name) for name in store.list_sets()]
+        return [(captures, name) for captures in sets for name in names if name in captures.experiments]
 
 
 class AllCaptures(SphinxDirective):
