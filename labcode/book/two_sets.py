@@ -25,6 +25,7 @@ PARTS = {
     "lm": "A language model",
 }
 _BENCH = "kernel_bench"
+_NEEDED = (_BENCH, "ceilings")
 _COPY = "ceiling"
 
 
@@ -120,7 +121,7 @@ def _rows(captures: CaptureSet) -> pd.DataFrame:
 
 
 def _usable(name: str) -> bool:
-    return _BENCH in store.load_set(name).experiments and bool(read_claims(store.claims_path(name)))
+    return {*_NEEDED} <= {*store.load_set(name).experiments} and bool(read_claims(store.claims_path(name)))
 
 
 def _copy(name: str) -> float:

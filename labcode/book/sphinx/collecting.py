@@ -14,7 +14,7 @@ from sphinx.util import logging
 
 from labcode import store
 from labcode.book import claims as claims_file
-from labcode.book import provenance
+from labcode.book import provenance, two_sets
 from labcode.book.sphinx.directives import all_claims, stamp_box
 from labcode.book.sphinx.render import claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
@@ -118,7 +118,7 @@ def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for box in boxes:
             sets.complete(box, f"{docname}#{box['claim']['key']}")
     for placeholder in list(doctree.findall(all_claims)):
-        placeholder.replace_self(_all_claims_table(app, docname))
+        placeholder.replace_self(_claims_table(app, docname, placeholder["only"]))
 
 
 def _say_what_is_lacking(doctree: nodes.document) -> None:
@@ -175,11 +175,18 @@ class SideBySide:
             box += line
 
 
-def _all_claims_table(app: Sphinx, docname: str) -> nodes.Node:
+def _claims_table(app: Sphinx, docname: str, only: str) -> nodes.Node:
+    """All claims of the book, or only those that a second set changes in the way that ``only`` says."""
     current = app.config.labcode_set
     found = claims_of(app.env)
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
+    if only:
+        compared = two_sets.claims(two_sets.pair())
+        changed = set(compared.index[compared["change"] == only])
+        found = {key: claim for key, claim in found.items() if key in changed}
+        if not found:
+            return nodes.paragraph(text="None.")
     others = {name: recorded_claims(name) for name in store.list_sets() if name != current}
     sets: dict[str, Mapping[str, Claim | None]] = {current: found, **others}
     labels = provenance.set_labels()

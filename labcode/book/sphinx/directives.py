@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst.directives import flag
+from docutils.parsers.rst.directives import flag, unchanged_required
 from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
@@ -29,6 +29,7 @@ from labcode.store import CaptureSet
 _NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 LOGGER = logging.getLogger(__name__)
 
@@ -236,12 +237,25 @@ class all_claims(nodes.General, nodes.Element):  # noqa: N801 (docutils names no
     """Stands for the table of all claims until every page has been read."""
 
 
+def note_sets(env: BuildEnvironment) -> None:
+    """The page that is being read depends on every set and its recorded claims."""
+    for name in store.list_sets():
+        for path in (store.sets_root() / name / "manifest.json", store.claims_path(name)):
+            env.note_dependency(str(path))
+
+
 class AllClaims(SphinxDirective):
-    """``{all-claims}``: a table of every claim of the book with its value on each set."""
+    """``{all-claims}``: a table of every claim of the book with its value on each set.
+
+    With ``:only: turns over`` or ``:only: moved`` those alone that another set changes in this way.
+    """
+
+    option_spec: ClassVar[dict[str, Any]] = {"only": unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """The placeholder."""
-        return [all_claims()]
+        note_sets(self.env)
+        return [all_claims(only=self.options.get("only", ""))]
 
 
 class Spec(SphinxRole):
@@ -293,10 +307,8 @@ class CapturesUsed(SphinxDirective):
         return [box]
 
     def _everywhere(self, names: Sequence[str]) -> list[tuple[CaptureSet, str]]:
-        """The experiments in each set that has them; a change of any set or its claims is noted."""
-        for name in store.list_sets():
-            for path in (store.sets_root() / name / "manifest.json", store.claims_path(name)):
-                self.env.note_dependency(str(path))
+        """The experiments in each set that has them."""
+        note_sets(self.env)
         sets = [store.load_set(name) for name in store.list_sets()]
         return [(captures, name) for captures in sets for name in names if name in captures.experiments]
 
