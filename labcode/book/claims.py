@@ -47,8 +47,8 @@ def claim(
     of ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are
     as in `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one
     when two claims of a page would read alike, or to keep the history of a claim whose sentence changes.
-    ``host=True`` says that the value depends on the host's CPU, so that another machine with the same GPU may
-    not keep the bound. ``of`` names the experiments that the value comes from, where `labcode.book.lineage`
+    ``host=True`` says that the value depends on the host (its CPU, its disk, its link to the GPU), so that
+    another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value comes from, where `labcode.book.lineage`
     reads more of them from the cells. NaN never holds.
     """
     checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host)

@@ -243,10 +243,11 @@ def _claim_moved(claim: Claim, first: float, second: float) -> float:
     if math.isnan(first) or math.isnan(second):
         return 0.0 if math.isnan(first) and math.isnan(second) else math.inf
     shown = re.match(r"[\u2212+-]?([\d.]+)%$", claim.shown)
+    by_host = " by the host" if claim.host else ""
     if shown is None:
-        return _distance(first, second) / EQUAL_RUNS["value"]
+        return _distance(first, second) / EQUAL_RUNS[f"value{by_host}"]
     one = 1.0 if abs(abs(first) * 100 - float(shown[1])) < abs(abs(first) - float(shown[1])) else 100.0
-    return abs(second - first) / (EQUAL_RUNS["share"] * one)
+    return abs(second - first) / (EQUAL_RUNS[f"share{by_host}"] * one)
 
 
 def _distance(first: float, second: float) -> float:

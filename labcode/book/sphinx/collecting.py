@@ -161,7 +161,7 @@ class SideBySide:
         if own and not claim.holds and self.current != store.SHIPPED_SET:
             notes.append([nodes.Text("does not hold on this GPU")])
         if computed.host:
-            notes.append([nodes.Text("depends on the host’s CPU")])
+            notes.append([nodes.Text("depends on the host")])
         for name in others:
             other = self.claims[name].get(key)
             if other is not None:
@@ -212,7 +212,7 @@ def _rows(
             last = page
         sentence = _reference(app, docname, page, f"claim-{claim.key}")
         sentence.extend(inline_nodes(claim.text))
-        host = [nodes.inline(text=" (depends on the host’s CPU)", classes=["lab-host"])] if claim.host else []
+        host = [nodes.inline(text=" (depends on the host)", classes=["lab-host"])] if claim.host else []
         values = [_value(of_set.get(key)) for of_set in sets.values()]
         yield [[sentence, *host], [nodes.Text(claim.bound or "true")], *values]
 
