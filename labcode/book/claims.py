@@ -48,8 +48,8 @@ def claim(
     as in `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one
     when two claims of a page would read alike, or to keep the history of a claim whose sentence changes.
     ``host=True`` says that the value depends on the host (its CPU, its disk, its link to the GPU), so that
-    another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value comes from, where `labcode.book.lineage`
-    reads more of them from the cells. NaN never holds.
+    another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value
+    comes from, where `labcode.book.lineage` reads more of them from the cells. NaN never holds.
     """
     checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host)
     content = {"claim": asdict(checked), "borrowed": borrowed(sys._getframe(1), of)}

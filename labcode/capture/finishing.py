@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import ncu, nsys, torch_profile
+from labcode.capture import ncu, nsys, power, torch_profile
 from labcode.capture.job import Job, Measured
 from labcode.errors import InputError, LabError, ToolError
 from labcode.tools import run_tool
@@ -23,6 +23,7 @@ _FINISH = {
     "ncu": ncu.finish,
     "torch": torch_profile.finish,
     "memory": torch_profile.finish,
+    "power": power.finish,
 }
 _ERRORS = {kind.__name__: kind for kind in (LabError, ToolError, InputError)}
 

@@ -27,7 +27,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, finishing, ncu, nsys, privacy, scan, schedule, torch_profile
+from labcode.capture import bench, finishing, ncu, nsys, power, privacy, scan, schedule, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     MANIFEST,
@@ -339,9 +339,14 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say)
         what=f"{experiment.id}/{run.name}",
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
-        program=site.tools.get(experiment.tool),
+        program=site.tools.get(_recorder(experiment)),
         show=show,
     )
+
+
+def _recorder(experiment: Experiment) -> str:
+    """The tool that is started: the power meter, which is none, reads beside nsys where nsys is needed."""
+    return "nsys" if experiment.tool == "power" and "nsys" in experiment.needs else experiment.tool
 
 
 def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
@@ -351,6 +356,7 @@ def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
         "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
         "torch": experiment.torch_args,
         "memory": experiment.torch_args,
+        "power": experiment.nsys_args if "nsys" in experiment.needs else (),
     }
     return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
 
@@ -382,6 +388,7 @@ _MEASURE: dict[str, Callable[[Job, Site], Measured]] = {
     "ncu": lambda job, _: ncu.measure(job),
     "torch": lambda job, _: torch_profile.measure(job),
     "memory": lambda job, _: torch_profile.measure(job),
+    "power": lambda job, _: power.measure(job),
     "bench": _measure_bench,
     "doctor": _measure_doctor,
 }
@@ -468,7 +475,7 @@ def _prepare(
     machine: Mapping[str, Any],
     doctor: Callable[[], Mapping[str, Any]],
 ) -> Site:
-    wanted = {experiment.tool for experiment in able}
+    wanted = {_recorder(experiment) for experiment in able}
     tools = {
         "nsys": require_nsys() if "nsys" in wanted else None,
         "ncu": find_ncu() if "ncu" in wanted else None,

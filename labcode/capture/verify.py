@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -137,7 +138,8 @@ def render(console: Console) -> None:
             gpus = machine.get("gpus") or [{}]
             about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
             versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            console.print(f"  {key}: {about}, {versions}", highlight=False, markup=False)
+            host = "".join(f", {text}" for text in _host(machine, gpus[0]) if text)
+            console.print(f"  {key}: {about}, {versions}{host}", highlight=False, markup=False)
         for record in captures.experiments.values():
             size = sum(file.size_bytes for file in record.files)
             absent = sum(file.size_bytes for file in captures.absent(record.id))
@@ -159,6 +161,17 @@ def render(console: Console) -> None:
         ):
             if line:
                 console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a manifest knows of a machine's host, in short; nothing of a field that it lacks."""
+    link, width = gpu.get("pcie_generation"), gpu.get("pcie_width")
+    return (
+        f"PCIe {link} × {width}" if link and width else "",
+        str(machine.get("cpu") or ""),
+        f"{machine['cpu_count']} CPUs" if machine.get("cpu_count") else "",
+        str(machine.get("cpu_governor") or ""),
+    )
 
 
 def _undated(captures: CaptureSet) -> Iterator[Finding]:

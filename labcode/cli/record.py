@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from labcode.errors import LabError
-from labcode.terminal import console
+from labcode.terminal import console, raw
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
+_UNITS_S = {"ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def doctor(
@@ -58,6 +61,7 @@ def capture(
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
     from labcode.capture import catalogue, runner, schedule
     from labcode.doctor import probe
+    from labcode.doctor.machine import machine_record
 
     if list_only:
         catalogue.render(console(), set_name or None)
@@ -71,7 +75,7 @@ def capture(
     code = runner.capture(
         experiments or [],
         set_name,
-        machine=probe.machine_record,
+        machine=machine_record,
         doctor=probe.probe,
         only_missing=only_missing or resume,
         wishes=wishes,
@@ -103,3 +107,76 @@ def kit(
     wanted = gather.Wanted(python, machine, tuple(more or ()), tuple(without or ()), lab)
     for line in gather.summary(output, wanted, gather.make(output, wanted)):
         typer.echo(line)
+
+
+def energy(
+    command: Annotated[
+        list[str],
+        typer.Argument(help="The program to measure and its arguments, after --.", metavar="COMMAND..."),
+    ],
+    period: Annotated[str, typer.Option("--period", help="Time between samples: 100ms, 20ms, 1s.")] = "100ms",
+    idle: Annotated[
+        str, typer.Option("--idle", help="How long to meter the idle GPU first; 0s: not at all.")
+    ] = "1s",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the log: X.power.json or X.power.json.xz.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw power over time: X.svg.")] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the energies as JSON on stdout; what the command prints goes to stderr."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
+) -> None:
+    """Run a command and say how many joules the GPUs that it can see used meanwhile, with error bars.
+
+    Write -- before the command. Energies are those of whole GPUs, whoever uses them. The report goes to
+    stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
+    """
+    from labcode.meter.command import run
+    from labcode.meter.meter import check_name
+    from labcode.outputs import whole
+    from labcode.reports.power.schema import write_document
+
+    period_s, idle_s = _seconds(period, "--period"), _seconds(idle, "--idle")
+    for file in (output, plot):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise LabError(f"{file}: there is no folder {file.parent}; create it first")
+    if output is not None:
+        check_name(output)
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
+    live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
+    document = run(
+        command,
+        period_s=period_s,
+        idle_s=idle_s,
+        live=live,
+        stdout=sys.stderr.fileno() if json_output else None,
+    )
+    if output is not None:
+        with whole(output) as part:
+            write_document(document, part)
+    from labcode.analysis.energy import summary
+    from labcode.reports.power.log import log_of
+
+    log = log_of(document, output or Path("power log"))
+    if json_output:
+        typer.echo(summary.as_json(log))
+    else:
+        typer.echo(summary.as_text(log), err=True)
+    if plot is not None:
+        from labcode.figures.charts.power import write_power
+
+        write_power(log, plot)
+    raise typer.Exit(document.exit_code or 0)
+
+
+def _seconds(text: str, option: str) -> float:
+    """A time such as 100ms, 0.5s or 2min in seconds; `LabError` names the option for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)\s*", text)
+    if not found:
+        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms or 2s")
+    return float(found[1]) * _UNITS_S[found[2]]
