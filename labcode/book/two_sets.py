@@ -72,7 +72,7 @@ def kernels(of: Pair) -> pd.DataFrame:
     """
     index = ["topic", "kernel", "problem", "name", "kind"]
     first, second = (_rows(captures).set_index(index) for captures in of.sets())
-    both = first.join(second, lsuffix="_1", rsuffix="_2", how="inner").reset_index()
+    both = first.add_suffix("_1").join(second.add_suffix("_2"), how="inner").reset_index()
     both = both[both["kind"] != _COPY]
     return both[index].assign(
         first=both["ratio_to_copy_1"],

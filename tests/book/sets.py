@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from labcode import freshness, store
 
@@ -21,9 +22,11 @@ def write_set(
     more: Mapping[str, float] = MappingProxyType({}),
     skipped: Mapping[str, str] = MappingProxyType({}),
     trace: bool = False,
+    results: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Path:
     """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it,
-    with a file ``record.sqlite.xz`` on demand; returns its folder. ``skipped`` are experiments that it lacks.
+    with a file ``record.sqlite.xz`` on demand; returns its folder. ``skipped`` are experiments that it lacks,
+    ``results`` what the record of an experiment holds instead of a time.
 
     ``root`` is the folder of sets, and the folder above it the repository.
     """
@@ -31,12 +34,12 @@ def write_set(
     folder = root / name
     sources = freshness.source_digests([SOURCE], root.parent) if fresh else {SOURCE: "another"}
     experiments = {}
-    for experiment, time in {"measuring": time_us, **more}.items():
+    for experiment, time in {"measuring": time_us, **more, **dict.fromkeys(results, 1.0)}.items():
         record = {
             "program": experiment,
             "variant": "record",
             "parameters": {},
-            "results": {"time_us": time},
+            "results": results.get(experiment, {"time_us": time}),
             "checks": {},
         }
         contents = {"record.json": json.dumps(record).encode()}
