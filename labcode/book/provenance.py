@@ -126,7 +126,7 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
         ]
     for why, names in reasons.items():
         said.append(f"Set {wanted} does not have {_listed(names)}" + (f" ({why})." if why else "."))
-    shown = f"What this page says of them was measured on the {set_labels()[SHIPPED_SET]}."
+    shown = f"The page shows the {set_labels()[SHIPPED_SET]} instead."
     return [*said, shown] if said else []
 
 

@@ -190,7 +190,7 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     page = text_of(html(house, "page"))
     assert "fusing helps: 3.40 (at least 2.00) measured on H200, not on MY-L4" in page
     assert "not in set my-l4: shown from set h200" in page
-    assert "Set my-l4 does not have fusion (needs 40 GB). What this page says of them was" in page
+    assert "Set my-l4 does not have fusion (needs 40 GB). The page shows the H200 instead." in page
     assert "lab-claim-borrowed" in html(house, "page")
     assert "fusing helps at least 2.00 – ✓ 2.00" in text_of(html(house, "claims"))
 
@@ -214,8 +214,7 @@ def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
     page = text_of(html(house, "page"))
     assert (
         "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them. Claims on "
-        "them have the values recorded with the whole set. What this page says of them was measured on the"
-        in page
+        "them have the values recorded with the whole set. The page shows the H200 instead." in page
     )
     assert (
         "✗ fusing helps: 1.00 (at least 2.00) recorded with the whole set · does not hold on this GPU" in page
