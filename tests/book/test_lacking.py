@@ -14,7 +14,7 @@ from labcode import store
 from tests.book import cells
 
 _USED = re.compile(r"^```\{captures-used\} (.*)$", re.MULTILINE)
-_AROUND = re.compile(r"\bstore\.\w*(?:set|holder|claims)|\bcaptures/\w")  # sets opened past `labcode.book`
+_AROUND = re.compile(r"\btwo_sets\.|\bstore\.\w*(?:set|holder|claims)|\bcaptures/\w")  # sets opened past `labcode.book`
 SHIPPED = Path(__file__).parents[2] / "captures" / store.SHIPPED_SET
 
 
