@@ -283,16 +283,22 @@ def test_two_claims_with_one_key_are_reported(house, capsys):
 
 
 def test_notebooks_are_executed_and_plain(house):
+    write_page(
+        house,
+        "always",
+        PAGE.replace("  name: python3\n", "  name: python3\nmystnb:\n  execution_mode: force\n"),
+    )
     assert build(None, "html") == 0
     assert build(None, "notebooks") == 0  # from a book that was built before
     written = sorted((house / "_build" / "notebooks").rglob("*.ipynb"))
-    assert [path.name for path in written] == ["page.ipynb"]
-    text = written[0].read_text(encoding="utf-8")
-    assert "the `copy` is fast" in text
-    assert "text/html" in text
-    assert "It took 10.0\u202fµs, and" in text
-    assert "vnd.labcode" not in text
-    assert "papermill" not in text
+    assert [path.name for path in written] == ["always.ipynb", "page.ipynb"]
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert "the `copy` is fast" in text
+        assert "text/html" in text
+        assert "It took 10.0\u202fµs, and" in text
+        assert "vnd.labcode" not in text
+        assert "papermill" not in text
 
 
 def test_formulas_that_cannot_be_read_are_named(house):

@@ -14,7 +14,8 @@ from labcode import store
 from tests.book import cells
 
 _USED = re.compile(r"^```\{captures-used\} (.*)$", re.MULTILINE)
-_AROUND = re.compile(r"\btwo_sets\.|\bstore\.\w*(?:set|holder|claims)|\bcaptures/\w")  # sets opened past `labcode.book`
+# cells that open sets themselves
+_AROUND = re.compile(r"\btwo_sets\.|\bstore\.\w*(?:set|holder|claims)|\bcaptures/\w")
 SHIPPED = Path(__file__).parents[2] / "captures" / store.SHIPPED_SET
 
 
