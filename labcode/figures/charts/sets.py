@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from labcode.figures.charts.basic import _bar_axes, _key, _shorten
+from labcode.figures.charts.basic import bar_axes, color_key, shorten
 from labcode.figures.style import SMALL_PT, TEXT_PT, WIDTH_IN, current, logarithmic, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
@@ -64,7 +64,7 @@ def shares_on_two(
     axes.set_aspect("equal")
     axes.set_xlabel(f"share of the copy on the {names[0]} (%)")
     axes.set_ylabel(f"share of the copy on the {names[1]} (%)")
-    _key(
+    color_key(
         axes, [(group, palette.fill(role)) for group, role in zip(groups, _ROLES * len(groups), strict=False)]
     )
     return figure
@@ -79,7 +79,7 @@ def claims_on_two(
     parts: tables with the columns ratio and turns_over; a claim that holds on one set alone is drawn as a
     diamond. Ratios beyond a factor of 30 stand at the edge.
     """
-    figure, axes = _bar_axes(len(parts) * 0.5, width, None)
+    figure, axes = bar_axes(len(parts) * 0.5, width, None)
     palette = current()
     axes.axvline(1.0, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for row, of in enumerate(parts.values()):
@@ -107,8 +107,8 @@ def claims_on_two(
     axes.set_xlim(1 / reach, reach)
     logarithmic(axes.xaxis, np.array([1 / reach, reach]))
     axes.set_ylim(len(parts) - 0.45, -0.55)
-    axes.set_yticks(range(len(parts)), labels=[_shorten(part) for part in parts])
+    axes.set_yticks(range(len(parts)), labels=[shorten(part) for part in parts])
     axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
     axes.set_xlabel(f"value on the {names[1]} ÷ value on the {names[0]}")
-    _key(axes, [("holds on both, or on neither", palette.fill("kernel")), ("turns over", palette.warn)])
+    color_key(axes, [("holds on both, or on neither", palette.fill("kernel")), ("turns over", palette.warn)])
     return figure
