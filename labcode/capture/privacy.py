@@ -231,15 +231,21 @@ _REVIEW = (
         r"(?i)(?<![\w\-])(?:dgx|hgx|node|login|rack|compute|gpu-?box|cn|srv)-?[a-z]{0,3}\d{1,4}(?![\w(])",
         "",
     ),
+    _rule("the id of a device?", ":", r"(?<![\w:.])[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![\w.:])", ""),
+    _rule("a host's or user's name?", ":", r"(?i)(?<!\w)(?:host|user|node|login)[ _]?name: ?[\w.\-]+", ""),
     _rule("a variable?", "=", r"(?<![\w\-])[A-Z][A-Z0-9]*_[A-Z0-9_]+=[^\s=]+", ""),
 )
 
 
 @lru_cache(maxsize=64)
 def _rules(names: Names) -> tuple[Rule, ...]:
+    rule = Rule("the name of a host or user", "", _naming(names), lambda _: NAME)
+    return (*_RULES, rule) if names else _RULES
+
+
+def _naming(names: Names) -> re.Pattern[str]:
     listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    named = rf"(?i)(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])"
-    return (*_RULES, _rule("the name of a host or user", "", named, NAME)) if names else _RULES
+    return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -390,6 +396,18 @@ def machine_names() -> Names:
     except (KeyError, OSError):
         user = ""
     return _telling(name for name in (socket.gethostname(), user) if len(name) > 4)
+
+
+def own_names(texts: Iterable[str]) -> Names:
+    """`machine_names` and the name of the home folder, without those that are a word of harmless texts."""
+    try:
+        home = Path.home().name
+    except RuntimeError:
+        home = ""
+    names = dict.fromkeys((*machine_names(), *_telling([home] if len(home) > 4 else [])))
+    for text in texts:
+        names = {name: None for name in names if not _naming((name,)).search(text)}
+    return tuple(names)
 
 
 def _telling(names: Iterable[str]) -> Names:

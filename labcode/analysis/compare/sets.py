@@ -242,12 +242,12 @@ def _claim_moved(claim: Claim, first: float, second: float) -> float:
     """How far a claim's value moved, by what two equal runs differ: in points where it is a share."""
     if math.isnan(first) or math.isnan(second):
         return 0.0 if math.isnan(first) and math.isnan(second) else math.inf
-    shown = re.match(r"[\u2212+-]?([\d.]+)%$", claim.shown)
-    by_host = " by the host" if claim.host else ""
+    shown = re.match(r"[\u2212+-]?(\d+(?:\.\d+)?)%$", claim.shown)
+    by = " by the host" if claim.host else ""
     if shown is None:
-        return _distance(first, second) / EQUAL_RUNS[f"value{by_host}"]
+        return _distance(first, second) / EQUAL_RUNS["value" + by]
     one = 1.0 if abs(abs(first) * 100 - float(shown[1])) < abs(abs(first) - float(shown[1])) else 100.0
-    return abs(second - first) / (EQUAL_RUNS[f"share{by_host}"] * one)
+    return abs(second - first) / (EQUAL_RUNS["share" + by] * one)
 
 
 def _distance(first: float, second: float) -> float:
@@ -283,9 +283,11 @@ def _machines(captures: CaptureSet) -> str:
     found = []
     for machine in captures.machines.values():
         gpus = machine.get("gpus") or [{}]
-        versions = ", ".join(
+        facts = [
             f"{word} {machine[word]}" for word in ("driver", "cuda", "torch", "nsys") if machine.get(word)
-        )
+        ]
+        facts += [str(machine["cpu"])] if machine.get("cpu") else []
+        versions = ", ".join(facts)
         found.append(f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')} ({versions})")
     return "; ".join(dict.fromkeys(found))
 

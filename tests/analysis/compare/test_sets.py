@@ -45,6 +45,7 @@ def write_set(
         "gpu_count": 1,
         "driver": "580.1",
         "cuda": "13.0",
+        "cpu": "EPYC",
     }
     manifest = {"schema": 1, "set": name, "machines": {"m1": machine}, "experiments": listed}
     (root / name / "manifest.json").write_text(json.dumps(manifest))
@@ -138,7 +139,7 @@ def test_formats(sets: Path) -> None:
         run("a100", "b200", fmt=fmt, output=output)
         texts[fmt] = output.getvalue()
     assert texts["csv"].splitlines()[0] == ",".join(COLUMNS)
-    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0)"
+    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0, EPYC)"
     assert (
         "Results of the programs" in texts["table"] and "note: experiment old: only in a100" in texts["table"]
     )
@@ -185,6 +186,15 @@ def test_claims_that_turn_over_come_first_then_what_moved_farthest(sets: Path) -
     for name, far in {**moved, **same}.items():
         assert rows.loc[name, "moved"] == pytest.approx(far), name
     assert rows.loc["neither", "note"] == "does not hold in a (at least 1); does not hold in b (at least 1)"
+
+
+def test_claims_that_depend_on_the_host_move_by_more(sets: Path) -> None:
+    host = {"host": True}
+    shares = [claim("", value) | {"shown": "50%"} | host for value in (0.5, 0.62, 0.7)]
+    first = {"near": shares[0], "far": shares[0], "value": claim("", 1.0) | host}
+    rows = of_claims(first, {"near": shares[1], "far": shares[2], "value": claim("", 1.4) | host})
+    assert rows["change"].to_dict() == {"far": "moved", "near": "same", "value": "same"}
+    assert rows["moved"].tolist() == pytest.approx([4 / 3, 0.8, 0.8])
 
 
 def test_bounds_that_differ_are_said(sets: Path) -> None:
