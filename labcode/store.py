@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -74,7 +74,8 @@ class ExperimentRecord:
     ``sources`` are the files of the code that was run, each with a digest of what it means (see
     `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
     lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
-    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere.
+    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere; ``shared_with`` are experiments that
+    ran at the same time on other GPUs of that machine.
     """
 
     id: str
@@ -87,6 +88,7 @@ class ExperimentRecord:
     runs: Mapping[str, RunRecord]
     timed: TimedCode | None = None
     thin: bool = False
+    shared_with: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[FileRecord, ...]:
@@ -112,12 +114,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class CaptureSet:
-    """A set of captures: where it lies, the machines it was measured on, its experiments."""
+    """A set of captures: where it lies, the machines it was measured on, its experiments.
+
+    ``skipped`` says of experiments that the machines' GPUs cannot run what they lack.
+    """
 
     name: str
     path: Path
     machines: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, ExperimentRecord]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def experiment(self, experiment: str) -> ExperimentRecord:
         """The record of one experiment; `InputError` names what there is when it is not in the set."""
@@ -267,12 +273,15 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         experiments = {key: _experiment(key, value) for key, value in _is(data, "experiments", dict).items()}
         for record in experiments.values():
             machines[record.machine]
+        reasons = _is(data, "skipped", dict) if "skipped" in data else {}
+        skipped = {_name(key): _text(reasons, key) for key in reasons}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
             f"{where}: damaged manifest ({type(error).__name__}: {str(error)[:200]}); "
             "restore it from version control"
         ) from None
-    return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+    held = (MappingProxyType(machines), MappingProxyType(experiments), MappingProxyType(skipped))
+    return CaptureSet(folder.name, folder, *held)
 
 
 def claims_path(set_name: str) -> Path:
@@ -384,6 +393,9 @@ def _experiment(key: str, value: object) -> ExperimentRecord:
         runs=MappingProxyType(runs),
         timed=TimedCode(_sources(timed), _text(timed, "digest")) if timed is not None else None,
         thin=bool(_is({"thin": False, **value}, "thin", bool)) if isinstance(value, dict) else False,
+        shared_with=_texts(value, "shared_with")
+        if isinstance(value, dict) and "shared_with" in value
+        else (),
     )
 
 
@@ -415,8 +427,8 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         raise TypeError(f"machine {key} is no object")
     gpus = _is(value, "gpus", list) if "gpus" in value else []
     for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
-        for field in facts:
-            _is(facts, field, str, int, float, bool, type(None))
+        for fact in facts:
+            _is(facts, fact, str, int, float, bool, type(None))
     if value.get("gpu_count") is not None:
         _is(value, "gpu_count", int)
     for gpu in gpus:

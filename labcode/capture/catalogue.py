@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.padding import Padding
 
 from labcode import store
+from labcode.capture import schedule
+from labcode.capture.experiments.energy import ENERGY_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
@@ -83,6 +85,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
             ),
             sources=(*workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -106,6 +109,7 @@ def _experiments() -> dict[str, Experiment]:
                 ),
             ),
             sources=("cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
+            host_bound=True,
             needs=("nvcc",),
         ),
         Experiment(
@@ -122,6 +126,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
             sources=("cuda/memory_timeline/*.cu", *CUDA_SOURCES),
+            host_bound=True,
             needs=("nvcc",),
         ),
         Experiment(
@@ -151,6 +156,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_LINES, variant="baseline"),
             ),
             sources=(*workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=_BACKTRACES,
         ),
@@ -169,6 +175,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -186,6 +193,7 @@ def _experiments() -> dict[str, Experiment]:
                 ),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx", *_SAMPLED_CPU, *_SAMPLED_PYTHON),
         ),
@@ -200,6 +208,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
         ),
@@ -214,11 +223,13 @@ def _experiments() -> dict[str, Experiment]:
                 *("cuda/kernel_overlap/*.cu", "cuda/memory_timeline/*.cu"),
                 *CUDA_SOURCES,
             ),
+            host_bound=True,
             needs=("nvcc",),
             time_limit_s=300.0,
         ),
         *KERNEL_EXPERIMENTS,
         *TORCH_EXPERIMENTS,
+        *ENERGY_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",
@@ -226,6 +237,7 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
             sources=(*workloads("measuring", "sensors"), "labcode/timing.py", *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -236,6 +248,7 @@ def _experiments() -> dict[str, Experiment]:
             runs=(_run("generated", "--streams", "4", "--repetitions", "3"),),
             sources=(*workloads("report_speed", "side_by_side", "big_export", "export_tables"),),
             times=_READERS,
+            host_bound=True,
             needs_gpus=0,
             needs=("nsys",),
             time_limit_s=450.0,
@@ -251,6 +264,7 @@ def _experiments() -> dict[str, Experiment]:
                 *("cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
             times=_READERS,
+            host_bound=True,
             needs=("nsys", "nvcc"),
             time_limit_s=450.0,
         ),
@@ -290,6 +304,7 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
     gpus = "gpu" if experiment.needs_gpus == 1 else f"{experiment.needs_gpus} gpus"
     return (
         *((gpus,) if experiment.needs_gpus else ()),
+        *((f"{experiment.needs_gb} GB",) if experiment.needs_gb else ()),
         *(("nsys",) if experiment.tool == "nsys" else ()),
         *(("ncu", "counters") if experiment.tool == "ncu" else ()),
         *experiment.needs,
@@ -297,19 +312,33 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
 
 
 def render(console: Console, set_name: str | None = None) -> None:
-    """List the experiments; with a set's name also which of them it holds and whether they are fresh."""
+    """List the experiments with how long they took on the shipped set, the most important first.
+
+    With a set's name also which of them it holds, whether they are fresh, and how long the others will take.
+    """
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
-    for experiment in EXPERIMENTS.values():
+    pace = schedule.Pace(schedule.shipped_seconds())
+    lacking = []
+    for experiment in schedule.in_order(EXPERIMENTS.values(), pace.took):
         state = ""
         if set_name:
             record = captured.get(experiment.id)
             state = "not captured in this set" if record is None else "fresh" if is_fresh(record) else "stale"
+            if state != "fresh":
+                lacking.append(experiment)
             state = f"  ({set_name}: {state})"
         console.print(f"[bold]{experiment.id}[/bold]{state}", highlight=False)
-        facts = (
+        facts: tuple[str, ...] = (
             experiment.title,
             f"runs: {', '.join(run.name for run in experiment.runs)}",
             f"needs: {', '.join(needs_of(experiment)) or 'nothing'}",
         )
+        if experiment.id in pace.took:
+            facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
+    said = [f"{len(EXPERIMENTS)} experiments: {schedule.spoken(pace.expect(EXPERIMENTS.values()))}"]
+    if set_name:
+        said.append(f"{set_name} lacks {len(lacking)}: {schedule.spoken(pace.expect(lacking))}")
+    if pace.took:
+        console.print(f"As on {store.SHIPPED_SET}: {'; '.join(said)}", highlight=False)

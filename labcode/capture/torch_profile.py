@@ -12,8 +12,7 @@ import gzip
 import json
 import lzma
 import re
-import tempfile
-import time
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Literal
 
 from labcode.capture import bench, privacy, scan
 from labcode.capture.filing import write_json
+from labcode.capture.job import Job, Measured, timed
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
@@ -198,56 +198,58 @@ def request_of(
     return Request(tool, str(folder), name, **switches)
 
 
-def make_run(
-    argv: Sequence[str],
-    options: Sequence[str],
-    folder: Path,
-    name: str,
-    show: Callable[[str], None],
-    *,
-    tool: Literal["torch", "memory"],
-    time_limit_s: float,
-    cwd: Path,
-    what: str,
-) -> list[str]:
-    """One run without a recorder, then one with; leaves files and both records in ``folder``.
+def measure(job: Job) -> Measured:
+    """One run without a recorder, then one with: leaves both records, and the recordings as they are.
 
-    Returns the files' names. The record of the recorded run has a key ``profiler``: wall seconds with and
-    without it. Raises `ToolError` when the program fails or records nothing, and when a file would be too
-    large or hold something private.
+    The record of the recorded run has a key ``profiler``: wall seconds with and without it. Raises
+    `ToolError` when the program fails.
     """
-    clean, record = folder / f"{name}.clean.json", folder / f"{name}.json"
-    show(f"{what}: without profiler")
-    began = time.monotonic()
-    bench.run_program(argv, clean, time_limit_s=time_limit_s, cwd=cwd, what=what)
-    clean_s = time.monotonic() - began
-    show(f"{what}: recording")
-    with tempfile.TemporaryDirectory(dir=folder, prefix="work-") as work:
-        request = request_of(options, Path(work), name, tool)
-        began = time.monotonic()
+    tool: Literal["torch", "memory"] = "memory" if job.tool == "memory" else "torch"
+    clean, record, work = job.file(".clean.json"), job.file(".json"), job.raw(".recorded")
+    seconds: dict[str, float] = {}
+    job.show(f"{job.what}: without profiler")
+    with timed(seconds, "clean"):
+        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    job.show(f"{job.what}: recording")
+    work.mkdir()
+    with timed(seconds, "recorded"):
         try:
             bench.run_program(
-                argv,
+                job.argv,
                 record,
-                time_limit_s=time_limit_s + PROFILER_S,
-                cwd=cwd,
-                what=f"{what}, recorded",
-                env=request.environment(),
+                time_limit_s=job.time_limit_s + PROFILER_S,
+                cwd=job.cwd,
+                what=f"{job.what}, recorded",
+                env=request_of(job.options, work, job.name, tool).environment(),
             )
         except ToolError as error:
             if tool == "memory" and (key := _LACKING.search(str(error))):
                 raise ToolError(
-                    f"{what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version writes "
-                    "another format; record with the version named in constraints.txt"
+                    f"{job.what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version "
+                    "writes another format; record with the version named in constraints.txt"
                 ) from None
             raise
-        wall_s = time.monotonic() - began
-        show(f"{what}: scrub, compress")
-        names = file_recordings(Path(work), folder, cwd, what)
     content = json.loads(record.read_text(encoding="utf-8"))
-    content["profiler"] = {"tool": tool, "wall_s": round(wall_s, 3), "clean_wall_s": round(clean_s, 3)}
+    content["profiler"] = {
+        "tool": tool,
+        "wall_s": seconds["recorded"],
+        "clean_wall_s": seconds["clean"],
+    }
     write_json(record, content)
-    return [*names, record.name, clean.name]
+    return Measured([record.name, clean.name], seconds)
+
+
+def finish(job: Job, measured: Measured) -> Measured:
+    """Scrub and compress the recordings of a run.
+
+    Raises `ToolError` when nothing was recorded, `LabError` when a file would be too large or hold something
+    private.
+    """
+    work, seconds = job.raw(".recorded"), dict(measured.seconds)
+    with timed(seconds, "scrub, compress"):
+        names = file_recordings(work, job.folder, job.cwd, job.what)
+    shutil.rmtree(work)
+    return Measured([*names, *measured.files], seconds)
 
 
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
