@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from labcode.cli import app
+
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "cluster" / "capture.sbatch"
 CONTAINER = ROOT / "cluster" / "Containerfile"
@@ -72,6 +74,18 @@ def test_what_the_job_asks_of_slurm_comes_before_its_first_command():
     assert max(lines.index(line) for line in asked) < commands[0]
     for needed in ("--nodes=1", "--gpus-per-node=1", "--requeue", "--open-mode=append"):
         assert f"#SBATCH {needed}" in asked
+
+
+def test_the_lab_has_the_options_that_the_job_gives_it():
+    (capture,) = [
+        c.callback for c in app.registered_commands if c.callback and c.callback.__name__ == "capture"
+    ]
+    known = {
+        word for hint in capture.__annotations__.values() for word in re.findall(r"--[a-z-]+", str(hint))
+    }
+    given = set(re.findall(r"(--[a-z-]+) \"", JOB.read_text())) | {"--only-missing"}
+    assert {"--set", "--archive", "--budget", "--gpus"} <= given
+    assert given <= known
 
 
 @pytest.mark.parametrize(
