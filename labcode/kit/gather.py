@@ -34,7 +34,7 @@ from labcode.tools import ToolResult, run_tool
 MACHINES = ("x86_64", "aarch64")
 _TOP = "kit"
 _GLIBC = 28  # minor version: of RHEL 8, Debian 10, Ubuntu 20.04 and all later ones
-_TESTS = ("pytest", "pytest-timeout")
+_TESTS = ("hypothesis", "pytest", "pytest-timeout")
 _LARGE = frozenset(("cupy-cuda13x", "torch"))  # gigabytes, and most GPU machines have them
 _LEAST_FREE = 300_000_000  # bytes: two copies of what a kit for this package alone holds
 _PIP_LIMIT_S = 3600.0
