@@ -17,11 +17,10 @@ from labcode.capture.scrub import compress
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.meter.command import neutral
-from labcode.meter.meter import Metered
 from labcode.reports.power.schema import COMMAND, IDLE
 
 PERIOD = "--period-ms="  # how often samples are taken; all other options are those of nsys
-PERIOD_S = 0.02
+PERIOD_S = 0.01
 IDLE_S = 1.0  # before the program starts
 SUFFIX = ".power.json.xz"
 
@@ -38,7 +37,7 @@ def period_s(options: Sequence[str]) -> float:
     return found
 
 
-def measure(job: Job, gpus: Sequence[Metered] | None = None) -> Measured:
+def measure(job: Job) -> Measured:
     """Run the program while the meter reads: leaves the record, the log, and under nsys the report.
 
     It runs under nsys where ``job.program`` names one. Raises `LabError` where a GPU cannot be metered, and
@@ -50,7 +49,7 @@ def measure(job: Job, gpus: Sequence[Metered] | None = None) -> Measured:
     job.show(f"{job.what}: under the power meter")
     with (
         timed(seconds, "under the meter"),
-        Meter(open_gpus() if gpus is None else gpus, period_s=period_s(job.options)) as meter,
+        Meter(open_gpus(), period_s=period_s(job.options)) as meter,
     ):
         with meter.window(IDLE):
             time.sleep(IDLE_S)

@@ -61,6 +61,7 @@ def capture(
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
     from labcode.capture import catalogue, runner, schedule
     from labcode.doctor import probe
+    from labcode.doctor.machine import machine_record
 
     if list_only:
         catalogue.render(console(), set_name or None)
@@ -74,7 +75,7 @@ def capture(
     code = runner.capture(
         experiments or [],
         set_name,
-        machine=probe.machine_record,
+        machine=machine_record,
         doctor=probe.probe,
         only_missing=only_missing or resume,
         wishes=wishes,

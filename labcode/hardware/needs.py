@@ -11,6 +11,8 @@ from labcode.errors import LabError
 from labcode.hardware import driver, permissions
 from labcode.tools import find_ncu, find_nvcc, require_nsys
 
+_PACKAGES = {"cupy": "cupy-cuda13x", "pynvml": "nvidia-ml-py"}  # not called as they are imported
+
 
 def unmet(needs: Iterable[str]) -> dict[str, str]:
     """The needs that this machine does not meet, each with why and what to do about it.
@@ -62,7 +64,8 @@ def _reason(need: str) -> str | None:
             if find_ncu() is None:
                 return "needs ncu: not found; install Nsight Compute or set LABCODE_NCU to its path"
         elif importlib.util.find_spec(need) is None:
-            return f"needs the Python package {need}: not installed; `python -m pip install {need}`"
+            package = _PACKAGES.get(need, need)
+            return f"needs the Python package {need}: not installed; `python -m pip install {package}`"
         elif need == "torch" and importlib.metadata.version(need).endswith("+cpu"):
             return "needs PyTorch for CUDA: this one is built for the CPU alone; install the CUDA build"
     except LabError as error:

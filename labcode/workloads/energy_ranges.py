@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 PROGRAM = "energy_ranges"
 VARIANTS = ("record",)
 SHORT_S = 0.03
-EXAM_SHARES = {"load": 0.6, "matmul": 1.6, "copy": 0.8, "softmax": 1.2}
 
 
 def phases(torch: Any, given: argparse.Namespace, device: torch.device) -> dict[str, Callable[[], object]]:
@@ -61,7 +60,6 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=common.whole(1, 65536), default=8192, help="rows (default 8192)")
     parser.add_argument("--epochs", type=common.whole(1, 100), default=2, help="default 2")
     parser.add_argument("--seconds", type=common.positive, default=1.5, help="of a phase (default 1.5)")
-    parser.add_argument("--exam", action="store_true", help="phases of other lengths")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")
     return parser
 
@@ -76,16 +74,17 @@ def main(arguments: Sequence[str]) -> int:
     torch.manual_seed(1)
     precision = "bf16" if given.device == "cuda" else "fp32"
     calls = phases(torch, given, device)
-    shares = EXAM_SHARES if given.exam else dict.fromkeys(EXAM_SHARES, 1.0)
-    seconds = {name: given.seconds * share for name, share in shares.items()} | {"norm": SHORT_S}
-    counts = {name: calls_in(call, seconds[name], device) for name, call in calls.items()}
+    counts = {
+        name: calls_in(call, SHORT_S if name == "norm" else given.seconds, device)
+        for name, call in calls.items()
+    }
     synchronize(device)
     with nvtx_range(common.MEASURED, device):
         begin = time.monotonic_ns()
         mark_clock(device)
         for number in range(given.epochs):
             with nvtx_range(f"epoch {number}", device):
-                run_epoch(calls, counts, seconds["load"], device)
+                run_epoch(calls, counts, given.seconds, device)
             mark_clock(device)
         end = time.monotonic_ns()
     matmul = make(torch, precision, "random", given.size, device)

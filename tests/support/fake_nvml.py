@@ -52,7 +52,7 @@ class FakeNvml:
     NVML_TEMPERATURE_GPU = 0
 
     def __init__(self, *gpus: FakeGpu, init: int = 0, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self.gpus = list(gpus) or [FakeGpu()]
+        self.gpus = list(gpus)
         self.init = init
         self.clock = clock
         self.began = clock()
@@ -72,7 +72,7 @@ class FakeNvml:
             raise NVMLError(self.init)
 
     def nvmlDeviceGetCount(self) -> int:
-        return 0 if self.gpus[0].uuid == "none" else len(self.gpus)
+        return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
         return self.gpus[index]

@@ -79,7 +79,8 @@ def as_text(log: PowerLog) -> str:
     """The energies in lines for people."""
     begin, end = log.window()
     found = summaries(log)
-    lines = [f"{log.command}: {(end - begin) / 1e9:.2f} s, exit code {log.exit_code}"]
+    ended = "" if log.exit_code is None else f", exit code {log.exit_code}"
+    lines = [f"{log.command or 'log'}: {(end - begin) / 1e9:.2f} s{ended}"]
     if len(found) > 1:
         total = sum(one.energy.counter_j for one in found)
         error = sum(one.energy.error_j for one in found)
@@ -93,7 +94,7 @@ def joules(value: float, error: float) -> str:
     """An energy with its error: ``1,234 J ± 25 J (2.0 %)``."""
     if math.isnan(value):
         return "not given"
-    share = f" ({abs(error / value):.1%})" if value else ""
+    share = f" ({error / value:.1%})" if value > error else ""
     return f"{value:,.1f} J ± {error:,.1f} J{share}"
 
 

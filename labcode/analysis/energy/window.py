@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.power.log import PowerLog
 from labcode.reports.power.schema import IDLE, REASONS
+from labcode.reports.report import PowerReport
 
 Floats = NDArray[np.float64]
 FEW_UPDATES = 10  # below, an energy is flagged
@@ -244,7 +244,7 @@ def curve_of(samples: pd.DataFrame) -> Curve:
     )
 
 
-def idle_power(log: PowerLog, device: int) -> tuple[float, float]:
+def idle_power(log: PowerReport, device: int) -> tuple[float, float]:
     """Mean power in the window named idle, and half its range, in W; (nan, 0) without such a window."""
     found = log.windows[log.windows["name"] == IDLE]
     if not len(found):
@@ -257,7 +257,7 @@ def idle_power(log: PowerLog, device: int) -> tuple[float, float]:
     return curve.power_j(begin, end) / ((end - begin) / 1e9), float(watts.max() - watts.min()) / 2
 
 
-def windows(log: PowerLog) -> pd.DataFrame:
+def windows(log: PowerReport) -> pd.DataFrame:
     """The energy of every window of a log, of the whole log where it has none: columns are `COLUMNS`.
 
     A row for each window, instance (from 0, of a name) and device; times in ns, energies in J, powers in W.

@@ -98,6 +98,8 @@ def power_over_time(
         )
         if place == len(devices) - 1:
             axes.set_xlabel("time (s)", fontsize=TEXT_PT)
+        else:
+            axes.tick_params(labelbottom=False)
     if panels:
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(
@@ -133,9 +135,9 @@ def _shade(axes: Axes, windows: pd.DataFrame, zero: int, shown: tuple[int, int])
     inside = windows[(windows["end_ns"] > shown[0]) & (windows["begin_ns"] < shown[1])]
     for name, begin, end in inside.head(_MOST_WINDOWS).itertuples(index=False, name=None):
         low, high = (max(begin, shown[0]) - zero) / 1e9, (min(end, shown[1]) - zero) / 1e9
-        axes.axvspan(low, high, color=palette.tint, linewidth=0)
+        axes.axvspan(low, high, color=palette.grid, alpha=0.45, linewidth=0)
         for edge in (low, high):
-            axes.axvline(edge, color=palette.grid, linewidth=0.7)
+            axes.axvline(edge, color=palette.muted, linewidth=0.5)
         if high - low > 0.08 * (shown[1] - shown[0]) / 1e9:
             axes.text(
                 (low + high) / 2,
