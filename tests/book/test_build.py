@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")  # t
 REPOSITORY = Path(__file__).parents[2]
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\n```\n"
+TIMES = "```{capture-times}\n```\n\n```{capture-times}\n:each:\n```\n"
 PAGE = (
     HEADER
     + """# A page
@@ -49,7 +50,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")
-    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n")
+    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n\n" + TIMES)
     write_set(root / "captures", "h200", 10.0, warnings=("sampling was off",))
     write_set(root / "captures", "my-l4", 17.0)
     monkeypatch.setenv("LABCODE_HOME", str(root))
@@ -92,6 +93,10 @@ def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys):
     listing = html(house, "claims")
     assert 'href="page.html#claim-the-copy-is-fast"' in listing
     assert "MY-L4" in listing
+
+    times = re.sub(r"<[^>]+>|\s+", " ", html(house, "captures"))
+    assert re.search(r"Recorded by +h200 +my-l4", times)
+    assert re.search(r"measuring +42 +42", times)
 
     downloads = sorted(path.name for path in (house / "_build/html/_downloads").rglob("*.json"))
     assert downloads == ["record.json", "record.json"]  # of both sets, from the page of all captures

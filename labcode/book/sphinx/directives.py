@@ -1,7 +1,7 @@
 """Directives of the book: what a page asks for in, docutils nodes out.
 
-``captures-used``, ``all-captures``, ``all-claims``, ``exercise-card``, ``all-exercises``, ``api-package``;
-the role ``spec``.
+``captures-used``, ``all-captures``, ``capture-times``, ``all-claims``, ``exercise-card``, ``all-exercises``,
+``api-package``; the role ``spec``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst.directives import flag, unchanged_required
+from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from labcode import store
-from labcode.book import provenance
+from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.errors import LabError
@@ -225,6 +225,7 @@ def register(app: Sphinx) -> None:
     """Add the directives and the role to the application."""
     app.add_directive("captures-used", CapturesUsed)
     app.add_directive("all-captures", AllCaptures)
+    app.add_directive("capture-times", CaptureTimes)
     app.add_directive("all-claims", AllClaims)
     app.add_directive("exercise-card", ExerciseCard)
     app.add_directive("all-exercises", AllExercises)
@@ -250,7 +251,7 @@ class AllClaims(SphinxDirective):
     With ``:only: turns over`` or ``:only: moved`` those alone that another set changes in this way.
     """
 
-    option_spec: ClassVar[dict[str, Any]] = {"only": unchanged_required}
+    option_spec: ClassVar[dict[str, Any]] = {"only": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """The placeholder."""
@@ -278,7 +279,7 @@ class CapturesUsed(SphinxDirective):
 
     required_arguments = 1
     final_argument_whitespace = True
-    option_spec: ClassVar[dict[str, Any]] = {"every-set": flag}
+    option_spec: ClassVar[dict[str, Any]] = {"every-set": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         """The stamp; in strict builds a warning for each stale capture."""
@@ -330,6 +331,27 @@ class AllCaptures(SphinxDirective):
             found.append(nodes.rubric(text=f"Set {name}{around}", classes=["lab-set"]))
             found.extend(set_nodes(captures, stamps, Path(self.env.srcdir)))
         return found or [nodes.paragraph(text="There is no capture set in this checkout.")]
+
+
+class CaptureTimes(SphinxDirective):
+    """``{capture-times}``: how long capturing each set took, by tool; with ``:each:`` by experiment."""
+
+    option_spec: ClassVar[dict[str, Any]] = {"each": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """A table with a column for each set."""
+        names = store.list_sets()
+        for name in names:
+            self.env.note_dependency(str(store.sets_root() / name / "manifest.json"))
+        try:
+            sets = [store.load_set(name) for name in names]
+        except LabError as error:
+            raise self.error(str(error)) from None
+        each = "each" in self.options
+        header = ("Experiment", *(f"{name}, s" for name in names)) if each else ("Recorded by", *names)
+        rows = durations.by_experiment(sets) if each else durations.by_tool(sets)
+        cells: list[list[list[nodes.Node]]] = [[[nodes.Text(text)] for text in row] for row in rows]
+        return [plain_table(header, (2, *(1 for _ in names)), cells)]
 
 
 class ExerciseCard(SphinxDirective):
