@@ -101,7 +101,7 @@ class Claim:
     """A statement of the book about a set, checked when its pages ran.
 
     ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
-    undefined, and an undefined value never holds. ``host`` says that the value depends on the host's CPU.
+    undefined, and an undefined value never holds. ``host`` says that the value depends on the host.
     """
 
     key: str

@@ -39,6 +39,7 @@ def claim(
     fmt: str = ".2f",
     key: str | None = None,
     host: bool = False,
+    of: str | None = None,
 ) -> None:
     """State what a capture shows, with the value that shows it and the bound it must keep.
 
@@ -46,11 +47,12 @@ def claim(
     of ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are
     as in `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one
     when two claims of a page would read alike, or to keep the history of a claim whose sentence changes.
-    ``host=True`` says that the value depends on the host's CPU, so that another machine with the same GPU may
-    not keep the bound. NaN never holds.
+    ``host=True`` says that the value depends on the host (its CPU, its disk, its link to the GPU), so that
+    another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value
+    comes from, where `labcode.book.lineage` reads more of them from the cells. NaN never holds.
     """
     checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host)
-    content = {"claim": asdict(checked), "borrowed": borrowed(sys._getframe(1))}
+    content = {"claim": asdict(checked), "borrowed": borrowed(sys._getframe(1), of)}
     display.show(
         {display.CLAIM_MIME: content, "text/html": _as_html(checked), "text/plain": as_line(checked)}
     )

@@ -95,10 +95,13 @@ def holder(experiment: str) -> store.CaptureSet:
     return _taken[experiment]
 
 
-def borrowed(frame: FrameType | None) -> list[str]:
-    """The experiments of another set that the statement of the page around a call at ``frame`` rests on."""
+def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
+    """The experiments of another set that the page's statement around a call at ``frame`` rests on; where the
+    cells show too many, ``of`` names those that count.
+    """
     others = {name for name, captures in _taken.items() if captures.name != store.current_set()}
-    return experiments_behind(frame, others) if others else []
+    found = experiments_behind(frame, others) if others else []
+    return found if of is None else [name for name in found if name in of.split()]
 
 
 def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:

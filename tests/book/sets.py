@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from labcode import freshness, store
 
@@ -12,11 +13,20 @@ SOURCE = "program.py"  # the program that was captured, beside the folder of set
 
 
 def write_set(
-    root: Path, name: str, time_us: float, *, fresh: bool = True, warnings: tuple[str, ...] = (),
+    root: Path,
+    name: str,
+    time_us: float,
+    *,
+    fresh: bool = True,
+    warnings: tuple[str, ...] = (),
     more: Mapping[str, float] = MappingProxyType({}),
+    skipped: Mapping[str, str] = MappingProxyType({}),
+    trace: bool = False,
+    results: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> Path:
-    """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it;
-    returns its folder.
+    """A set of one experiment ``measuring``, whose one run ``record`` took ``time_us``, and ``more`` like it,
+    with a file ``record.sqlite.xz`` on demand; returns its folder. ``skipped`` are experiments that it lacks,
+    ``results`` what the record of an experiment holds instead of a time.
 
     ``root`` is the folder of sets, and the folder above it the repository.
     """
@@ -24,18 +34,23 @@ def write_set(
     folder = root / name
     sources = freshness.source_digests([SOURCE], root.parent) if fresh else {SOURCE: "another"}
     experiments = {}
-    for experiment, time in {"measuring": time_us, **more}.items():
+    for experiment, time in {"measuring": time_us, **more, **dict.fromkeys(results, 1.0)}.items():
         record = {
             "program": experiment,
             "variant": "record",
             "parameters": {},
-            "results": {"time_us": time},
+            "results": results.get(experiment, {"time_us": time}),
             "checks": {},
         }
-        content = json.dumps(record).encode()
+        contents = {"record.json": json.dumps(record).encode()}
+        contents |= {"record.sqlite.xz": b"a trace"} if trace else {}
         (folder / experiment).mkdir(parents=True, exist_ok=True)
-        (folder / experiment / "record.json").write_bytes(content)
-        file = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        for file, content in contents.items():
+            (folder / experiment / file).write_bytes(content)
+        files = {
+            file: {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+            for file, content in contents.items()
+        }
         experiments[experiment] = {
             "title": "One kernel, timed",
             "tool": "bench",
@@ -47,7 +62,7 @@ def write_set(
                 "record": {
                     "argv": ["python", "-m", f"labcode.workloads.{experiment}"],
                     "tool_args": [],
-                    "files": {"record.json": file},
+                    "files": files,
                     "warnings": list(warnings),
                 }
             },
@@ -64,6 +79,7 @@ def write_set(
         "set": name,
         "machines": {"m1": machine},
         "experiments": experiments,
+        "skipped": dict(skipped),
     }
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return folder

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")  # t
 REPOSITORY = Path(__file__).parents[2]
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\n```\n"
+TIMES = "```{capture-times}\n```\n\n```{capture-times}\n:each:\n```\n"
 PAGE = (
     HEADER
     + """# A page
@@ -49,7 +50,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")
-    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n")
+    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n\n" + TIMES)
     write_set(root / "captures", "h200", 10.0, warnings=("sampling was off",))
     write_set(root / "captures", "my-l4", 17.0)
     monkeypatch.setenv("LABCODE_HOME", str(root))
@@ -92,6 +93,10 @@ def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys):
     listing = html(house, "claims")
     assert 'href="page.html#claim-the-copy-is-fast"' in listing
     assert "MY-L4" in listing
+
+    times = re.sub(r"<[^>]+>|\s+", " ", html(house, "captures"))
+    assert re.search(r"Recorded by +h200 +my-l4", times)
+    assert re.search(r"measuring +42 +42", times)
 
     downloads = sorted(path.name for path in (house / "_build/html/_downloads").rglob("*.json"))
     assert downloads == ["record.json", "record.json"]  # of both sets, from the page of all captures
@@ -152,9 +157,11 @@ def test_a_claim_that_depends_on_the_host_says_so(house):
     assert build(None, "html", update_claims=True) == 0
     assert build("my-l4", "html") == 0
     page = text_of(html(house, "page"))
-    assert "does not hold on this GPU · depends on the host’s CPU · H200: ✓ 10.0\u202fµs" in page
-    assert "the copy is fast (depends on the host’s CPU)" in text_of(html(house, "claims"))
-    assert json.loads((house / "captures/h200/claims.json").read_text())["claims"]["page#the-copy-is-fast"]["host"]
+    assert "does not hold on this GPU · depends on the host · H200: ✓ 10.0\u202fµs" in page
+    assert "the copy is fast (depends on the host)" in text_of(html(house, "claims"))
+    assert json.loads((house / "captures/h200/claims.json").read_text())["claims"]["page#the-copy-is-fast"][
+        "host"
+    ]
 
 
 TWO = PAGE.replace(
@@ -176,6 +183,7 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     """An experiment that the set lacks is shown from the shipped set, and so are the claims about it."""
     write_page(house, "page", TWO)
     write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    write_set(house / "captures", "my-l4", 17.0, skipped={"fusion": "needs 40 GB"})
     assert build(None, "html", update_claims=True) == 0
     assert build("my-l4", "html", update_claims=True, strict=True) == 0
     assert capsys.readouterr().err == ""
@@ -187,8 +195,38 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     page = text_of(html(house, "page"))
     assert "fusing helps: 3.40 (at least 2.00) measured on H200, not on MY-L4" in page
     assert "not in set my-l4: shown from set h200" in page
+    assert "Set my-l4 does not have fusion (needs 40 GB). The page shows the H200 instead." in page
     assert "lab-claim-borrowed" in html(house, "page")
     assert "fusing helps at least 2.00 – ✓ 2.00" in text_of(html(house, "claims"))
+
+
+def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
+    """Its traces are elsewhere: the page runs on the shipped set, the claims are those of its own record."""
+    write_page(house, "page", TWO)
+    write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    whole = write_set(house / "captures", "my-l4", 17.0, more={"fusion": 17.0}, trace=True)
+    assert build("my-l4", "html", update_claims=True) == 0
+    recorded = (whole / "claims.json").read_text(encoding="utf-8")
+    assert "lab-lacking" not in html(house, "page")
+
+    manifest = json.loads((whole / "manifest.json").read_text())
+    manifest["experiments"]["fusion"]["thin"] = True
+    (whole / "manifest.json").write_text(json.dumps(manifest))
+    (whole / "fusion" / "record.sqlite.xz").unlink()
+    assert build("my-l4", "html", strict=True, update_claims=True) == 0
+    assert capsys.readouterr().err == ""
+    assert (whole / "claims.json").read_text(encoding="utf-8") == recorded
+    page = text_of(html(house, "page"))
+    assert (
+        "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them. Claims on "
+        "them have the values recorded with the whole set. The page shows the H200 instead." in page
+    )
+    assert (
+        "✗ fusing helps: 1.00 (at least 2.00) recorded with the whole set · does not hold on this GPU" in page
+    )
+    assert "traces not in set my-l4: shown from set h200" in page
+    assert "✓ still fast: 17.00 (at most 20.00)" in page
+    assert "record.sqlite.xz (not in this thin set)" in text_of(html(house, "captures"))
 
 
 def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
@@ -250,16 +288,22 @@ def test_two_claims_with_one_key_are_reported(house, capsys):
 
 
 def test_notebooks_are_executed_and_plain(house):
+    write_page(
+        house,
+        "always",
+        PAGE.replace("  name: python3\n", "  name: python3\nmystnb:\n  execution_mode: force\n"),
+    )
     assert build(None, "html") == 0
     assert build(None, "notebooks") == 0  # from a book that was built before
     written = sorted((house / "_build" / "notebooks").rglob("*.ipynb"))
-    assert [path.name for path in written] == ["page.ipynb"]
-    text = written[0].read_text(encoding="utf-8")
-    assert "the `copy` is fast" in text
-    assert "text/html" in text
-    assert "It took 10.0\u202fµs, and" in text
-    assert "vnd.labcode" not in text
-    assert "papermill" not in text
+    assert [path.name for path in written] == ["always.ipynb", "page.ipynb"]
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert "the `copy` is fast" in text
+        assert "text/html" in text
+        assert "It took 10.0\u202fµs, and" in text
+        assert "vnd.labcode" not in text
+        assert "papermill" not in text
 
 
 def test_formulas_that_cannot_be_read_are_named(house):

@@ -14,8 +14,8 @@ from sphinx.util import logging
 
 from labcode import store
 from labcode.book import claims as claims_file
-from labcode.book import provenance
-from labcode.book.sphinx.directives import all_claims
+from labcode.book import provenance, two_sets
+from labcode.book.sphinx.directives import all_claims, stamp_box
 from labcode.book.sphinx.render import claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
@@ -111,13 +111,25 @@ def _measured(env: BuildEnvironment) -> dict[str, Claim]:
 
 
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    _say_what_is_lacking(doctree)
     boxes = list(doctree.findall(claim_box))
     if boxes:
         sets = SideBySide(app.config.labcode_set)
         for box in boxes:
             sets.complete(box, f"{docname}#{box['claim']['key']}")
     for placeholder in list(doctree.findall(all_claims)):
-        placeholder.replace_self(_all_claims_table(app, docname))
+        placeholder.replace_self(_claims_table(app, docname, placeholder["only"]))
+
+
+def _say_what_is_lacking(doctree: nodes.document) -> None:
+    """Below a page's title: what of it is not of the set that the book is built around, and why."""
+    lacking = [sentence for box in doctree.findall(stamp_box) for sentence in box["lacking"]]
+    title = next(iter(doctree.findall(nodes.title)), None)
+    if not lacking or title is None:
+        return
+    note = nodes.paragraph(classes=["lab-lacking"])
+    note += inline_nodes(" ".join(dict.fromkeys(lacking)))
+    title.parent.insert(title.parent.index(title) + 1, note)
 
 
 class SideBySide:
@@ -139,16 +151,17 @@ class SideBySide:
         if box["borrowed"] and key in self.claims[self.current]:
             claim = self.claims[self.current][key]
             fill_claim(box, claim)
-            notes.append([nodes.Text("recorded when the set was whole")])
+            notes.append([nodes.Text("recorded with the whole set")])
         elif box["borrowed"]:
             box["classes"] = ["lab-claim", "lab-claim-borrowed"]
             here, there = self.labels[self.current], self.labels[store.SHIPPED_SET]
             notes.append([nodes.Text(f"measured on {there}, not on {here}")])
             others = [name for name in others if name != store.SHIPPED_SET]
-        elif not claim.holds and self.current != store.SHIPPED_SET:
+        own = claim is not computed or not box["borrowed"]
+        if own and not claim.holds and self.current != store.SHIPPED_SET:
             notes.append([nodes.Text("does not hold on this GPU")])
         if computed.host:
-            notes.append([nodes.Text("depends on the host’s CPU")])
+            notes.append([nodes.Text("depends on the host")])
         for name in others:
             other = self.claims[name].get(key)
             if other is not None:
@@ -162,11 +175,18 @@ class SideBySide:
             box += line
 
 
-def _all_claims_table(app: Sphinx, docname: str) -> nodes.Node:
+def _claims_table(app: Sphinx, docname: str, only: str) -> nodes.Node:
+    """All claims of the book, or only those that a second set changes in the way that ``only`` says."""
     current = app.config.labcode_set
     found = claims_of(app.env)
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
+    if only:
+        compared = two_sets.claims(two_sets.pair())
+        changed = set(compared.index[compared["change"] == only])
+        found = {key: claim for key, claim in found.items() if key in changed}
+        if not found:
+            return nodes.paragraph(text="None.")
     others = {name: recorded_claims(name) for name in store.list_sets() if name != current}
     sets: dict[str, Mapping[str, Claim | None]] = {current: found, **others}
     labels = provenance.set_labels()
@@ -192,7 +212,7 @@ def _rows(
             last = page
         sentence = _reference(app, docname, page, f"claim-{claim.key}")
         sentence.extend(inline_nodes(claim.text))
-        host = [nodes.inline(text=" (depends on the host’s CPU)", classes=["lab-host"])] if claim.host else []
+        host = [nodes.inline(text=" (depends on the host)", classes=["lab-host"])] if claim.host else []
         values = [_value(of_set.get(key)) for of_set in sets.values()]
         yield [[sentence, *host], [nodes.Text(claim.bound or "true")], *values]
 
