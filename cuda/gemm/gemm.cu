@@ -143,11 +143,8 @@ std::function<void()> launch_specialized(const Work<Bf16>& w, const Maps& maps) 
     int clusters = w.sm_count / kBlocks;
     if (kPersistent && kBlocks > 1) {  // as many as find room at once: not every part of a GPU has an even number of SMs
         cudaLaunchConfig_t config{};
-        cudaLaunchAttribute cluster{};
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = kBlocks, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
         config.gridDim = dim3(static_cast<unsigned>(clusters * kBlocks)), config.blockDim = dim3(steps::kWorkThreads);
-        config.dynamicSmemBytes = R::kBytes, config.attrs = &cluster, config.numAttrs = 1;
+        config.dynamicSmemBytes = R::kBytes;  // the kernel itself says how large its clusters are
         LAB_CUDA(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
     }
     const unsigned grid = static_cast<unsigned>(kBlocks * (kPersistent ? std::min(tiles, clusters) : tiles));
