@@ -287,6 +287,18 @@ optimization_loop = CudaProgram(
     },
 )
 
+energy = CudaProgram(
+    "energy",
+    "Repeats one kind of work after another, each for seconds, and says when: for a meter of power.",
+    ("all", "idle", "memory", "arithmetic", "intensity", "tensor", "race"),
+    {
+        "seconds": "length of a window (3)",
+        "warmup": "seconds of the same work before each window (0.3)",
+        "mebibytes": "size of each array that goes through DRAM, in MiB (1024)",
+        "l2-mebibytes": "what is read over and over from the L2, in MiB (16)",
+    },
+)
+
 many_operations = CudaProgram(
     "many_operations",
     "Issues very many short kernels, copies and memsets, with ranges and calls of the operating system "
@@ -316,6 +328,7 @@ PROGRAMS = {
         compute_metrics,
         roofline_kernels,
         optimization_loop,
+        energy,
         many_operations,
     )
 }
