@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -167,7 +168,6 @@ def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]
         f"{machine['cpu_count']} CPUs" if machine.get("cpu_count") else "",
         str(machine.get("cpu_governor") or ""),
     )
-
 
 
 def _undated(captures: CaptureSet) -> Iterator[Finding]:
