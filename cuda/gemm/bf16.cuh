@@ -265,6 +265,8 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     const int down = parts(m, kBlocks * kTileM), across = parts(n, R::kN), tiles = down * across;
     const int step = kPersistent ? gridDim.x / kBlocks : tiles;
     if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
         for (int i = 0; i < R::kStages; ++i) {
             rows::set_up(&full[i], 1);
             rows::set_up(&empty[i], kBlocks * 2 * kGroupThreads / 32);

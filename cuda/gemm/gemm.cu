@@ -209,6 +209,7 @@ void ladder(const Work<Bf16>& w, bool maps_serve, const Add& add) {
     add("band 4", launch_specialized<steps::Wide, true, 2, 4, true>(w, maps));
     add("band 16", launch_specialized<steps::Wide, true, 2, 16, true>(w, maps));
     add("3 stages, 4 boxes", launch_specialized<steps::Ring<256, 3, 4>, true, 2, steps::kBand, true>(w, maps));
+    add("cluster of 4", launch_specialized<steps::Wide, true, 4, 4, true>(w, maps));
     add("no cluster", launch_specialized<steps::Wide, true, 1, 2 * steps::kBand, true>(w, maps));
 #endif
 }
