@@ -12,6 +12,10 @@
 //     cluster     … two blocks with the same columns share what they fetch of B
 //     order       … tiles are taken in bands, so that blocks at work together reuse what L2 holds
 //     store       … C leaves through shared memory and the copy engine, in whole lines, while the next tile begins
+//
+// Counters that show each step (Nsight Compute): how busy the tensor cores are, sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active
+// (all steps); bytes out of L2, lts__t_sectors_op_read.sum (→ cluster: a third less), and out of memory, dram__bytes_read.sum (→ order);
+// sectors of C written in parts, lts__t_sectors_op_write.sum (→ store).
 #pragma once
 
 #include "instructions.cuh"
