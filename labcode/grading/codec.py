@@ -100,6 +100,9 @@ def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:
     """A new SQLite file with these tables, in a new temporary folder; missing values are NULL."""
     path = Path(tempfile.mkdtemp(prefix="export-")) / "export.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA journal_mode = OFF")  # a file for a moment need not survive a power cut
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("BEGIN")
         for name, table in tables.items():
             declared = ", ".join(
                 f'"{column}" {"TEXT" if table[column].dtype in ("str", "object") else "INTEGER"}'
