@@ -25,7 +25,16 @@ from labcode.errors import InputError, LabError
 
 _KNOWN = (
     *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
-    *(".memory.json.xz", ".memory.json", ".trace.json.gz", ".trace.json", ".json.gz", ".json"),
+    *(
+        ".memory.json.xz",
+        ".memory.json",
+        ".power.json.xz",
+        ".power.json",
+        ".trace.json.gz",
+        ".trace.json",
+        ".json.gz",
+        ".json",
+    ),
 )
 WORK = ".labcode-"
 _NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")

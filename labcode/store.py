@@ -1,7 +1,9 @@
 """Capture sets on disk: a set's name in, its manifest and readable paths of its files out.
 
-A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. This module only
-reads; `labcode.capture` writes. It needs the standard library alone.
+A set is a folder ``captures/<set>/`` with a ``manifest.json`` and one folder an experiment. Of an experiment
+that its manifest calls *thin* the traces may be elsewhere: the manifest says which, how large, with their
+hashes, and `labcode captures add` brings them from an archive. This module only reads; `labcode.capture`
+writes. It needs the standard library alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +27,7 @@ from labcode.outputs import private_folder
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
 CLAIMS_FILE = "claims.json"
+_TRACES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz")  # what may be elsewhere; the rest is small
 _COMPRESSED = ".xz"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LARGEST_JSON = 1 << 28  # bytes
@@ -38,6 +41,11 @@ class FileRecord:
     name: str
     sha256: str
     size_bytes: int
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether this is what a profiler recorded, which a thin experiment may lack."""
+        return self.name.endswith(_TRACES)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ class ExperimentRecord:
     ``sources`` are the files of the code that was run, each with a digest of what it means (see
     `labcode.freshness`); none are known in sets of the first schema. ``timed`` is what an experiment of the
     lab on itself timed. ``wall_s`` is the wall time of the whole capture in seconds; ``machine`` is a key of
-    `CaptureSet.machines`.
+    `CaptureSet.machines`. ``thin`` allows its traces to be elsewhere; ``shared_with`` are experiments that
+    ran at the same time on other GPUs of that machine.
     """
 
     id: str
@@ -78,6 +87,13 @@ class ExperimentRecord:
     wall_s: float
     runs: Mapping[str, RunRecord]
     timed: TimedCode | None = None
+    thin: bool = False
+    shared_with: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileRecord, ...]:
+        """The files of all runs, as the manifest lists them."""
+        return tuple(file for run in self.runs.values() for file in run.files)
 
 
 @dataclass(frozen=True)
@@ -98,12 +114,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class CaptureSet:
-    """A set of captures: where it lies, the machines it was measured on, its experiments."""
+    """A set of captures: where it lies, the machines it was measured on, its experiments.
+
+    ``skipped`` says of experiments that the machines' GPUs cannot run what they lack.
+    """
 
     name: str
     path: Path
     machines: Mapping[str, Mapping[str, Any]]
     experiments: Mapping[str, ExperimentRecord]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def experiment(self, experiment: str) -> ExperimentRecord:
         """The record of one experiment; `InputError` names what there is when it is not in the set."""
@@ -125,6 +145,14 @@ class CaptureSet:
             have = ", ".join(record.runs)
             raise InputError(f"{self.path / experiment}: no run {run!r} (there are: {have})") from None
 
+    def absent(self, experiment: str) -> tuple[FileRecord, ...]:
+        """The traces of a thin experiment that are not here; nothing of one that is whole."""
+        record = self.experiment(experiment)
+        if not record.thin:
+            return ()
+        folder = self.path / experiment
+        return tuple(file for file in record.files if file.is_trace and not (folder / file.name).is_file())
+
     def stored(self, experiment: str, run: str, suffix: str) -> Path:
         """The file as it lies in the set (still compressed), without checking its hash."""
         for file in self.run(experiment, run).files:
@@ -136,9 +164,14 @@ class CaptureSet:
         """A readable file of a run: its hash is checked, and if compressed it is unpacked into a cache.
 
         ``suffix`` is ``.sqlite``, ``.ncu-rep``, ``.json`` or ``.clean.json``. Raises `InputError` when
-        the file is missing, was changed since it was captured, or cannot be unpacked.
+        the file is missing, not in this thin set, was changed since it was captured, or cannot be unpacked.
         """
         stored = self.stored(experiment, run, suffix)
+        if any(file.name == stored.name for file in self.absent(experiment)):
+            raise InputError(
+                f"{self.name}/{experiment}: its trace is not in this thin set; "
+                "`labcode captures add ARCHIVE` brings it"
+            )
         expected = next(f.sha256 for f in self.run(experiment, run).files if f.name == stored.name)
         if not stored.name.endswith(_COMPRESSED):
             _check_hash(stored, expected)
@@ -213,10 +246,13 @@ def holder(name: str, experiment: str) -> CaptureSet:
     """The set to take an experiment from: the named one, or the shipped one for what it lacks.
 
     A machine with one GPU cannot measure what needs two; the book built around its set shows those pages with
-    the numbers that ship.
+    the numbers that ship. So it does with an experiment whose traces are not here: of one experiment a page
+    shows one machine.
     """
     captures = load_set(name)
-    if experiment in captures.experiments or name == SHIPPED_SET or SHIPPED_SET not in list_sets():
+    if name == SHIPPED_SET or SHIPPED_SET not in list_sets():
+        return captures
+    if experiment in captures.experiments and not captures.absent(experiment):
         return captures
     shipped = load_set(SHIPPED_SET)
     return shipped if experiment in shipped.experiments else captures
@@ -237,12 +273,15 @@ def parse_manifest(data: object, folder: Path) -> CaptureSet:
         experiments = {key: _experiment(key, value) for key, value in _is(data, "experiments", dict).items()}
         for record in experiments.values():
             machines[record.machine]
+        reasons = _is(data, "skipped", dict) if "skipped" in data else {}
+        skipped = {_name(key): _text(reasons, key) for key in reasons}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
             f"{where}: damaged manifest ({type(error).__name__}: {str(error)[:200]}); "
             "restore it from version control"
         ) from None
-    return CaptureSet(folder.name, folder, MappingProxyType(machines), MappingProxyType(experiments))
+    held = (MappingProxyType(machines), MappingProxyType(experiments), MappingProxyType(skipped))
+    return CaptureSet(folder.name, folder, *held)
 
 
 def claims_path(set_name: str) -> Path:
@@ -353,6 +392,10 @@ def _experiment(key: str, value: object) -> ExperimentRecord:
         wall_s=float(_is(value, "wall_s", int, float)),
         runs=MappingProxyType(runs),
         timed=TimedCode(_sources(timed), _text(timed, "digest")) if timed is not None else None,
+        thin=bool(_is({"thin": False, **value}, "thin", bool)) if isinstance(value, dict) else False,
+        shared_with=_texts(value, "shared_with")
+        if isinstance(value, dict) and "shared_with" in value
+        else (),
     )
 
 
@@ -384,8 +427,8 @@ def _machine(key: str, value: object) -> dict[str, Any]:
         raise TypeError(f"machine {key} is no object")
     gpus = _is(value, "gpus", list) if "gpus" in value else []
     for facts in ({k: v for k, v in value.items() if k != "gpus"}, *gpus):
-        for field in facts:
-            _is(facts, field, str, int, float, bool, type(None))
+        for fact in facts:
+            _is(facts, fact, str, int, float, bool, type(None))
     if value.get("gpu_count") is not None:
         _is(value, "gpu_count", int)
     for gpu in gpus:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ _LOOK_S = 0.25  # how often a running program's output is looked at
 _GRACE_S = 5.0  # from the request to end to the end by force
 _SHARE = 0.6  # of the time left for several programs, what one of them may take
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+_added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
 _MARK = "LABCODE_CHILD_OF"
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -77,7 +80,7 @@ def run_tool(
     words = [str(word) for word in argv]
     name = what or Path(words[0]).name
     mark = uuid.uuid4().hex
-    environment = {**os.environ, **(env or {}), _MARK: mark}
+    environment = {**os.environ, **(_added.get() or {}), **(env or {}), _MARK: mark}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.monotonic()
         try:
@@ -122,6 +125,17 @@ def within(seconds: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
+@contextmanager
+def guided(stop: threading.Event, env: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile programs started by this thread get ``env``, and are stopped as soon as ``stop`` is set."""
+    tokens = _stop.set(stop), _added.set(env)
+    try:
+        yield
+    finally:
+        _stop.reset(tokens[0])
+        _added.reset(tokens[1])
+
+
 def _left_s() -> float | None:
     deadline = _deadline.get()
     return None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -140,6 +154,8 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO
             return
         if left <= 0:
             raise _StoppedError(f"not done after {limit_s:.3g} s")
+        if (stop := _stop.get()) is not None and stop.is_set():
+            raise _StoppedError("ended on request")
         if sum(os.fstat(stream.fileno()).st_size for stream in printed) > _MOST_PRINTED:
             raise _StoppedError(f"it printed more than {_MOST_PRINTED >> 20} MiB")
 

@@ -16,15 +16,18 @@ COMMANDS = [
     *(
         "doctor",
         "capture",
+        "kit",
         "captures",
         "captures list",
         "captures verify",
         "captures add",
+        "captures pack",
+        "captures thin",
         "captures compare",
         "captures restamp",
     ),
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
-    *("scrub", "exercises", "book"),
+    *("scrub", "exercises", "book", "energy"),
 ]
 
 

@@ -131,7 +131,8 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
         (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),
         (
             ("diagnose", path),
-            "a history of the allocator; `labcode diagnose` reads .sqlite or .json or .ncu-rep and not this",
+            "a history of the allocator; `labcode diagnose` reads .sqlite or .json or .ncu-rep or .power.json "
+            "and not this",
         ),
         (("compare", path, trace), "a history of the allocator; `labcode compare` reads "),
     ):

@@ -132,6 +132,7 @@ def test_what_is_not_in_a_set_is_named_with_what_is(folder: Path) -> None:
         (lambda m: m["experiments"]["loop"].update(sources={"a.py": 7}), "'a.py' is of type int, not str"),
         (lambda m: m["experiments"]["loop"].update(timed=7), "'timed' is of type int, not dict"),
         (lambda m: m["experiments"]["loop"].update(timed={"sources": 1}), "'sources' is of type int"),
+        (lambda m: m["experiments"]["loop"].update(thin="yes"), "'thin' is of type str, not bool"),
         (
             lambda m: m["experiments"]["loop"].update(sources=["/etc/passwd"]),
             "lies outside of the repository",

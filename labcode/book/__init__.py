@@ -7,7 +7,7 @@ A page begins with ``from labcode import book``. The functions of this module sh
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
-from labcode.book.pages import capture, launches, memory, record, trace
+from labcode.book.pages import capture, launches, memory, metered, power, record, trace
 from labcode.book.tables import table
 from labcode.book.values import value
 
@@ -18,6 +18,8 @@ __all__ = [
     "interactive",
     "launches",
     "memory",
+    "metered",
+    "power",
     "record",
     "table",
     "trace",

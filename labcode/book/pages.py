@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from labcode.reports.memory.history import MemoryHistory
     from labcode.reports.ncu.report import NcuReport
     from labcode.reports.nsys.report import NsysReport
+    from labcode.reports.power.log import PowerLog
 
 
 def capture(experiment: str, run: str) -> NsysReport:
@@ -50,6 +51,16 @@ def trace(experiment: str, run: str) -> KinetoReport:
     return open_trace([holder.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
 
 
+def power(experiment: str, run: str) -> PowerLog:
+    """What GPUs drew in one run: samples of power, energy counter, clocks; windows.
+
+    Raises `labcode.errors.InputError` as `capture` does.
+    """
+    from labcode.reports.power.log import open_log
+
+    return open_log(_holder(experiment).path_of(experiment, run, ".power.json"))
+
+
 def memory(experiment: str, run: str) -> MemoryHistory:
     """What PyTorch's allocator did in one run: its allocations and frees with their stacks.
 
@@ -66,6 +77,30 @@ def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
     ``clean=True`` is the run without a profiler, whose times are the ones to quote as speed.
     """
     return _holder(experiment).record(experiment, run, clean=clean)
+
+
+def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:
+    """A run's record and power log on every machine at hand, by the GPU's short name.
+
+    The set that the experiment is taken from comes first, then the other sets that hold the run.
+    """
+    from labcode.hardware.specs import find_spec
+    from labcode.reports.power.log import open_log
+
+    mine = _holder(experiment)
+    others = [store.load_set(name) for name in store.list_sets() if name != mine.name]
+    found = {}
+    for captures in (mine, *others):
+        held = captures.experiments.get(experiment)
+        if held is None or run not in held.runs:
+            continue
+        gpu = str((captures.machine_of(experiment).get("gpus") or [{}])[0].get("name", captures.name))
+        spec = find_spec(gpu)
+        name = spec.name if spec else gpu.removeprefix("NVIDIA ")
+        log = open_log(captures.path_of(experiment, run, ".power.json"))
+        key = name if name not in found else f"{name} ({captures.name})"
+        found[key] = (captures.record(experiment, run), log)
+    return found
 
 
 @cache

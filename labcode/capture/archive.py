@@ -1,12 +1,19 @@
-"""Carry captures between machines: experiments of a set in, one .tar out; and back, everything checked."""
+"""Carry captures between machines: experiments of a set in, .tar files out; and back, everything checked.
+
+`thin` leaves of a set what is small, and only what an archive holds goes.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
 import shutil
 import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,21 +27,34 @@ from labcode.capture.filing import (
     open_set,
     read_manifest,
     staging_folder,
+    write_json,
 )
 from labcode.capture.privacy import Names
-from labcode.errors import InputError, LabError, describe_os_error
+from labcode.errors import InputError, LabError, describe_os_error, nearest
 from labcode.inputs import plain_file
 from labcode.outputs import whole
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
     rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.rank\d{{1,4}})?"
-    r"(?:\.sqlite\.xz|\.ncu-rep\.xz|\.trace\.json\.gz|\.(?:averages|memory)\.json\.xz|\.clean\.json|\.json))"
+    r"(?:\.sqlite\.xz|\.ncu-rep\.xz|\.trace\.json\.gz|\.(?:averages|memory|power)\.json\.xz|\.clean\.json|\.json))"
 )
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
 _LARGEST_TOTAL = 512 << 20
 _CHUNK = 1 << 20
+_TAR_BLOCK, _TAR_RECORD = 512, 10_240
+
+
+@dataclass(frozen=True)
+class _Archive:
+    """An archive opened for reading: its members by name, its manifest, what that says."""
+
+    path: Path
+    tar: tarfile.TarFile
+    members: Mapping[str, tarfile.TarInfo]
+    manifest: dict[str, Any]
+    captures: store.CaptureSet
 
 
 def check_target(archive: Path) -> None:
@@ -45,87 +65,290 @@ def check_target(archive: Path) -> None:
         raise LabError(f"{archive}: its folder does not exist; make it first")
 
 
-def write(archive: Path, folder: Path, experiments: list[str]) -> int:
-    """Write the named experiments of the set in ``folder`` into one tar; returns its size in bytes.
+def write(
+    archive: Path, folder: Path, experiments: Iterable[str], *, part_bytes: int | None = None
+) -> list[Path]:
+    """Write the named experiments of the set in ``folder`` into one tar, or several; returns their paths.
 
-    Members are ``manifest.json`` (with these experiments and their machines only) and ``EXPERIMENT/FILE``;
-    owners and times are neutral. The file appears whole or not at all.
+    With ``part_bytes`` they go, in their order, into ``NAME-1.tar``, ``NAME-2.tar`` and so on, each an
+    archive in its own right of at most so many bytes, and larger only where one experiment is. Members are
+    ``manifest.json`` (with these experiments and their machines only) and ``EXPERIMENT/FILE``; owners and
+    times are neutral. Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
+    are not here.
     """
     manifest = read_manifest(folder)
-    part = {name: manifest["experiments"][name] for name in experiments}
+    captures = store.parse_manifest(manifest, folder)
+    parts: list[list[str]] = []
+    for name in experiments:
+        if captures.absent(name):
+            raise LabError(
+                f"{captures.name}/{name}: its trace is not in this thin set, so no archive can hold it; "
+                "`labcode captures add ARCHIVE` brings it"
+            )
+        if parts and (part_bytes is None or _tar_bytes(manifest, [*parts[-1], name]) <= part_bytes):
+            parts[-1].append(name)
+        else:
+            parts.append([name])
+    written = []
+    for number, part in enumerate(parts, 1):
+        place = archive if part_bytes is None else archive.with_name(f"{archive.stem}-{number}.tar")
+        _write_one(place, folder, manifest, part)
+        written.append(place)
+    return written
+
+
+def add(
+    archives: Iterable[Path],
+    root: Path | None = None,
+    *,
+    into: str = "",
+    other_gpu: bool = False,
+    also: Names = (),
+    review: list[str] | None = None,
+) -> list[str]:
+    """Import archives into the sets they name, a set whole or not at all.
+
+    ``root`` defaults to `store.sets_root`. ``into`` is a set to import into instead; ``other_gpu`` allows
+    captures of another model of GPU than the set's. Of an experiment in several archives the last one's
+    counts. ``also`` are names that nothing in them may hold. With a list for ``review`` nothing is imported:
+    what cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
+    `InputError` for an archive that is damaged, holds anything but the files its manifest lists, or whose
+    files are not what the manifest says; then nothing of any archive is imported.
+    """
+    lines: list[str] = []
+    with ExitStack() as held:
+        opened = [held.enter_context(_opened(path)) for path in dict.fromkeys(archives)]
+        groups: dict[Path, list[_Archive]] = {}
+        for one in opened:
+            folder = (root or store.sets_root()) / check_name(into or one.manifest["set"])
+            if one.path.resolve().is_relative_to(folder.resolve()):
+                raise InputError(f"{one.path}: lies in the set that it would change; move it elsewhere first")
+            groups.setdefault(folder, []).append(one)
+        ready = []
+        for folder, group in groups.items():
+            manifest = held.enter_context(open_set(folder))
+            before = store.parse_manifest(manifest, folder)
+            if not other_gpu:
+                _refuse_other_gpus(group, before)
+            staged: dict[str, Staged] = {}
+            for one in group:
+                with _faults(one.path):
+                    for item in _stage(one, folder, also, review):
+                        if item.id in staged:
+                            lines.append(
+                                f"{folder.name}/{item.id}: in several archives, taken from {one.path}"
+                            )
+                        staged[item.id] = item
+            ready.append((folder, manifest, before, staged))
+        for folder, manifest, before, staged in ready if review is None else ():
+            lines += [_said(before, item) for item in staged.values()]
+            file_experiments(folder, manifest, list(staged.values()))
+        for _, _, _, staged in ready if review is not None else ():
+            for item in staged.values():
+                shutil.rmtree(item.folder)
+    return lines
+
+
+def thin(set_name: str, keep: Iterable[str], archives: Iterable[Path]) -> list[str]:
+    """Take the traces of all experiments but those to ``keep`` out of a set; returns what was done, in lines.
+
+    Nothing goes that the archives do not hold: those that are there are checked, and one that is not is
+    written, with the experiments that lose traces. Raises `LabError`, and leaves the set as it was, where no
+    archive holds a trace, and where a trace is not what the manifest says.
+    """
+    store.load_set(set_name)
+    folder = store.sets_root() / set_name
+    kept, given = set(keep), list(dict.fromkeys(archives))
+    with open_set(folder) as manifest:
+        captures = store.parse_manifest(manifest, folder)
+        for name in sorted(kept):
+            if name not in captures.experiments:
+                raise LabError(f"{name}: {nearest(name, captures.experiments)}")
+            if captures.absent(name):
+                raise LabError(
+                    f"{set_name}/{name}: its trace is not in this thin set, so it cannot be kept; "
+                    "`labcode captures add ARCHIVE` brings it"
+                )
+        leaving = {
+            f"{name}/{file.name}": file
+            for name, record in captures.experiments.items()
+            if name not in kept
+            for file in record.files
+            if file.is_trace and (folder / name / file.name).is_file()
+        }
+        names = list(dict.fromkeys(member.split("/")[0] for member in leaving))
+        total = f"{sum(file.size_bytes for file in leaving.values()) / 1e6:.2f} MB"
+        if not leaving:
+            return [f"{set_name}: no traces to take out"]
+        if not given:
+            raise LabError(
+                f"{set_name}: {total} of traces would be lost; name the archive that holds them with "
+                "--archive FILE (written where there is none)"
+            )
+        for member, file in leaving.items():
+            if store.file_sha256(folder / member) != file.sha256:
+                raise InputError(
+                    f"{folder / member}: changed since it was captured (its SHA-256 is not the manifest's); "
+                    "restore it before the set is made thin"
+                )
+        lines = [_write_missing(given, folder, names)]
+        _refuse_lost(leaving, given, set_name)
+        for name in names:
+            manifest["experiments"][name]["thin"] = True
+        write_json(folder / MANIFEST, manifest)
+        for member in leaving:
+            (folder / member).unlink()
+    lines.append(f"{set_name}: {total} of traces taken out of {len(names)} experiments")
+    return [line for line in lines if line]
+
+
+def _write_missing(archives: list[Path], folder: Path, experiments: list[str]) -> str:
+    """Write the one archive that is not there yet; returns a line that says so, or nothing."""
+    new = [path for path in archives if not path.exists()]
+    if not new:
+        return ""
+    if len(new) > 1:
+        raise LabError(f"{new[1]}: no such file, and {new[0]} is none either; name one archive to write")
+    check_target(new[0])
+    write(new[0], folder, experiments)
+    return f"{new[0]}: {new[0].stat().st_size / (1 << 20):.2f} MiB"
+
+
+def _refuse_lost(leaving: Mapping[str, store.FileRecord], archives: list[Path], set_name: str) -> None:
+    """`LabError` unless archives of this set hold each of these files as the set has it."""
+    missing = dict(leaving)
+    for path in archives:
+        with _opened(path) as one, _faults(path):
+            for member in [m for m in missing if m in one.members and one.manifest["set"] == set_name]:
+                with _open(one.tar, one.members[member]) as source:
+                    if hashlib.file_digest(source, "sha256").hexdigest() == missing[member].sha256:  # type: ignore[arg-type]
+                        del missing[member]
+    if missing:
+        raise LabError(
+            f"{', '.join(map(str, archives))}: {set_name}/{min(missing)} is not in there as the set has it; "
+            "write another archive with `labcode captures pack`, nothing was taken out"
+        )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_Archive]:
+    """An archive whose members are plain, and whose manifest is sound and lists all of them."""
+    with ExitStack() as open_until:
+        with _faults(path):
+            tar = open_until.enter_context(tarfile.open(plain_file(path), "r:"))
+            members = _members(path, tar)
+            manifest = _manifest(path, tar, members)
+            captures = store.parse_manifest(manifest, Path(manifest["set"]))
+            listed = {f"{r.id}/{file.name}" for r in captures.experiments.values() for file in r.files}
+            _compare(path, set(members) - {MANIFEST}, listed)
+        yield _Archive(path, tar, members, manifest, captures)
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    """What goes wrong while an archive is read, as one line that names it."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError) as error:
+        raise InputError(f"{path}: not a whole tar archive ({error}); fetch it again") from None
+    except OSError as error:
+        raise InputError(describe_os_error(error)) from None
+
+
+def _stage(one: _Archive, folder: Path, also: Names, review: list[str] | None) -> Iterator[Staged]:
+    """Unpack an archive's experiments into the set's folder, look into each file; they are not filed yet."""
+    text = json.dumps(one.manifest, ensure_ascii=False).encode(errors="replace")
+    scan.refuse_private(
+        scan.json_texts(text), also, f"{one.path}: {MANIFEST} holds something private", InputError
+    )
+    for name, entry in one.manifest["experiments"].items():
+        place = staging_folder(folder, name)
+        files = {k: v for run in entry["runs"].values() for k, v in run["files"].items()}
+        for file, expected in files.items():
+            _extract(one.path, one.tar, one.members[f"{name}/{file}"], place / file, expected)
+            where = f"{one.path}: {name}/{file}"
+            content = scan.look_into(place / file, where, also)
+            if content.private:
+                raise InputError(f"{where} holds something private: {'; '.join(content.private)}; refused")
+            if review is not None:
+                review += [f"{name}/{file}: {line}" for line in content.review]
+        whole_entry = {key: value for key, value in entry.items() if key != "thin"}
+        yield Staged(name, place, whole_entry, one.manifest["machines"][entry["machine"]])
+
+
+def _refuse_other_gpus(group: list[_Archive], captures: store.CaptureSet) -> None:
+    """`InputError` for an archive of another model of GPU than the set, or the archives before it, have."""
+    have = _gpus(captures)
+    for one in group:
+        new = _gpus(one.captures)
+        if have and new - have:
+            raise InputError(
+                f"{one.path}: captured on {', '.join(sorted(new - have))}, and the set {captures.name} on "
+                f"{', '.join(sorted(have))}; import it as a set of its own with --set NAME, or mix the two "
+                "with --other-gpu"
+            )
+        have |= new
+
+
+def _gpus(captures: store.CaptureSet) -> set[str]:
+    gpus = [gpu for machine in captures.machines.values() for gpu in machine.get("gpus") or ()]
+    return {str(gpu["name"]) for gpu in gpus if gpu.get("name")}
+
+
+def _said(before: store.CaptureSet, item: Staged) -> str:
+    """A line on an experiment that is about to be filed: what it takes the place of."""
+    where, now = f"{before.name}/{item.id}", item.entry["captured"]
+    old = before.experiments.get(item.id)
+    if old is None:
+        return f"{where}: added"
+    files = {name: about for run in item.entry["runs"].values() for name, about in run["files"].items()}
+    if {file.name: file.sha256 for file in old.files} != {k: about["sha256"] for k, about in files.items()}:
+        return f"{where}: replaced, captured {old.captured} before and {now} now"
+    if before.absent(item.id):
+        return f"{where}: whole again, its traces are here"
+    return f"{where}: the same as it was, captured {now}"
+
+
+def _part(manifest: Mapping[str, Any], experiments: list[str]) -> dict[str, Any]:
+    """A manifest of these experiments alone, each whole."""
+    part = {
+        name: {key: value for key, value in manifest["experiments"][name].items() if key != "thin"}
+        for name in experiments
+    }
     used = {entry["machine"] for entry in part.values()}
     machines = {key: machine for key, machine in manifest["machines"].items() if key in used}
-    text = json.dumps({**manifest, "machines": machines, "experiments": part}, indent=1, ensure_ascii=False)
+    return {**manifest, "machines": machines, "experiments": part}
+
+
+def _manifest_bytes(part: Mapping[str, Any]) -> bytes:
+    return json.dumps(part, indent=1, ensure_ascii=False).encode()
+
+
+def _tar_bytes(manifest: Mapping[str, Any], experiments: list[str]) -> int:
+    """How large the archive of these experiments is: a header a member, all in blocks, two empty ones."""
+    part = _part(manifest, experiments)
+    sizes = [len(_manifest_bytes(part))]
+    for entry in part["experiments"].values():
+        sizes += [file["bytes"] for run in entry["runs"].values() for file in run["files"].values()]
+    blocks = 2 + sum(1 - -size // _TAR_BLOCK for size in sizes)
+    return -(-blocks * _TAR_BLOCK // _TAR_RECORD) * _TAR_RECORD
+
+
+def _write_one(archive: Path, folder: Path, manifest: Mapping[str, Any], experiments: list[str]) -> None:
+    part = _part(manifest, experiments)
+    text = _manifest_bytes(part)
     files = [
         f"{name}/{file}"
-        for name, entry in part.items()
+        for name, entry in part["experiments"].items()
         for file in sorted(file for run in entry["runs"].values() for file in run["files"])
     ]
     reads = [folder / MANIFEST, *(folder / file for file in files)]
     with whole(archive, reads=reads) as made, tarfile.open(made, "w", format=tarfile.PAX_FORMAT) as tar:
         about = tarfile.TarInfo(MANIFEST)
-        about.size = len(text.encode())
-        tar.addfile(neutral(about), io.BytesIO(text.encode()))
+        about.size = len(text)
+        tar.addfile(neutral(about), io.BytesIO(text))
         for file in files:
             tar.add(folder / file, file, filter=neutral)
-    return archive.stat().st_size
-
-
-def add(
-    archive: Path, root: Path | None = None, *, also: Names = (), review: list[str] | None = None
-) -> list[str]:
-    """Import an archive into the set it names, whole or not at all; ``root`` defaults to `store.sets_root`.
-
-    ``also`` are names that nothing in it may hold. With a list for ``review`` nothing is imported: what
-    cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
-    `InputError` for an archive that is damaged, holds
-    anything but the files its manifest lists, or whose files are not what the manifest says.
-    """
-    try:
-        with tarfile.open(plain_file(archive), "r:") as tar:
-            members = _members(archive, tar)
-            manifest = _manifest(archive, tar, members)
-            text = json.dumps(manifest, ensure_ascii=False).encode(errors="replace")
-            scan.refuse_private(
-                scan.json_texts(text), also, f"{archive}: {MANIFEST} holds something private", InputError
-            )
-            folder = (root or store.sets_root()) / manifest["set"]
-            if archive.resolve().is_relative_to(folder.resolve()):
-                raise InputError(f"{archive}: lies in the set that it would change; move it elsewhere first")
-            captures = store.parse_manifest(manifest, folder)
-            listed = {
-                f"{e}/{f.name}"
-                for e, r in captures.experiments.items()
-                for run in r.runs.values()
-                for f in run.files
-            }
-            _compare(archive, set(members) - {MANIFEST}, listed)
-            with open_set(folder) as held:
-                staged = []
-                for name, entry in manifest["experiments"].items():
-                    place = staging_folder(folder, name)
-                    files = {k: v for run in entry["runs"].values() for k, v in run["files"].items()}
-                    for file, expected in files.items():
-                        _extract(archive, tar, members[f"{name}/{file}"], place / file, expected)
-                        where = f"{archive}: {name}/{file}"
-                        content = scan.look_into(place / file, where, also)
-                        if content.private:
-                            private = "; ".join(content.private)
-                            raise InputError(f"{where} holds something private: {private}; refused")
-                        if review is not None:
-                            review += [f"{name}/{file}: {line}" for line in content.review]
-                    staged.append(Staged(name, place, entry, manifest["machines"][entry["machine"]]))
-                if review is not None:
-                    for item in staged:
-                        shutil.rmtree(item.folder)
-                    return []
-                known = set(held["experiments"])
-                file_experiments(folder, held, staged)
-    except (tarfile.TarError, EOFError) as error:
-        raise InputError(f"{archive}: not a whole tar archive ({error}); fetch it again") from None
-    except OSError as error:
-        raise InputError(describe_os_error(error)) from None
-    return [f"{folder.name}/{item.id}: {'replaced' if item.id in known else 'added'}" for item in staged]
 
 
 def neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:

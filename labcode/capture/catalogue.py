@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 
 from labcode import store
+from labcode.capture import schedule
+from labcode.capture.experiments.energy import ENERGY_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
@@ -24,11 +25,9 @@ __all__ = [
     "needs_of",
     "neutral_argv",
     "render",
-    "render_sets",
 ]
 
 MOST_GPUS = 4
-_VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 
 
 _NODES = ("--cuda-graph-trace=node",)
@@ -86,6 +85,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
             ),
             sources=(*workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -109,6 +109,7 @@ def _experiments() -> dict[str, Experiment]:
                 ),
             ),
             sources=("cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
+            host_bound=True,
             needs=("nvcc",),
         ),
         Experiment(
@@ -125,6 +126,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
             sources=("cuda/memory_timeline/*.cu", *CUDA_SOURCES),
+            host_bound=True,
             needs=("nvcc",),
         ),
         Experiment(
@@ -154,6 +156,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_LINES, variant="baseline"),
             ),
             sources=(*workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=_BACKTRACES,
         ),
@@ -172,6 +175,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -189,6 +193,7 @@ def _experiments() -> dict[str, Experiment]:
                 ),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx", *_SAMPLED_CPU, *_SAMPLED_PYTHON),
         ),
@@ -203,6 +208,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
             nsys_args=("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=process-tree"),
         ),
@@ -217,11 +223,13 @@ def _experiments() -> dict[str, Experiment]:
                 *("cuda/kernel_overlap/*.cu", "cuda/memory_timeline/*.cu"),
                 *CUDA_SOURCES,
             ),
+            host_bound=True,
             needs=("nvcc",),
             time_limit_s=300.0,
         ),
         *KERNEL_EXPERIMENTS,
         *TORCH_EXPERIMENTS,
+        *ENERGY_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",
@@ -229,6 +237,7 @@ def _experiments() -> dict[str, Experiment]:
             module="labcode.workloads.measuring",
             runs=(Run("record"),),
             sources=(*workloads("measuring", "sensors"), "labcode/timing.py", *_TORCH_SOURCES),
+            host_bound=True,
             needs=("torch",),
         ),
         Experiment(
@@ -239,6 +248,7 @@ def _experiments() -> dict[str, Experiment]:
             runs=(_run("generated", "--streams", "4", "--repetitions", "3"),),
             sources=(*workloads("report_speed", "side_by_side", "big_export", "export_tables"),),
             times=_READERS,
+            host_bound=True,
             needs_gpus=0,
             needs=("nsys",),
             time_limit_s=450.0,
@@ -254,6 +264,7 @@ def _experiments() -> dict[str, Experiment]:
                 *("cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
             times=_READERS,
+            host_bound=True,
             needs=("nsys", "nvcc"),
             time_limit_s=450.0,
         ),
@@ -293,6 +304,7 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
     gpus = "gpu" if experiment.needs_gpus == 1 else f"{experiment.needs_gpus} gpus"
     return (
         *((gpus,) if experiment.needs_gpus else ()),
+        *((f"{experiment.needs_gb} GB",) if experiment.needs_gb else ()),
         *(("nsys",) if experiment.tool == "nsys" else ()),
         *(("ncu", "counters") if experiment.tool == "ncu" else ()),
         *experiment.needs,
@@ -300,47 +312,33 @@ def needs_of(experiment: Experiment) -> tuple[str, ...]:
 
 
 def render(console: Console, set_name: str | None = None) -> None:
-    """List the experiments; with a set's name also which of them it holds and whether they are fresh."""
+    """List the experiments with how long they took on the shipped set, the most important first.
+
+    With a set's name also which of them it holds, whether they are fresh, and how long the others will take.
+    """
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
-    for experiment in EXPERIMENTS.values():
+    pace = schedule.Pace(schedule.shipped_seconds())
+    lacking = []
+    for experiment in schedule.in_order(EXPERIMENTS.values(), pace.took):
         state = ""
         if set_name:
             record = captured.get(experiment.id)
             state = "not captured in this set" if record is None else "fresh" if is_fresh(record) else "stale"
+            if state != "fresh":
+                lacking.append(experiment)
             state = f"  ({set_name}: {state})"
         console.print(f"[bold]{experiment.id}[/bold]{state}", highlight=False)
-        facts = (
+        facts: tuple[str, ...] = (
             experiment.title,
             f"runs: {', '.join(run.name for run in experiment.runs)}",
             f"needs: {', '.join(needs_of(experiment)) or 'nothing'}",
         )
+        if experiment.id in pace.took:
+            facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-
-
-def render_sets(console: Console) -> None:
-    """List the capture sets at hand: their machines, experiments, and what is stale in them."""
-    names = store.list_sets()
-    if not names:
-        console.print(f"no capture sets in {store.sets_root()}; `labcode capture --set NAME` makes one")
-    for name in names:
-        captures = store.load_set(name)
-        console.print(
-            f"[bold]{name}[/bold]" + ("  (ships with the book)" if name == store.SHIPPED_SET else "")
-        )
-        for key, machine in captures.machines.items():
-            gpus = machine.get("gpus") or [{}]
-            about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
-            versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
-            console.print(f"  {key}: {about}, {versions}", highlight=False, markup=False)
-        for record in captures.experiments.values():
-            size = sum(file.size_bytes for run in record.runs.values() for file in run.files)
-            state = "fresh" if is_fresh(record) else "[yellow]stale[/yellow]"
-            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
-            on = escape(f"  {record.id}: {about} on {record.machine}")
-            console.print(f"{on}, {state}", highlight=False)
-        missing = [name for name in EXPERIMENTS if name not in captures.experiments]
-        if missing:
-            console.print(
-                f"  not captured in this set: {', '.join(missing)}", highlight=False, soft_wrap=True
-            )
+    said = [f"{len(EXPERIMENTS)} experiments: {schedule.spoken(pace.expect(EXPERIMENTS.values()))}"]
+    if set_name:
+        said.append(f"{set_name} lacks {len(lacking)}: {schedule.spoken(pace.expect(lacking))}")
+    if pace.took:
+        console.print(f"As on {store.SHIPPED_SET}: {'; '.join(said)}", highlight=False)

@@ -65,6 +65,7 @@ def open_set(folder: Path) -> Iterator[dict[str, Any]]:
                     f"{folder}: no permission to write here; change its mode or choose another set"
                 )
             repair(folder)
+            _clear(folder)
             yield read_manifest(folder)
         finally:
             _clear(folder)
@@ -119,8 +120,10 @@ def merged(manifest: Mapping[str, Any], staged: list[Staged]) -> dict[str, Any]:
         machines[key] = dict(item.machine)
         experiments[item.id] = {**item.entry, "machine": key}
     used = {entry["machine"] for entry in experiments.values()}
+    skipped = {n: why for n, why in manifest.get("skipped", {}).items() if n not in experiments}
     return {
-        **manifest,
+        **{key: value for key, value in manifest.items() if key != "skipped"},
+        **({"skipped": skipped} if skipped else {}),
         "machines": {key: machine for key, machine in machines.items() if key in used},
         "experiments": dict(sorted(experiments.items())),
     }
@@ -150,7 +153,6 @@ def repair(folder: Path) -> list[str]:
             shutil.rmtree(old)
         else:
             old.rename(place)
-    _clear(folder)
     return done
 
 
@@ -184,7 +186,8 @@ def _lock(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LabError(
-            f"{folder}: another `labcode capture` is writing to this set; wait for it to end"
+            f"{folder}: another `labcode capture` is writing to this set, or one of `labcode captures`; "
+            "wait for it to end"
         ) from None
     except OSError:
         return

@@ -8,14 +8,13 @@ more. The wall time with and without ncu is kept beside the report.
 from __future__ import annotations
 
 import re
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from labcode.capture import bench, privacy
 from labcode.capture.filing import write_json
+from labcode.capture.job import Job, Measured, timed
 from labcode.capture.ncu_scrub import scrub_report
 from labcode.errors import ToolError
 from labcode.hardware import permissions
@@ -75,45 +74,44 @@ def profile(
     return Profiled(_warnings(said), _launches(said), result.wall_s)
 
 
-def make_run(
-    ncu: Path,
-    argv: Sequence[str],
-    options: Sequence[str],
-    folder: Path,
-    name: str,
-    show: Callable[[str], None],
-    *,
-    time_limit_s: float,
-    cwd: Path,
-    what: str,
-) -> tuple[list[str], tuple[str, ...]]:
-    """One run without a profiler, then one under ncu; leaves the scrubbed report and both records in
-    ``folder``.
+def measure(job: Job) -> Measured:
+    """One run without a profiler, then one under ncu: leaves both records, and the report as it is.
 
-    Returns the names of the files and ncu's warnings. The record of the run under ncu has a key
-    ``profiler``: what replaying cost, in wall seconds with and without it, and the passes of each launch.
+    The record of the run under ncu has a key ``profiler``: what replaying cost, in wall seconds with and
+    without it, and the passes of each launch.
     """
-    clean, record, packed = (folder / f"{name}{suffix}" for suffix in (".clean.json", ".json", ".ncu-rep.xz"))
-    show(f"{what}: without profiler")
-    began = time.monotonic()
-    bench.run_program(argv, clean, time_limit_s=time_limit_s, cwd=cwd, what=what)
-    clean_s = time.monotonic() - began
-    show(f"{what}: under ncu")
-    with tempfile.TemporaryDirectory(dir=folder, prefix="work-") as work:
-        report = Path(work) / f"{name}.ncu-rep"
-        command = bench.real_command(argv, record)
-        result = profile(ncu, options, command, report, time_limit_s=time_limit_s, cwd=cwd, what=what)
-        checked = bench.check_record(record, f"{what} under ncu")
-        show(f"{what}: scrub, compress")
-        scrub_report(report, packed)
+    assert job.program is not None
+    clean, record, report = job.file(".clean.json"), job.file(".json"), job.raw(".ncu-rep")
+    seconds: dict[str, float] = {}
+    job.show(f"{job.what}: without profiler")
+    with timed(seconds, "clean"):
+        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    job.show(f"{job.what}: under ncu")
+    with timed(seconds, "under ncu"):
+        result = profile(
+            *(job.program, job.options, bench.real_command(job.argv, record), report),
+            time_limit_s=job.time_limit_s,
+            cwd=job.cwd,
+            what=job.what,
+        )
+    checked = bench.check_record(record, f"{job.what} under ncu")
     checked["profiler"] = {
         "tool": "ncu",
         "wall_s": round(result.wall_s, 3),
-        "clean_wall_s": round(clean_s, 3),
+        "clean_wall_s": seconds["clean"],
         "launches": [{"kernel": kernel, "passes": passes} for kernel, passes in result.launches],
     }
     write_json(record, checked)
-    return [packed.name, record.name, clean.name], result.warnings
+    return Measured([record.name, clean.name], seconds, list(result.warnings))
+
+
+def finish(job: Job, measured: Measured) -> Measured:
+    """Scrub and compress the report of a run."""
+    report, packed, seconds = job.raw(".ncu-rep"), job.file(".ncu-rep.xz"), dict(measured.seconds)
+    with timed(seconds, "scrub, compress"):
+        scrub_report(report, packed)
+    report.unlink()
+    return Measured([packed.name, *measured.files], seconds, measured.warnings)
 
 
 def _available(said: str) -> list[str]:

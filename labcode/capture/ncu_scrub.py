@@ -6,7 +6,8 @@ the programs it embeds, in the list of sources and in the results of rules). Hea
 Entries keep their length, because the embedded programs hold offsets: a folder is overwritten by as many
 characters of ``././``, which leaves a path relative to nothing, ``k.cu`` of ``/home/me/k.cu``. Of imported
 sources the reader's own are kept; those of the CUDA toolkit, the system and installed packages belong to
-others, and are overwritten by blanks, line by line.
+others, and are overwritten by blanks, line by line. Processes are numbered anew, with numbers of as
+many bytes; of the time of the session the day stays.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _FOREIGN_TEXT = re.compile(
     rb"|_CUDA_PTX"
 )
 _NOTICE_BYTES = 8192  # a notice stands at a file's beginning
+_PROCESS_ID = 1  # of a process, and of a result
+_SESSION_TIME, _DAY_S = 2, 86_400  # seconds since 1970
+_FIRST_NUMBERS = (100, 1_000, 100_000, 10_000_000, 1_000_000_000)  # by how many bytes a number takes
 _KEPT_SYSTEM = (1, 3, 4)  # of the system: operating system, processor, architecture
 
 
@@ -46,15 +50,17 @@ def scrub_bytes(data: bytes, names: Names = ()) -> bytes:
     out = bytearray(data[: 8 + int.from_bytes(data[4:8], "little")])
     blocks = list(ncu_wire.blocks(data))
     folders = _folders(data, blocks)
+    numbers = _numbers(data, blocks)
     for block in blocks:
-        header = b"".join(ncu_wire.put_field(*_header_field(field)) for field in block.header)
+        header = b"".join(ncu_wire.put_field(*_header_field(field, numbers)) for field in block.header)
         out += len(header).to_bytes(4, "little") + header
         for begin, end in block.sources:
             out += (end - begin).to_bytes(4, "little")
             out += _masked(_without_folders(_without_foreign(data[begin:end]), folders), names)
         for begin, end in block.results:
             out += (end - begin).to_bytes(4, "little")
-            out += _masked(_without_folders(data[begin:end], folders), names)
+            result = _rewritten(data[begin:end], lambda field: _numbered(field, numbers))
+            out += _masked(_without_folders(result, folders), names)
     return bytes(out)
 
 
@@ -96,6 +102,30 @@ def _folders(data: bytes, blocks: list[ncu_wire.Block]) -> list[bytes]:
         for begin, end in block.sources:
             found |= {name.rpartition(b"/")[0] for name in _at(data[begin:end], _SOURCE_NAMES)}
     return sorted((f for f in found if f.startswith(b"/") and len(f) > 2), key=len, reverse=True)
+
+
+def _numbers(data: bytes, blocks: list[ncu_wire.Block]) -> dict[int, int]:
+    """Neutral numbers of processes, in the order of the real ones and of as many bytes each."""
+    found = {block.process[0] for block in blocks}
+    for block in blocks:
+        for begin, end in block.results:
+            found |= {
+                value
+                for number, _, value in ncu_wire.fields(data[begin:end])
+                if number == _PROCESS_ID and isinstance(value, int)
+            }
+    numbers = {0: 0}
+    for size, first in enumerate(_FIRST_NUMBERS, start=1):
+        alike = sorted(number for number in found - {0} if len(ncu_wire.put_varint(number)) == size)
+        numbers |= {number: first + place for place, number in enumerate(alike)}
+    return numbers
+
+
+def _numbered(field: Field, numbers: dict[int, int]) -> Field:
+    number, kind, value = field
+    if number != _PROCESS_ID or not isinstance(value, int):
+        return field
+    return number, kind, numbers.get(value, value)
 
 
 def _at(message: bytes, path: tuple[int, ...]) -> list[bytes]:
@@ -163,17 +193,20 @@ def _dots(match: re.Match[bytes]) -> bytes:
     return dots[:-1] + b"/" if text.endswith(b"/") else dots
 
 
-def _header_field(field: Field) -> Field:
+def _header_field(field: Field, numbers: dict[int, int]) -> Field:
     number, kind, value = field
     if isinstance(value, bytes) and number == ncu_wire.SESSION:
         return number, kind, _rewritten(value, _session_field)
     if isinstance(value, bytes) and number == ncu_wire.PROCESS:
-        return number, kind, _rewritten(value, _process_field)
+        inner = _rewritten(value, lambda one: _numbered(one, numbers))
+        return number, kind, _rewritten(inner, _process_field)
     return field
 
 
 def _session_field(field: Field) -> Field | None:
     number, kind, value = field
+    if number == _SESSION_TIME and isinstance(value, int):
+        return number, kind, value // _DAY_S * _DAY_S
     if not isinstance(value, bytes):
         return field
     if number == ncu_wire.SYSTEM:

@@ -1,17 +1,21 @@
-"""Nsight Systems' command line: a command in, a report and its export out, or one line on what failed."""
+"""Nsight Systems: a run to measure in; records and a scrubbed export out, or one line on what failed."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from labcode.capture import privacy
-from labcode.errors import ToolError
+from labcode.capture import bench, privacy, scan
+from labcode.capture.job import Job, Measured, timed
+from labcode.capture.scrub import compress, scrub_export
+from labcode.capture.trim import MEASURED, trim_export
+from labcode.errors import LabError, ToolError
 from labcode.tools import ToolResult, libdw_advice, run_tool
 
 EXPORT_LIMIT_S = 300.0
@@ -22,6 +26,54 @@ _MOST_WARNINGS = 20
 _WARNING = re.compile(r"^\s*(?:\*+\s*)?(?:warning|WARNING|Warning)\b[:\s]*(.+)$")
 # what nsys says of every run made without context switches, as all of ours are
 _IDLE_TALK = re.compile(r"Scheduling information is absent|events collected:\s*\d+")
+
+
+def measure(job: Job) -> Measured:
+    """One run without a profiler, then one under nsys: leaves both records, and the report as it is.
+
+    Of the seconds, those after the program's end are also said apart: then nsys writes its report.
+    """
+    assert job.program is not None
+    clean, record, report = job.file(".clean.json"), job.file(".json"), job.raw(".nsys-rep")
+    seconds: dict[str, float] = {}
+    job.show(f"{job.what}: without profiler")
+    with timed(seconds, "clean"):
+        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    job.show(f"{job.what}: under nsys")
+    with timed(seconds, "under nsys"):
+        result = profile(
+            *(job.program, job.options, bench.real_command(job.argv, record), report),
+            time_limit_s=job.time_limit_s,
+            cwd=job.cwd,
+            what=job.what,
+        )
+    if record.is_file():
+        seconds["of which after the program"] = round(max(0.0, time.time() - record.stat().st_mtime), 3)
+    bench.check_record(record, f"{job.what} under nsys")
+    return Measured([record.name, clean.name], seconds, said=result.stdout + "\n" + result.stderr)
+
+
+def finish(job: Job, measured: Measured) -> Measured:
+    """Export, trim, scrub and compress the report of a run."""
+    assert job.program is not None
+    report, raw, scrubbed = (job.raw(suffix) for suffix in (".nsys-rep", ".raw.sqlite", ".sqlite"))
+    packed, seconds = job.file(".sqlite.xz"), dict(measured.seconds)
+    with timed(seconds, "export"):
+        export(job.program, report, raw, what=job.what)
+    with timed(seconds, "trim"):
+        window = trim_export(raw)
+    if window is None:
+        raise ToolError(f"{job.what}: no NVTX range {MEASURED} was recorded; the program must open one")
+    with timed(seconds, "scrub"):
+        names = scrub_export(raw, scrubbed).names
+        why = f"{job.what}: something private is left in {scrubbed.name}, so it was not filed"
+        scan.refuse_private(scan.texts_of(scrubbed), names, why, LabError)
+    with timed(seconds, "compress"):
+        compress(scrubbed, packed)
+    warned = list(warnings(measured.said, scrubbed))
+    for path in (report, raw, scrubbed):
+        path.unlink()
+    return Measured([packed.name, *measured.files], seconds, warned)
 
 
 def profile(
@@ -91,18 +143,14 @@ def export(nsys: Path, report: Path, target: Path, *, what: str = "") -> ToolRes
     return result
 
 
-def warnings(result: ToolResult, exported: Path) -> tuple[str, ...]:
+def warnings(said: str, exported: Path) -> tuple[str, ...]:
     """What the profiler warned of, without paths and repeats.
 
-    Its own lines, and the diagnostic messages of ``exported``, a scrubbed export (so that those about helper
-    processes are gone).
+    Its own lines in what it ``said``, and the diagnostic messages of ``exported``, a scrubbed export (so that
+    those about helper processes are gone).
     """
-    said = [
-        m.group(1)
-        for line in re.split(r"[\r\n]+", result.stdout + "\n" + result.stderr)
-        if (m := _WARNING.match(line))
-    ]
-    counted = Counter(privacy.reduce(" ".join(text.split())) for text in [*said, *_diagnostics(exported)])
+    lines = [m.group(1) for line in re.split(r"[\r\n]+", said) if (m := _WARNING.match(line))]
+    counted = Counter(privacy.reduce(" ".join(text.split())) for text in [*lines, *_diagnostics(exported)])
     lines = [text if times == 1 else f"{text} (× {times})" for text, times in counted.items()]
     return tuple(lines[:_MOST_WARNINGS])
 

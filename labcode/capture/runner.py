@@ -1,13 +1,21 @@
-"""Capture experiments on this machine: their names in, files of a capture set (and an archive) out."""
+"""Capture experiments on this machine: their names in, files of a capture set (and an archive) out.
+
+One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
+exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
+depend on the host: nothing else goes on while those are measured.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,9 +27,10 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 from labcode import store
 from labcode.capture import archive as archives
-from labcode.capture import bench, ncu, nsys, privacy, scan, torch_profile
+from labcode.capture import bench, finishing, ncu, nsys, power, privacy, scan, schedule, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
+    MANIFEST,
     Staged,
     check_name,
     file_experiments,
@@ -30,31 +39,57 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
-from labcode.capture.privacy import Names
-from labcode.capture.scrub import compress, scrub_export
-from labcode.capture.trim import MEASURED, trim_export
+from labcode.capture.job import Job, Measured, timed
+from labcode.capture.schedule import Pace, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import is_fresh, source_digests, version_digest
 from labcode.hardware import needs
-from labcode.tools import find_ncu, require_nsys
+from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
+_MOST_HELPERS = 4  # processes that finish what was measured, at a time
+_MANY_CPUS = 8  # from here on they get CPUs of their own
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
 class Site:
-    """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), GPUs,
-    machine, and what its doctor finds.
+    """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), the GPUs as
+    ``CUDA_VISIBLE_DEVICES`` names them (one None: as they are), machine, and what its doctor finds.
     """
 
     folder: Path
     root: Path
-    nsys: Path | None
+    tools: Mapping[str, Path | None]
+    gpus: tuple[str | None, ...]
     gpu_count: int
     machine: Mapping[str, Any]
     doctor: Callable[[], Mapping[str, Any]]
-    ncu: Path | None = None
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for: seconds that the capture may take, and the numbers of the GPUs that share it."""
+
+    budget_s: float | None = None
+    gpus: tuple[int, ...] = ()
+
+
+@dataclass
+class _Capturing:
+    """An experiment on its way: where it is made, of which sources, beside which others, its runs."""
+
+    experiment: Experiment
+    staging: Path
+    sources: dict[str, str]
+    gpu: str | None
+    began: float
+    ending: list[Future[Measured]] = field(default_factory=list)
+    beside: set[str] = field(default_factory=set)
+    failure: BaseException | None = None
+    held_s: float = 0.0  # how long it held its GPU
+    task: TaskID | None = None
 
 
 def capture(
@@ -63,7 +98,8 @@ def capture(
     *,
     machine: Callable[[], Mapping[str, Any]],
     doctor: Callable[[], Mapping[str, Any]],
-    resume: bool = False,
+    only_missing: bool = False,
+    wishes: Wishes | None = None,
     archive: Path | None = None,
     root: Path | None = None,
     console: Console,
@@ -71,40 +107,48 @@ def capture(
     """Run the named experiments (all when none is named) and file each in the set as soon as it is whole.
 
     ``machine`` describes this machine as manifests do, ``doctor`` says what `labcode doctor` finds here.
-    ``resume`` leaves out experiments that the set holds and whose sources have not changed since.
+    ``only_missing`` leaves out experiments that the set holds and whose sources have not changed since.
+    With a budget (``wishes``) no experiment begins that, by the times of the shipped set, would not be done
+    in time; the most important go first. Several GPUs measure one experiment each.
     ``archive`` names one file to write with everything asked for that is then in the set; it is written anew
     after each experiment, so that whoever is killed keeps what was finished. ``root`` is the folder of the
     sets (`store.sets_root`). Returns 0 when all is done; 1 when some experiments failed, or
-    were named but cannot run here, while others were filed. Raises `LabError` when nothing could be
-    captured, and when the disk is full.
+    were named but cannot run here or in the time given, while others were filed. Raises `LabError` when
+    nothing could be captured, and when the disk is full.
     """
+    deadline = None
+    wishes = wishes or Wishes()
+    if wishes.budget_s is not None:
+        deadline = time.monotonic() + wishes.budget_s
     chosen = choose(experiments)
     folder = (root or store.sets_root()) / check_name(set_name)
     if archive is not None:
         archives.check_target(archive)
     with open_set(folder) as manifest:
-        fresh = _fresh(chosen, manifest, folder) if resume else []
+        fresh = fresh_of(chosen, manifest, folder) if only_missing else []
         for name in fresh:
             console.print(f"{name}: already there and fresh", highlight=False)
-        able, problems = _preflight([e for e in chosen if e.id not in fresh])
+        able, problems, too_small = _preflight([e for e in chosen if e.id not in fresh], len(wishes.gpus))
         for name, reason in problems.items():
             _say_problem(console, name, f"not run: {reason}")
+        _note_skipped(folder, manifest, too_small)
         unable = len(problems)
         keep = partial(_keep, archive, folder, fresh)
         if fresh:
             keep([])
-        filed = []
+        filed: list[str] = []
+        left_out: list[str] = []
         if able:
-            site = _prepare(folder, able, machine(), doctor)
-            filed = _capture_each(able, site, manifest, problems, console, keep)
+            site = _prepare(folder, able, wishes.gpus, machine(), doctor)
+            filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
         if problems and not filed and not fresh:
             raise ToolError(
                 "nothing was captured; " + "; ".join(f"{n}: {why}" for n, why in problems.items())
             )
-        if archive is not None:
+        if archive is not None and archive.is_file():
             size = archive.stat().st_size
             console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False, soft_wrap=True)
-    return 1 if len(problems) > unable or (problems and experiments) else 0
+    return 1 if len(problems) > unable or ((problems or left_out) and experiments) else 0
 
 
 def _capture_each(
@@ -114,31 +158,245 @@ def _capture_each(
     problems: dict[str, str],
     console: Console,
     keep: Keep,
-) -> list[str]:
-    """Capture one experiment after another; returns those filed and adds the others to ``problems``.
+    deadline: float | None,
+) -> tuple[list[str], list[str]]:
+    """Capture all that the time allows; returns those filed and those left out, and adds failures to
+    ``problems``.
 
     After each that is filed ``keep`` is given the names of those filed so far.
     """
+    pace = Pace(schedule.shipped_seconds())
+    waiting = schedule.in_order(able, pace.took)
     filed: list[str] = []
-    with _progress(console) as (progress, say):
-        for experiment in able:
-            task = progress.add_task(experiment.id, total=None)
-            try:
-                _capture_one(experiment, site, manifest, partial(_show, progress, task), say)
-                filed.append(experiment.id)
-            except OSError as error:
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None
-                problems[experiment.id] = describe_os_error(error)
-            except LabError as error:
-                problems[experiment.id] = str(error)
-            finally:
-                progress.remove_task(task)
-            if experiment.id in filed:
+    left_out: list[str] = []
+    measuring: dict[Future[None], _Capturing] = {}
+    ending: list[_Capturing] = []
+    free = list(site.gpus)
+    stop = threading.Event()
+    with _progress(console) as (progress, say), _crews(len(free), stop) as (lanes, helpers):
+        say(f"{len(able)} to capture{_about(pace, able, len(free), '; about ', '')}")
+        while waiting or measuring or ending:
+            while (chosen := _next(waiting, list(measuring.values()), ending, free)) is not None:
+                waiting.remove(chosen)
+                if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
+                    left_out.append(chosen.id)
+                    continue
+                one = _begin(chosen, site, free.pop(0), list(measuring.values()))
+                one.task = task = progress.add_task(chosen.id, total=None)
+                show = partial(_show, progress, task)
+                measuring[lanes.submit(_measure, one, site, helpers, show, say, stop)] = one
+            going: list[Future[Any]] = [*measuring, *(f for c in ending for f in c.ending if not f.done())]
+            wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for future in [future for future in measuring if future.done()]:
+                one = measuring.pop(future)
+                free.append(one.gpu)
+                one.failure = future.exception()
+                ending.append(one)
+            for one in [one for one in ending if all(future.done() for future in one.ending)]:
+                ending.remove(one)
+                why = _conclude(one, site, manifest)
+                if one.task is not None:
+                    progress.remove_task(one.task)
+                if why is not None:
+                    problems[one.experiment.id] = why
+                    _say_problem(console, one.experiment.id, f"failed: {why}")
+                    continue
+                filed.append(one.experiment.id)
                 keep(filed)
-            else:
-                _say_problem(console, experiment.id, f"failed: {problems[experiment.id]}")
-    return filed
+                pace.learn(one.experiment.id, one.held_s)
+                left = [*waiting, *(other.experiment for other in (*measuring.values(), *ending))]
+                more = _about(pace, left, len(site.gpus), ", about ", "")
+                say(f"{one.experiment.id}: filed after {spoken(one.held_s)}; {len(left)} to go{more}")
+    if left_out:
+        console.print(
+            f"left out, for they would not be done in time: {', '.join(left_out)}; --only-missing goes on",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return filed, left_out
+
+
+def _next(
+    waiting: list[Experiment], measuring: list[_Capturing], ending: list[_Capturing], free: list[str | None]
+) -> Experiment | None:
+    """The experiment that can begin now, or None: one that runs alone waits until all others are filed.
+
+    With one GPU the first in line is waited for, with several whoever can run beside the others goes first.
+    """
+    if any(_alone(one.experiment) for one in measuring):
+        return None
+    several = len(free) + len(measuring) > 1
+    for experiment in waiting if several else waiting[:1]:
+        if not measuring and not ending if _alone(experiment) else free:
+            return experiment
+    return None
+
+
+def _alone(experiment: Experiment) -> bool:
+    return experiment.host_bound or experiment.needs_gpus > 1
+
+
+def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, after: str) -> str:
+    """How long experiments will take here, as part of a sentence; empty when nothing is known of them."""
+    alone = pace.expect(e for e in experiments if _alone(e))
+    seconds = alone + pace.expect(e for e in experiments if not _alone(e)) / lanes
+    return f"{before}{spoken(seconds)}{after}" if seconds else ""
+
+
+def _begin(experiment: Experiment, site: Site, gpu: str | None, others: list[_Capturing]) -> _Capturing:
+    sources = source_digests(experiment.sources, site.root)
+    one = _Capturing(experiment, staging_folder(site.folder, experiment.id), sources, gpu, time.monotonic())
+    for other in others:
+        other.beside.add(experiment.id)
+        one.beside.add(other.experiment.id)
+    return one
+
+
+def _measure(
+    one: _Capturing, site: Site, helpers: ThreadPoolExecutor, show: Say, say: Say, stop: threading.Event
+) -> None:
+    """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
+    gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
+    with guided(stop, {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}):
+        measured = []
+        for run in one.experiment.runs:
+            job = _job(one.experiment, run, site, one.staging, show)
+            measured.append((job, _MEASURE[job.tool](job, site)))
+            if not _alone(one.experiment):
+                one.ending.append(helpers.submit(_finish, *measured[-1], say, stop))
+        if _alone(one.experiment):
+            show(f"{one.experiment.id}: export, scrub, compress")
+            one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
+            wait(one.ending)
+    one.held_s = time.monotonic() - one.began
+
+
+def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Measured:
+    with guided(stop, {}):
+        made = finishing.finish(job, measured)
+    size = sum((job.folder / name).stat().st_size for name in made.files)
+    steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
+    say(f"{job.what}: {steps} s; {size / 1e6:.3f} MB")
+    return made
+
+
+def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | None:
+    """File an experiment whose runs are finished and remove its folder; why it could not, or None.
+
+    Raises `LabError` for a full disk, and what is no error of the experiment's.
+    """
+    experiment = one.experiment
+    failures = [one.failure, *(future.exception() for future in one.ending)]
+    try:
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        shutil.rmtree(one.staging / "work", ignore_errors=True)
+        if one.sources != source_digests(experiment.sources, site.root):
+            raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
+        made = [future.result() for future in one.ending]
+        runs = {
+            run.name: {
+                "argv": list(neutral_argv(experiment, run, site.gpu_count)),
+                "tool_args": list(_options(experiment, run)),
+                "files": files_record(one.staging, finished.files),
+                "warnings": list(finished.warnings),
+            }
+            for run, finished in zip(experiment.runs, made, strict=True)
+        }
+        entry = {
+            "title": experiment.title,
+            "tool": experiment.tool,
+            "captured": datetime.now(UTC).date().isoformat(),
+            "sources": one.sources,
+            "wall_s": round(one.held_s, 1),
+            "runs": runs,
+        }
+        if one.beside:
+            entry["shared_with"] = sorted(one.beside)
+        if experiment.times:
+            digest = version_digest(experiment.times, site.root)
+            entry["timed"] = {"sources": list(experiment.times), "digest": digest}
+        file_experiments(site.folder, manifest, [Staged(experiment.id, one.staging, entry, site.machine)])
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise LabError(f"{experiment.id}: {describe_os_error(error)}") from None
+        return describe_os_error(error)
+    except LabError as error:
+        return str(error)
+    finally:
+        shutil.rmtree(one.staging, ignore_errors=True)
+    return None
+
+
+def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> Job:
+    return Job(
+        tool=experiment.tool,
+        argv=neutral_argv(experiment, run, site.gpu_count),
+        options=_options(experiment, run),
+        folder=staging,
+        name=run.name,
+        what=f"{experiment.id}/{run.name}",
+        time_limit_s=experiment.time_limit_s,
+        cwd=site.root,
+        program=site.tools.get(_recorder(experiment)),
+        show=show,
+    )
+
+
+def _recorder(experiment: Experiment) -> str:
+    """The tool that is started: the power meter, which is none, reads beside nsys where nsys is needed."""
+    return "nsys" if experiment.tool == "power" and "nsys" in experiment.needs else experiment.tool
+
+
+def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
+    """All options that a run's recording tool gets."""
+    own = {
+        "nsys": experiment.nsys_args,
+        "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
+        "torch": experiment.torch_args,
+        "memory": experiment.torch_args,
+        "power": experiment.nsys_args if "nsys" in experiment.needs else (),
+    }
+    return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
+
+
+def _measure_bench(job: Job, site: Site) -> Measured:
+    """One run of a program that measures itself."""
+    record = job.file(".json")
+    job.show(job.what)
+    seconds: dict[str, float] = {}
+    with timed(seconds, "run"):
+        bench.run_program(job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    _refuse_private(record, job.what)
+    return Measured([record.name], seconds, finished=True)
+
+
+def _measure_doctor(job: Job, site: Site) -> Measured:
+    """What `labcode doctor --json` says, without this machine's paths."""
+    record = job.file(".json")
+    job.show(job.what)
+    seconds: dict[str, float] = {}
+    with timed(seconds, "run"):
+        write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
+    _refuse_private(record, job.what)
+    return Measured([record.name], seconds, finished=True)
+
+
+_MEASURE: dict[str, Callable[[Job, Site], Measured]] = {
+    "nsys": lambda job, _: nsys.measure(job),
+    "ncu": lambda job, _: ncu.measure(job),
+    "torch": lambda job, _: torch_profile.measure(job),
+    "memory": lambda job, _: torch_profile.measure(job),
+    "power": lambda job, _: power.measure(job),
+    "bench": _measure_bench,
+    "doctor": _measure_doctor,
+}
+
+
+def _refuse_private(path: Path, what: str) -> None:
+    why = f"{what}: something private is left in {path.name}, so it was not filed"
+    scan.refuse_private(scan.texts_of(path), privacy.machine_names(), why, LabError)
 
 
 def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]) -> None:
@@ -151,163 +409,7 @@ def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]
         raise LabError(describe_os_error(error)) from None
 
 
-def _capture_one(
-    experiment: Experiment,
-    site: Site,
-    manifest: dict[str, Any],
-    show: Say,
-    say: Say,
-) -> None:
-    """Make all runs of an experiment in a staging folder, file it, and remove the folder."""
-    began = time.monotonic()
-    sources = source_digests(experiment.sources, site.root)
-    staging = staging_folder(site.folder, experiment.id)
-    try:
-        runs = {}
-        for run in experiment.runs:
-            started = time.monotonic()
-            runs[run.name] = _MAKERS[experiment.tool](experiment, run, site, staging, show)
-            size = sum(file["bytes"] for file in runs[run.name]["files"].values())
-            say(f"{experiment.id}/{run.name}: {time.monotonic() - started:.1f} s, {size / 1e6:.3f} MB")
-        shutil.rmtree(staging / "work", ignore_errors=True)
-        if sources != source_digests(experiment.sources, site.root):
-            raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
-        entry = {
-            "title": experiment.title,
-            "tool": experiment.tool,
-            "captured": datetime.now(UTC).date().isoformat(),
-            "sources": sources,
-            "wall_s": round(time.monotonic() - began, 1),
-            "runs": runs,
-        }
-        if experiment.times:
-            timed = version_digest(experiment.times, site.root)
-            entry["timed"] = {"sources": list(experiment.times), "digest": timed}
-        file_experiments(site.folder, manifest, [Staged(experiment.id, staging, entry, site.machine)])
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _make_nsys(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
-    """One run without a profiler, then one under nsys, exported, trimmed, scrubbed, compressed."""
-    assert site.nsys is not None
-    what = f"{experiment.id}/{run.name}"
-    work = staging / "work"
-    work.mkdir(mode=0o700, exist_ok=True)
-    argv = neutral_argv(experiment, run, site.gpu_count)
-    clean, record, packed = (
-        staging / f"{run.name}{suffix}" for suffix in (".clean.json", ".json", ".sqlite.xz")
-    )
-    show(f"{what}: without profiler")
-    bench.run_program(argv, clean, time_limit_s=experiment.time_limit_s, cwd=site.root, what=what)
-    show(f"{what}: under nsys")
-    options = (*experiment.nsys_args, *run.tool_args)
-    report, raw, scrubbed = (
-        work / f"{run.name}{suffix}" for suffix in (".nsys-rep", ".raw.sqlite", ".sqlite")
-    )
-    result = nsys.profile(
-        site.nsys,
-        options,
-        bench.real_command(argv, record),
-        report,
-        time_limit_s=experiment.time_limit_s,
-        cwd=site.root,
-        what=what,
-    )
-    bench.check_record(record, f"{what} under nsys")
-    show(f"{what}: export, trim, scrub")
-    nsys.export(site.nsys, report, raw, what=what)
-    if trim_export(raw) is None:
-        raise ToolError(f"{what}: no NVTX range {MEASURED} was recorded; the program must open one")
-    names = scrub_export(raw, scrubbed).names
-    _refuse_private(scrubbed, what, names)
-    show(f"{what}: compress")
-    compress(scrubbed, packed)
-    entry = _entry(argv, options, staging, [packed.name, record.name, clean.name])
-    entry["warnings"] = list(nsys.warnings(result, scrubbed))
-    for path in (report, raw, scrubbed):
-        path.unlink()
-    return entry
-
-
-def _make_ncu(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
-    """One run without a profiler, then one under ncu, scrubbed and compressed."""
-    assert site.ncu is not None
-    argv, options = neutral_argv(experiment, run, site.gpu_count), (*experiment.ncu_args, *run.tool_args)
-    names, warnings = ncu.make_run(
-        *(site.ncu, argv, options, staging, run.name, show),
-        time_limit_s=experiment.time_limit_s,
-        cwd=site.root,
-        what=f"{experiment.id}/{run.name}",
-    )
-    entry = _entry(argv, (*ncu.ALWAYS, *options), staging, names)
-    entry["warnings"] = list(warnings)
-    return entry
-
-
-def _make_recorded(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
-    """One run without a profiler, then one that PyTorch records: its operators, or its memory."""
-    assert experiment.tool == "torch" or experiment.tool == "memory"
-    argv, options = neutral_argv(experiment, run, site.gpu_count), (*experiment.torch_args, *run.tool_args)
-    names = torch_profile.make_run(
-        *(argv, options, staging, run.name, show),
-        tool=experiment.tool,
-        time_limit_s=experiment.time_limit_s,
-        cwd=site.root,
-        what=f"{experiment.id}/{run.name}",
-    )
-    return _entry(argv, options, staging, names)
-
-
-def _make_bench(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
-    """One run of a program that measures itself."""
-    what = f"{experiment.id}/{run.name}"
-    argv = neutral_argv(experiment, run, site.gpu_count)
-    record = staging / f"{run.name}.json"
-    show(what)
-    bench.run_program(argv, record, time_limit_s=experiment.time_limit_s, cwd=site.root, what=what)
-    _refuse_private(record, what)
-    return _entry(argv, (), staging, [record.name])
-
-
-def _make_doctor(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> dict[str, Any]:
-    """What `labcode doctor --json` says, without this machine's paths."""
-    what = f"{experiment.id}/{run.name}"
-    record = staging / f"{run.name}.json"
-    show(what)
-    write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
-    _refuse_private(record, what)
-    return _entry(neutral_argv(experiment, run, site.gpu_count), (), staging, [record.name])
-
-
-_MAKERS = {
-    "nsys": _make_nsys,
-    "ncu": _make_ncu,
-    "torch": _make_recorded,
-    "memory": _make_recorded,
-    "bench": _make_bench,
-    "doctor": _make_doctor,
-}
-
-
-def _entry(
-    argv: tuple[str, ...], options: tuple[str, ...], staging: Path, names: list[str]
-) -> dict[str, Any]:
-    return {
-        "argv": list(argv),
-        "tool_args": list(options),
-        "files": files_record(staging, names),
-        "warnings": [],
-    }
-
-
-def _refuse_private(path: Path, what: str, names: Names = ()) -> None:
-    names = names or privacy.machine_names()
-    why = f"{what}: something private is left in {path.name}, so it was not filed"
-    scan.refuse_private(scan.texts_of(path), names, why, LabError)
-
-
-def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
+def fresh_of(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
     """The experiments that the set holds whole and whose sources and runs are today's."""
     held = store.parse_manifest(manifest, folder).experiments
     fresh = []
@@ -329,31 +431,88 @@ def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> 
     return fresh
 
 
-def _preflight(experiments: list[Experiment]) -> tuple[list[Experiment], dict[str, str]]:
-    """The experiments that can run here, and why the others cannot."""
-    able, problems = [], {}
+def _preflight(
+    experiments: list[Experiment], gpus: int
+) -> tuple[list[Experiment], dict[str, str], dict[str, str]]:
+    """The experiments that can run here; why the others cannot; and of these, what the GPUs lack.
+
+    ``gpus`` is how many of the machine's GPUs were asked for; 0 for all.
+    """
+    able: list[Experiment] = []
+    problems: dict[str, str] = {}
+    lacking: dict[str, str] = {}
     for experiment in experiments:
         try:
-            missing = list(needs.unmet(needs_of(experiment)).values())
+            unmet = needs.unmet(needs_of(experiment))
             source_digests(experiment.sources, store.repository_root())
         except LabError as error:
-            missing = [str(error)]
-        if missing:
-            problems[experiment.id] = "; ".join(missing)
+            unmet = {"": str(error)}
+        if of_gpus := "; ".join(reason for need, reason in unmet.items() if needs.is_about_gpus(need)):
+            lacking[experiment.id] = of_gpus
+        elif gpus and experiment.needs_gpus > gpus:
+            unmet["--gpus"] = f"needs {experiment.needs_gpus} GPUs, --gpus names {gpus}"
+        if unmet:
+            problems[experiment.id] = "; ".join(unmet.values())
         else:
             able.append(experiment)
-    return able, problems
+    return able, problems, lacking if needs.gpu_count() else {}
+
+
+def _note_skipped(folder: Path, manifest: dict[str, Any], lacking: Mapping[str, str]) -> None:
+    """Keep in the manifest which experiments these GPUs cannot run, and why, unless the set holds them."""
+    known = manifest.get("skipped", {})
+    skipped = {n: why for n, why in {**known, **lacking}.items() if n not in manifest["experiments"]}
+    if skipped != known:
+        manifest["skipped"] = dict(sorted(skipped.items()))
+        if (folder / MANIFEST).exists():
+            write_json(folder / MANIFEST, manifest)
 
 
 def _prepare(
     folder: Path,
     able: list[Experiment],
+    gpus: Sequence[int],
     machine: Mapping[str, Any],
     doctor: Callable[[], Mapping[str, Any]],
 ) -> Site:
-    found = require_nsys() if any(experiment.tool == "nsys" for experiment in able) else None
-    ncu_found = find_ncu() if any(experiment.tool == "ncu" for experiment in able) else None
-    return Site(folder, store.repository_root(), found, needs.gpu_count(), machine, doctor, ncu_found)
+    wanted = {_recorder(experiment) for experiment in able}
+    tools = {
+        "nsys": require_nsys() if "nsys" in wanted else None,
+        "ncu": find_ncu() if "ncu" in wanted else None,
+    }
+    own = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
+    count = len(gpus) or needs.gpu_count()
+    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor)
+
+
+@contextmanager
+def _crews(lanes: int, stop: threading.Event) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
+    """Threads that measure, one a GPU, and threads that finish what was measured, on CPUs of their own.
+
+    On the way out through an error they stop what they run, at once.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    helpers = min(_MOST_HELPERS, max(1, len(cpus) // 4))
+    aside = cpus[-helpers:] if len(cpus) >= _MANY_CPUS else cpus
+    measure = ThreadPoolExecutor(lanes, "measure")
+    finish = ThreadPoolExecutor(helpers, "finish", initializer=_step_aside, initargs=(aside,))
+    try:
+        yield measure, finish
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        measure.shutdown(cancel_futures=True)
+        finish.shutdown(cancel_futures=True)
+
+
+def _step_aside(cpus: list[int]) -> None:
+    """This thread, and what it starts, gives way to others and stays on these CPUs."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, cpus)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 
 
 def _say_problem(console: Console, name: str, text: str) -> None:

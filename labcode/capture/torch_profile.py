@@ -12,15 +12,16 @@ import gzip
 import json
 import lzma
 import re
-import tempfile
-import time
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from labcode.capture import bench, privacy, scan
 from labcode.capture.filing import write_json
+from labcode.capture.job import Job, Measured, timed
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
@@ -61,6 +62,7 @@ _DEVICE_IDS = frozenset({"uuid", "pciBusId", "pci_bus_id"})
 _PYTHON = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 SWITCHES = ("shapes", "stacks", "memory", "modules")
 LARGEST_FILE = 2 << 20  # bytes, compressed
+_DAY_NS = 86_400 * 10**9
 _LARGEST_TEXT = 2 << 30  # bytes of a recording that is scrubbed; it is held in memory as a whole
 _OPEN: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 PROFILER_S = 120.0  # what recording and writing may take beyond the program's own time
@@ -72,8 +74,13 @@ _LACKING = re.compile(
 Scrub = Callable[[Mapping[str, Any], Path, Names], dict[str, Any]]
 
 
-def scrub_trace(trace: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
-    """A trace without host, process ids, folders and bulk.
+def scrub_trace(
+    trace: Mapping[str, Any], root: Path | None = None, names: Names = (), began_ns: int | None = None
+) -> dict[str, Any]:
+    """A trace without host, process ids, folders, time of day and bulk.
+
+    Of the time at which it was recorded the day stays: all times are moved so that what happened at
+    ``began_ns`` (`began`; of the ranks of one run the first) happens at midnight, UTC.
 
     Processes are numbered from `FIRST_PID` (plus a thousand times the rank) on and threads from their
     process' number on; GPUs keep theirs. Files keep their place in the repository (``root``), in
@@ -87,10 +94,31 @@ def scrub_trace(trace: Mapping[str, Any], root: Path | None = None, names: Names
     ]
     rank = int((trace.get("distributedInfo") or {}).get("rank", 0))
     events = list(trace["traceEvents"])
+    base = _base_ns(trace)
+    began_ns = began(trace) if began_ns is None else began_ns
+    shift_us = (began_ns - base) / 1000
+    if "baseTimeNanoseconds" in trace:
+        result["baseTimeNanoseconds"] = began_ns // _DAY_NS * _DAY_NS
+    events = [
+        {**event, "ts": max(0, round(event["ts"] - shift_us, 3))} if "ts" in event else event
+        for event in events
+    ]
     threads = _Threads(events, FIRST_PID + 1000 * rank)
     addresses: dict[Any, int] = {}
     events = [_event(event, threads, addresses, root, names) for event in events]
     return {**privacy.reduce_record(result, names), "traceEvents": events}
+
+
+def began(trace: Mapping[str, Any]) -> int:
+    """When the first event of a trace began, in nanoseconds since 1970 and in whole microseconds."""
+    happened = (event for event in trace["traceEvents"] if event.get("ph") != "M" and "ts" in event)
+    first_us = min((event["ts"] for event in happened), default=0)
+    return _base_ns(trace) + int(first_us) * 1000
+
+
+def _base_ns(trace: Mapping[str, Any]) -> int:
+    base = trace.get("baseTimeNanoseconds")
+    return base if isinstance(base, int) else 0
 
 
 def scrub_memory(history: Mapping[str, Any], root: Path | None = None, names: Names = ()) -> dict[str, Any]:
@@ -198,62 +226,66 @@ def request_of(
     return Request(tool, str(folder), name, **switches)
 
 
-def make_run(
-    argv: Sequence[str],
-    options: Sequence[str],
-    folder: Path,
-    name: str,
-    show: Callable[[str], None],
-    *,
-    tool: Literal["torch", "memory"],
-    time_limit_s: float,
-    cwd: Path,
-    what: str,
-) -> list[str]:
-    """One run without a recorder, then one with; leaves files and both records in ``folder``.
+def measure(job: Job) -> Measured:
+    """One run without a recorder, then one with: leaves both records, and the recordings as they are.
 
-    Returns the files' names. The record of the recorded run has a key ``profiler``: wall seconds with and
-    without it. Raises `ToolError` when the program fails or records nothing, and when a file would be too
-    large or hold something private.
+    The record of the recorded run has a key ``profiler``: wall seconds with and without it. Raises
+    `ToolError` when the program fails.
     """
-    clean, record = folder / f"{name}.clean.json", folder / f"{name}.json"
-    show(f"{what}: without profiler")
-    began = time.monotonic()
-    bench.run_program(argv, clean, time_limit_s=time_limit_s, cwd=cwd, what=what)
-    clean_s = time.monotonic() - began
-    show(f"{what}: recording")
-    with tempfile.TemporaryDirectory(dir=folder, prefix="work-") as work:
-        request = request_of(options, Path(work), name, tool)
-        began = time.monotonic()
+    tool: Literal["torch", "memory"] = "memory" if job.tool == "memory" else "torch"
+    clean, record, work = job.file(".clean.json"), job.file(".json"), job.raw(".recorded")
+    seconds: dict[str, float] = {}
+    job.show(f"{job.what}: without profiler")
+    with timed(seconds, "clean"):
+        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    job.show(f"{job.what}: recording")
+    work.mkdir()
+    with timed(seconds, "recorded"):
         try:
             bench.run_program(
-                argv,
+                job.argv,
                 record,
-                time_limit_s=time_limit_s + PROFILER_S,
-                cwd=cwd,
-                what=f"{what}, recorded",
-                env=request.environment(),
+                time_limit_s=job.time_limit_s + PROFILER_S,
+                cwd=job.cwd,
+                what=f"{job.what}, recorded",
+                env=request_of(job.options, work, job.name, tool).environment(),
             )
         except ToolError as error:
             if tool == "memory" and (key := _LACKING.search(str(error))):
                 raise ToolError(
-                    f"{what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version writes "
-                    "another format; record with the version named in constraints.txt"
+                    f"{job.what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version "
+                    "writes another format; record with the version named in constraints.txt"
                 ) from None
             raise
-        wall_s = time.monotonic() - began
-        show(f"{what}: scrub, compress")
-        names = file_recordings(Path(work), folder, cwd, what)
     content = json.loads(record.read_text(encoding="utf-8"))
-    content["profiler"] = {"tool": tool, "wall_s": round(wall_s, 3), "clean_wall_s": round(clean_s, 3)}
+    content["profiler"] = {
+        "tool": tool,
+        "wall_s": seconds["recorded"],
+        "clean_wall_s": seconds["clean"],
+    }
     write_json(record, content)
-    return [*names, record.name, clean.name]
+    return Measured([record.name, clean.name], seconds)
+
+
+def finish(job: Job, measured: Measured) -> Measured:
+    """Scrub and compress the recordings of a run.
+
+    Raises `ToolError` when nothing was recorded, `LabError` when a file would be too large or hold something
+    private.
+    """
+    work, seconds = job.raw(".recorded"), dict(measured.seconds)
+    with timed(seconds, "scrub, compress"):
+        names = file_recordings(work, job.folder, job.cwd, job.what)
+    shutil.rmtree(work)
+    return Measured([*names, *measured.files], seconds)
 
 
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:
     """Scrub and compress all recordings in ``work`` into ``folder``; the names of the files made."""
+    ranks = sorted(work.glob("*.trace.json"))
+    began_ns = min(began(_recording(path, what)[1]) for path in ranks) if ranks[1:] else None
     kinds: tuple[tuple[str, str, Scrub], ...] = (
-        (".trace.json", ".gz", scrub_trace),
+        (".trace.json", ".gz", partial(scrub_trace, began_ns=began_ns)),
         (".averages.json", ".xz", scrub_averages),
         (".memory.json", ".xz", scrub_memory),
     )
@@ -261,13 +293,7 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
     for suffix, packing, scrub in kinds:
         for path in sorted(work.glob(f"*{suffix}")):
             target = folder / (path.name + packing)
-            try:
-                raw = path.read_text(encoding="utf-8", errors="replace").encode()
-                content = json.loads(raw)
-            except ValueError as error:
-                raise ToolError(
-                    f"{what}: PyTorch wrote no valid {suffix.removeprefix('.')} ({error})"
-                ) from None
+            raw, content = _recording(path, what)
             words = (*privacy.machine_names(), *privacy.stated_names(scan.json_texts(raw)))
             data = _dumped(scrub(content, root, words))
             why = f"{what}: something private is left in {target.name}, so it was not filed"
@@ -284,6 +310,16 @@ def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str
             f"{what}: nothing was recorded; the program must use labcode.workloads.shared.recording"
         )
     return names
+
+
+def _recording(path: Path, what: str) -> tuple[bytes, Any]:
+    """The bytes and the content of what PyTorch wrote."""
+    try:
+        raw = path.read_text(encoding="utf-8", errors="replace").encode()
+        return raw, json.loads(raw)
+    except ValueError as error:
+        kind = path.name.partition(".")[2]
+        raise ToolError(f"{what}: PyTorch wrote no valid {kind} ({error})") from None
 
 
 def pack(data: bytes, packing: str) -> bytes:

@@ -1,6 +1,6 @@
 """Is a capture set whole, fresh and fit to publish? A set's name in, a finding for each fault out.
 
-`restamp` writes into a set where the sources of its captures lie today.
+`render` lists the sets at hand; `restamp` writes into a set where the sources of its captures lie today.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
 
 from labcode import store
 from labcode.capture import catalogue, ncu, scan
@@ -22,6 +25,7 @@ from labcode.store import CaptureSet, ExperimentRecord
 LARGEST_SET = 24 << 20  # bytes; the whole repository must stay under 44 MiB
 LARGEST_FILE = 4 << 20
 OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
+_VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
 _SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz", ".json.xz", ".clean.json", ".json")
 
 
@@ -43,8 +47,9 @@ class Finding:
 def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) -> list[Finding]:
     """Check a set: files there and unchanged, none stray, sources as they were, nothing private, none large.
 
-    ``also`` are names that nothing may hold; ``review`` gets a line for each thing that people must judge.
-    Raises `InputError` when the set is missing or its manifest is damaged.
+    A thin set may lack the traces that its manifest allows to be elsewhere (see `lacks`). ``also`` are names
+    that nothing may hold; ``review`` gets a line for each thing that people must judge. Raises `InputError`
+    when the set is missing or its manifest is damaged.
     """
     captures = store.load_set(set_name)
     doubts = [] if review is None else review
@@ -53,16 +58,20 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
         if (captures.path / own).is_file():
             findings += _private(captures.path / own, own, also, doubts)
     total = 0
+    findings += _undated(captures)
     for experiment, record in captures.experiments.items():
-        findings += _freshness(captures.name, experiment, record)
-        for run in record.runs.values():
-            for file in run.files:
-                total += file.size_bytes
-                path, where = captures.path / experiment / file.name, f"{experiment}/{file.name}"
-                wrong = [*_file(path, where, file)]
-                if not any(finding.kind in ("missing", "changed") for finding in wrong):
-                    wrong += _private(path, where, also, doubts)
-                findings += wrong
+        if record.sources and (why := outdated(experiment, record)):
+            findings.append(Finding(experiment, "stale", f"{why}; {_advice(captures.name, experiment)}"))
+        absent = captures.absent(experiment)
+        for file in record.files:
+            if file in absent:
+                continue
+            total += file.size_bytes
+            path, where = captures.path / experiment / file.name, f"{experiment}/{file.name}"
+            wrong = [*_file(path, where, file)]
+            if not any(finding.kind in ("missing", "changed") for finding in wrong):
+                wrong += _private(path, where, also, doubts)
+            findings += wrong
     if total > LARGEST_SET:
         findings.append(
             Finding(
@@ -70,6 +79,117 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
             )
         )
     return findings
+
+
+def lacks(captures: CaptureSet) -> str:
+    """What of a thin set is elsewhere, in words; nothing of a whole one."""
+    absent = {name: found for name in captures.experiments if (found := captures.absent(name))}
+    size = sum(file.size_bytes for files in absent.values() for file in files)
+    return (
+        f"thin: traces of {len(absent)} experiments ({size:,} bytes) are not here; "
+        "`labcode captures add ARCHIVE` brings them"
+        if absent
+        else ""
+    )
+
+
+def outdated(name: str, record: ExperimentRecord) -> str:
+    """Why an experiment of a set is not what the lab would capture today, in words; nothing where it is.
+
+    Pages show it all the same, as long as it has the runs that they ask for.
+    """
+    experiment = catalogue.EXPERIMENTS.get(name)
+    if experiment is None:
+        today = [other.id for other in catalogue.EXPERIMENTS.values() if _same_runs(other, record)]
+        renamed = f" ({today[0]} has its runs and sources)" if today else ""
+        return f"the catalogue has no such experiment any more{renamed}"
+    if not record.sources:
+        return "its sources have no digests, so nothing says whether it is fresh"
+    names = {run.name for run in experiment.runs}
+    odd = [
+        f"{words} {', '.join(sorted(runs))}"
+        for words, runs in (
+            ("it lacks the run", names - set(record.runs)),
+            ("the catalogue no longer has its run", set(record.runs) - names),
+        )
+        if runs
+    ]
+    if odd:
+        return " and ".join(odd)
+    if not is_fresh(record):
+        return "its sources changed since it was captured"
+    if not _same_runs(experiment, record):
+        return "the catalogue's runs or sources of it changed since it was captured"
+    return ""
+
+
+def render(console: Console) -> None:
+    """List the capture sets at hand: their machines, experiments, what is stale in them and what not here."""
+    names = store.list_sets()
+    if not names:
+        console.print(f"no capture sets in {store.sets_root()}; `labcode capture --set NAME` makes one")
+    for name in names:
+        captures = store.load_set(name)
+        console.print(
+            f"[bold]{name}[/bold]" + ("  (ships with the book)" if name == store.SHIPPED_SET else "")
+        )
+        for key, machine in captures.machines.items():
+            gpus = machine.get("gpus") or [{}]
+            about = f"{machine.get('gpu_count', 0)} × {gpus[0].get('name', 'no GPU')}"
+            versions = ", ".join(f"{title} {machine.get(of)}" for title, of in _VERSIONS.items())
+            host = "".join(f", {text}" for text in _host(machine, gpus[0]) if text)
+            console.print(f"  {key}: {about}, {versions}{host}", highlight=False, markup=False)
+        for record in captures.experiments.values():
+            size = sum(file.size_bytes for file in record.files)
+            absent = sum(file.size_bytes for file in captures.absent(record.id))
+            why = outdated(record.id, record)
+            state = f"[yellow]stale[/yellow]: {escape(why)}" if why else "fresh"
+            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
+            on = escape(f"  {record.id}: {about} on {record.machine}")
+            thin = f", thin: {absent / 1e6:.2f} MB not here" if absent else ""
+            console.print(f"{on}{thin}, {state}", highlight=False, soft_wrap=True)
+        missing = [name for name in catalogue.EXPERIMENTS if name not in captures.experiments]
+        for line in (
+            lacks(captures),
+            *(str(finding) for finding in _undated(captures)),
+            f"not captured in this set: {', '.join(missing)}" if missing else "",
+        ):
+            if line:
+                console.print(f"  {line}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _host(machine: Mapping[str, Any], gpu: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a manifest knows of a machine's host, in short; nothing of a field that it lacks."""
+    link, width = gpu.get("pcie_generation"), gpu.get("pcie_width")
+    return (
+        f"PCIe {link} × {width}" if link and width else "",
+        str(machine.get("cpu") or ""),
+        f"{machine['cpu_count']} CPUs" if machine.get("cpu_count") else "",
+        str(machine.get("cpu_governor") or ""),
+    )
+
+
+
+def _undated(captures: CaptureSet) -> Iterator[Finding]:
+    """One finding for all experiments that manifests of the first schema list, without digests of sources."""
+    without = [name for name, record in captures.experiments.items() if not record.sources]
+    if without:
+        some = ", ".join(without[:3]) + (f" and {len(without) - 3} more" if len(without) > 3 else "")
+        yield Finding(
+            MANIFEST,
+            "stale",
+            f"of the first schema, without digests of sources: nothing says whether {some} "
+            f"{'is' if len(without) == 1 else 'are'} fresh; capture again what pages should vouch for",
+        )
+
+
+def _advice(set_name: str, name: str) -> str:
+    known = name in catalogue.EXPERIMENTS
+    return (
+        f"capture it again with `labcode capture {name} --set {set_name}`"
+        if known
+        else ("no page shows it, the rest of the set is used")
+    )
 
 
 def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Finding]:
@@ -107,12 +227,7 @@ def _private(path: Path, where: str, also: Names, review: list[str]) -> Iterator
 
 def _stray(captures: CaptureSet) -> Iterator[Finding]:
     """Files and folders that the manifest does not know; leftovers of interrupted captures."""
-    known = {
-        f"{experiment}/{file.name}"
-        for experiment, record in captures.experiments.items()
-        for run in record.runs.values()
-        for file in run.files
-    }
+    known = {f"{record.id}/{file.name}" for record in captures.experiments.values() for file in record.files}
     for path in sorted(captures.path.rglob("*")):
         name = path.relative_to(captures.path).as_posix()
         if path.is_dir() and not path.is_symlink():
@@ -123,25 +238,10 @@ def _stray(captures: CaptureSet) -> Iterator[Finding]:
             yield Finding(
                 name,
                 "stray",
-                "left by an interrupted capture; the next `labcode capture` into this set clears it",
+                "left by an interrupted capture; the next `labcode capture` or `captures add` mends the set",
             )
         elif name not in known and name not in (MANIFEST, *OTHER_FILES):
             yield Finding(name, "stray", "not in the manifest; remove it")
-
-
-def _freshness(set_name: str, name: str, record: ExperimentRecord) -> Iterator[Finding]:
-    """Stale: the sources, or what the catalogue says of the runs, are no longer those that were captured."""
-    again = f"capture it again with `labcode capture {name} --set {set_name}`"
-    if not is_fresh(record):
-        yield Finding(name, "stale", f"its sources changed since it was captured; {again}")
-        return
-    experiment = catalogue.EXPERIMENTS.get(name)
-    if experiment is None:
-        yield Finding(name, "stale", "the catalogue has no such experiment any more; remove it from the set")
-    elif not _same_runs(experiment, record):
-        yield Finding(
-            name, "stale", f"the catalogue's runs or sources of it changed since it was captured; {again}"
-        )
 
 
 def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:

@@ -93,3 +93,15 @@ def bench_reports(
         limit_s=limit,
     )
     raise typer.Exit(code)
+
+
+@bench_app.command("meter")
+def bench_meter(
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Time training loops with the power meter and without it, in turns: what metering costs."""
+    from labcode.bench import meter
+    from labcode.terminal import console
+
+    raise typer.Exit(meter.main(seconds, json_file, console()))

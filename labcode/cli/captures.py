@@ -1,4 +1,4 @@
-"""Commands on capture sets: list, verify, import, compare."""
+"""Commands on capture sets: list, verify, carry between machines, make thin, compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import PLAIN, Also, Review, judge
+from labcode.cli.plain import PLAIN, Also, PartSize, Review, judge
 from labcode.terminal import console
 
 captures_app = typer.Typer(
@@ -18,10 +18,10 @@ captures_app = typer.Typer(
 
 @captures_app.command("list")
 def captures_list() -> None:
-    """List the capture sets, their machines and experiments."""
-    from labcode.capture import catalogue
+    """List the capture sets, their machines and experiments, and what of them is stale or elsewhere."""
+    from labcode.capture import verify
 
-    catalogue.render_sets(console())
+    verify.render(console())
 
 
 @captures_app.command("verify")
@@ -43,25 +43,78 @@ def captures_verify(
         for finding in findings:
             typer.echo(f"{name}: {finding}")
         wrong += len(findings)
+        if thin := verify.lacks(store.load_set(name)):
+            typer.echo(f"{name}: {thin}")
         if not findings:
-            typer.echo(f"{name}: whole, fresh, nothing private inside")
+            whole = "what is here is unchanged" if thin else "whole"
+            typer.echo(f"{name}: {whole}, fresh, nothing private inside")
         judge(doubts if review else [])
     raise typer.Exit(1 if wrong else 0)
 
 
 @captures_app.command("add")
 def captures_add(
-    archive: Annotated[Path, typer.Argument(help="A file written by `labcode capture --archive`.")],
+    archives: Annotated[list[Path], typer.Argument(help="Files written by `labcode capture --archive`.")],
+    set_name: Annotated[
+        str, typer.Option("--set", help="Import into this set, not the one that the archives name.")
+    ] = "",
+    other_gpu: Annotated[
+        bool, typer.Option("--other-gpu", help="Allow captures of another model of GPU than the set's.")
+    ] = False,
     also: Also = None,
     review: Review = False,
 ) -> None:
-    """Import experiments captured on another machine; with --review only list what is for you to judge."""
-    from labcode.capture import archive as archives
+    """Import experiments captured on other machines; with --review only list what is for you to judge."""
+    from labcode.capture import archive
 
     doubts: list[str] | None = [] if review else None
-    for line in archives.add(archive, also=tuple(also or ()), review=doubts):
+    for line in archive.add(
+        archives, into=set_name, other_gpu=other_gpu, also=tuple(also or ()), review=doubts
+    ):
         typer.echo(line)
     judge(doubts or [])
+
+
+@captures_app.command("pack")
+def captures_pack(
+    set_name: Annotated[str, typer.Argument(help="The set to pack.")],
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Experiments to pack; all of them when none is named.")
+    ] = None,
+    archive: Annotated[Path, typer.Option("--archive", help="The .tar file to write.")] = ...,  # type: ignore[assignment]
+    part_size: PartSize = None,
+) -> None:
+    """Write experiments of a set into an archive that `labcode captures add` takes, or into several."""
+    from labcode import store
+    from labcode.capture import archive as archives
+
+    captures = store.load_set(set_name)
+    archives.check_target(archive)
+    names = [captures.experiment(name).id for name in experiments or captures.experiments]
+    for path in archives.write(archive, captures.path, dict.fromkeys(names), part_bytes=part_size):
+        size = path.stat().st_size
+        typer.echo(
+            f"{path}: {size / (1 << 20):.2f} MiB"
+            + (", more than asked for: it is one experiment" if part_size and size > part_size else "")
+        )
+
+
+@captures_app.command("thin")
+def captures_thin(
+    set_name: Annotated[str, typer.Argument(help="The set to make thin.")],
+    archives: Annotated[
+        list[Path] | None,
+        typer.Option("--archive", help="Holds the traces that go; written where there is no such file."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", metavar="EXPERIMENT", help="Leaves this one's traces.")
+    ] = None,
+) -> None:
+    """Leave the records of a set and take its traces out, which an archive must hold."""
+    from labcode.capture import archive
+
+    for line in archive.thin(set_name, keep or (), archives or ()):
+        typer.echo(line)
 
 
 @captures_app.command("restamp")
@@ -80,6 +133,6 @@ def captures_compare(
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
 ) -> None:
     """Two sets side by side: results of the programs, claims of the book, experiments that one lacks."""
-    from labcode.capture import compare_sets
+    from labcode.analysis.compare import sets
 
-    compare_sets.run(first, second, fmt=output_format, output=sys.stdout)
+    sets.run(first, second, fmt=output_format, output=sys.stdout)

@@ -27,7 +27,8 @@ def stats(
         list[Path] | None,
         typer.Argument(
             help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
-            "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz)."
+            "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz), "
+            "power logs (.power.json, .power.json.xz)."
         ),
     ] = None,
     report: Annotated[
@@ -93,7 +94,8 @@ def export(
 
 def diagnose(
     file: Annotated[
-        Path | None, typer.Argument(help="An nsys export, a report, or a trace of torch.profiler.")
+        Path | None,
+        typer.Argument(help="An nsys export, a report, a trace of torch.profiler, or a power log."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -153,7 +155,8 @@ def compare(
 ) -> None:
     """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
 
-    Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed.
+    Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed. Two power
+    logs (.power.json) window by window: which used more energy.
     """
     from labcode.analysis.compare import driver
 
@@ -179,7 +182,8 @@ def timeline(
 ) -> None:
     """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
 
-    Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg).
+    Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg);
+    of a power log (.power.json): power over time, the same.
     """
     from labcode.figures.pages import timeline_export
 
@@ -249,6 +253,7 @@ def scrub(
     from labcode.capture import ncu_scrub, scan, scrub, torch_profile
     from labcode.reports import kind_of
 
+    expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
     scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
     written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
     typer.echo(str(written))

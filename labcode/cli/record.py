@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from labcode.errors import LabError
-from labcode.terminal import console
+from labcode.terminal import console, raw
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
+_UNITS_S = {"ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def doctor(
@@ -38,27 +41,142 @@ def capture(
         str, typer.Option("--set", help="Name of the capture set, a folder in captures/.")
     ] = "",
     list_only: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Skip what is already there and fresh.")] = False,
+    only_missing: Annotated[
+        bool, typer.Option("--only-missing", help="Capture what the set lacks or holds stale, nothing else.")
+    ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", help="Capture what fits into this time, such as 30m: what matters most first."
+        ),
+    ] = "",
+    gpus: Annotated[
+        str, typer.Option("--gpus", help="GPUs that share the work, an experiment each, such as 0,1.")
+    ] = "",
+    resume: Annotated[bool, typer.Option("--resume", hidden=True)] = False,  # as it was called once
     archive: Annotated[
         Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
     ] = None,
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
-    from labcode.capture import catalogue, runner
+    from labcode.capture import catalogue, runner, schedule
     from labcode.doctor import probe
+    from labcode.doctor.machine import machine_record
 
     if list_only:
         catalogue.render(console(), set_name or None)
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
+    wishes = runner.Wishes(
+        schedule.parse_time(budget, "--budget") if budget else None,
+        schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
+    )
     code = runner.capture(
         experiments or [],
         set_name,
-        machine=probe.machine_record,
+        machine=machine_record,
         doctor=probe.probe,
-        resume=resume,
+        only_missing=only_missing or resume,
+        wishes=wishes,
         archive=archive,
         console=console(stderr=True),
     )
     raise typer.Exit(code)
+
+
+def kit(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .tar to write.")] = Path(
+        "labcode-kit.tar"
+    ),
+    python: Annotated[str, typer.Option("--python", help="The machine's version of Python.")] = "3.12",
+    machine: Annotated[str, typer.Option("--machine", help="Its processor: x86_64 or aarch64.")] = "x86_64",
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="PACKAGE", help="Another package: torch, cupy-cuda13x, hypothesis."),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PACKAGE", help="Leave out a package that the machine has."),
+    ] = None,
+    lab: Annotated[bool, typer.Option("--lab/--no-lab", help="Whether the repository comes along.")] = True,
+) -> None:
+    """Pack what a GPU machine without network needs: packages, libdw for nsys, the repository."""
+    from labcode.kit import gather
+
+    wanted = gather.Wanted(python, machine, tuple(more or ()), tuple(without or ()), lab)
+    for line in gather.summary(output, wanted, gather.make(output, wanted)):
+        typer.echo(line)
+
+
+def energy(
+    command: Annotated[
+        list[str],
+        typer.Argument(help="The program to measure and its arguments, after --.", metavar="COMMAND..."),
+    ],
+    period: Annotated[str, typer.Option("--period", help="Time between samples: 100ms, 20ms, 1s.")] = "100ms",
+    idle: Annotated[
+        str, typer.Option("--idle", help="How long to meter the idle GPU first; 0s: not at all.")
+    ] = "1s",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the log: X.power.json or X.power.json.xz.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw power over time: X.svg.")] = None,
+    json_output: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print the energies as JSON on stdout; what the command prints goes to stderr."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
+) -> None:
+    """Run a command and say how many joules the GPUs that it can see used meanwhile, with error bars.
+
+    Write -- before the command. Energies are those of whole GPUs, whoever uses them. The report goes to
+    stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
+    """
+    from labcode.meter.command import run
+    from labcode.meter.meter import check_name
+    from labcode.outputs import whole
+    from labcode.reports.power.schema import write_document
+
+    period_s, idle_s = _seconds(period, "--period"), _seconds(idle, "--idle")
+    for file in (output, plot):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise LabError(f"{file}: there is no folder {file.parent}; create it first")
+    if output is not None:
+        check_name(output)
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
+    live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
+    document = run(
+        command,
+        period_s=period_s,
+        idle_s=idle_s,
+        live=live,
+        stdout=sys.stderr.fileno() if json_output else None,
+    )
+    if output is not None:
+        with whole(output) as part:
+            write_document(document, part)
+    from labcode.analysis.energy import summary
+    from labcode.reports.power.log import log_of
+
+    log = log_of(document, output or Path("power log"))
+    if json_output:
+        typer.echo(summary.as_json(log))
+    else:
+        typer.echo(summary.as_text(log), err=True)
+    if plot is not None:
+        from labcode.figures.charts.power import write_power
+
+        write_power(log, plot)
+    raise typer.Exit(document.exit_code or 0)
+
+
+def _seconds(text: str, option: str) -> float:
+    """A time such as 100ms, 0.5s or 2min in seconds; `LabError` names the option for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)\s*", text)
+    if not found:
+        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms or 2s")
+    return float(found[1]) * _UNITS_S[found[2]]

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from labcode.errors import ToolError
+from labcode.hardware import host
 from labcode.tools import run_tool
 
 _SMI_FIELDS = {
@@ -29,6 +30,10 @@ _SMI_FIELDS = {
     "mig.mode.current": "mig",
     "pci.bus_id": "bus_id",
     "driver_version": "driver",
+    "pcie.link.gen.current": "pcie_generation",
+    "pcie.link.gen.max": "max_pcie_generation",
+    "pcie.link.width.current": "pcie_width",
+    "pcie.link.width.max": "max_pcie_width",
 }
 _LIMIT_S = 30.0
 
@@ -38,7 +43,8 @@ class ManagedGpu:
     """One GPU. What the library did not say is None. ``bus_id`` never leaves this process.
 
     ``nvlinks`` counts active links, ``nvlink_peers`` names the GPUs (by index) reached over them;
-    ``energy_counter`` is whether the joules used so far can be read.
+    ``energy_counter`` is whether the joules used so far can be read. ``pcie_generation`` and ``pcie_width``
+    are those of the link as it is, with ``max_`` those that it can have; ``numa_node`` is the memory node.
     """
 
     name: str
@@ -56,6 +62,11 @@ class ManagedGpu:
     busy_processes: int | None = None
     nvlinks: int | None = None
     nvlink_peers: tuple[int, ...] | None = None
+    pcie_generation: int | None = None
+    max_pcie_generation: int | None = None
+    pcie_width: int | None = None
+    max_pcie_width: int | None = None
+    numa_node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -126,9 +137,10 @@ def _nvml_gpu(nvml: ModuleType, handles: list[Any], index: int) -> ManagedGpu:
         and ask("nvmlDeviceGetP2PStatus", handle, there, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
         == nvml.NVML_P2P_STATUS_OK
     )
+    bus_id = maybe(ask("nvmlDeviceGetPciInfo", handle), lambda pci: _text(pci.busId)) or ""
     return ManagedGpu(
         name=_text(ask("nvmlDeviceGetName", handle) or "unknown"),
-        bus_id=maybe(ask("nvmlDeviceGetPciInfo", handle), lambda pci: _text(pci.busId)) or "",
+        bus_id=bus_id,
         memory_bytes=maybe(ask("nvmlDeviceGetMemoryInfo", handle), lambda memory: int(memory.total)),
         compute_capability=maybe(capability, lambda pair: f"{pair[0]}.{pair[1]}"),
         sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
@@ -144,6 +156,11 @@ def _nvml_gpu(nvml: ModuleType, handles: list[Any], index: int) -> ManagedGpu:
         busy_processes=maybe(ask("nvmlDeviceGetComputeRunningProcesses", handle), len),
         nvlinks=None if all(link is None for link in links) else sum(bool(link) for link in links),
         nvlink_peers=peers,
+        pcie_generation=ask("nvmlDeviceGetCurrPcieLinkGeneration", handle),
+        max_pcie_generation=ask("nvmlDeviceGetMaxPcieLinkGeneration", handle),
+        pcie_width=ask("nvmlDeviceGetCurrPcieLinkWidth", handle),
+        max_pcie_width=ask("nvmlDeviceGetMaxPcieLinkWidth", handle),
+        numa_node=host.numa_node(bus_id),
     )
 
 
@@ -192,6 +209,11 @@ def _smi_gpu(row: dict[str, str]) -> ManagedGpu:
         power_limit_w=number("power_limit_w"),
         ecc=switch("ecc"),
         mig=switch("mig"),
+        pcie_generation=whole("pcie_generation"),
+        max_pcie_generation=whole("max_pcie_generation"),
+        pcie_width=whole("pcie_width"),
+        max_pcie_width=whole("max_pcie_width"),
+        numa_node=host.numa_node(row.get("bus_id", "")),
     )
 
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from labcode.reports.memory.history import MemoryHistory
     from labcode.reports.ncu.report import NcuReport
     from labcode.reports.nsys.report import NsysReport
+    from labcode.reports.power.log import PowerLog
     from labcode.reports.report import TimelineReport
 
-Kind = Literal["nsys", "kineto", "ncu", "memory"]
+Kind = Literal["nsys", "kineto", "ncu", "memory", "power"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
         (".memory.json", ".memory.json.xz", ".memory.json.gz"),
         "stats, timeline, scrub",
     ),
+    "power": Format("a power log", (".power.json", ".power.json.xz"), "stats, diagnose, compare, timeline"),
     "kineto": Format(
         "a trace of torch.profiler",
         (".json", ".json.gz", ".json.xz"),
@@ -92,7 +94,7 @@ def files_of(path: Path) -> list[Path]:
     return trace_files(path)
 
 
-def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHistory:
+def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHistory | PowerLog:
     """Open a file of any kind; raises `InputError` for one that is missing, damaged or of no kind."""
     path = Path(path)
     kind = kind_of(path)
@@ -102,6 +104,10 @@ def open(path: str | Path) -> NsysReport | KinetoReport | NcuReport | MemoryHist
         from labcode.reports.memory.history import open_history
 
         return open_history(path)
+    if kind == "power":
+        from labcode.reports.power.log import open_log
+
+        return open_log(path)
     return _timeline(path, kind)
 
 

@@ -119,3 +119,33 @@ class MemoryReport(Protocol):
     @property
     def stacks(self) -> tuple[tuple[str, ...], ...]:
         """The stacks of both, as texts."""
+
+
+class PowerReport(Protocol):
+    """What GPUs drew when; `labcode.reports.power.log.PowerLog` documents the columns."""
+
+    @property
+    def path(self) -> Path:
+        """What was opened."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about it, a line each."""
+
+    @property
+    def devices(self) -> pd.DataFrame:
+        """The GPUs that were metered."""
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """What was read of them."""
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """The stretches of time that have a name."""
+
+    def of(self, device: int) -> pd.DataFrame:
+        """The samples of one GPU."""
+
+    def window(self) -> tuple[int, int]:
+        """When the command ran."""

@@ -135,6 +135,25 @@ transpose = CudaProgram(
     },
 )
 
+gemm = CudaProgram(
+    "gemm",
+    "Multiplies matrices of random normal values, step by step, and holds the time against cuBLAS.",
+    (
+        *("fp32", "bf16", "naive", "coalesced", "shared_tile", "strips", "squares", "vectorized"),
+        *("warp_tiles", "double_buffer", "autotuned", "mma_sync", "wgmma_tma", "specialized"),
+        *("persistent", "cluster", "order", "store"),
+    ),
+    {
+        "m": "rows of A and C (4096)",
+        "n": "columns of B and C (4096)",
+        "k": "columns of A, rows of B (4096)",
+        "pad": "elements between a row's end and the next row (0)",
+        "offset": "elements by which the matrices miss the start of their memory (0)",
+        "repetitions": "timings of each step (10)",
+        "seed": "of the matrices (1)",
+    },
+)
+
 sum_ = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
@@ -268,6 +287,18 @@ optimization_loop = CudaProgram(
     },
 )
 
+energy = CudaProgram(
+    "energy",
+    "Repeats one kind of work after another, each for seconds, and says when: for a meter of power.",
+    ("all", "idle", "memory", "arithmetic", "intensity", "tensor", "race"),
+    {
+        "seconds": "length of a window (3)",
+        "warmup": "seconds of the same work before each window (0.3)",
+        "mebibytes": "size of each array that goes through DRAM, in MiB (1024)",
+        "l2-mebibytes": "what is read over and over from the L2, in MiB (16)",
+    },
+)
+
 many_operations = CudaProgram(
     "many_operations",
     "Issues very many short kernels, copies and memsets, with ranges and calls of the operating system "
@@ -291,11 +322,13 @@ PROGRAMS = {
         memory_bandwidth,
         transpose,
         sum_,
+        gemm,
         softmax,
         rmsnorm,
         compute_metrics,
         roofline_kernels,
         optimization_loop,
+        energy,
         many_operations,
     )
 }

@@ -92,7 +92,10 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     sources = ("program.py",)
     experiments = (
         Experiment("alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 20.0),
-        Experiment("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 20.0),
+        Experiment(
+            *("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 20.0),
+            host_bound=True,
+        ),
         Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 20.0),
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from labcode.capture import catalogue
+from labcode.capture import catalogue, verify
 from labcode.capture.catalogue import EXPERIMENTS, GPUS, Experiment, Run, choose, neutral_argv
 from labcode.errors import LabError
 from labcode.freshness import source_digests
@@ -100,7 +100,7 @@ def test_listing_says_what_is_captured_and_fresh(captured: Lab) -> None:
         assert line in listed.splitlines()
     assert "runs: baseline, improved" in listed and "needs: 3 gpus" in listed
     stream = io.StringIO()
-    catalogue.render_sets(Console(file=stream, width=200))
+    verify.render(Console(file=stream, width=200))
     assert "m1: 2 × Fake GPU, driver 1.2" in stream.getvalue()
     assert "not captured in this set: gamma" in stream.getvalue()
     assert "alpha: 2 runs" in stream.getvalue() and "stale" in stream.getvalue()
@@ -108,5 +108,5 @@ def test_listing_says_what_is_captured_and_fresh(captured: Lab) -> None:
 
 def test_listing_without_sets_says_how_to_make_one(lab: Lab) -> None:
     stream = io.StringIO()
-    catalogue.render_sets(Console(file=stream, width=200))
+    verify.render(Console(file=stream, width=200))
     assert "no capture sets in" in stream.getvalue() and "labcode capture --set NAME" in stream.getvalue()

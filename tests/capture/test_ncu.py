@@ -87,7 +87,7 @@ def test_an_archive_carries_it(lab: Lab, tmp_path: Path, monkeypatch: pytest.Mon
     assert lab.capture("delta", archive=lab.archive) == 0, lab.printed
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "elsewhere"))
     (tmp_path / "elsewhere").mkdir()
-    archive.add(lab.archive)
+    archive.add([lab.archive])
     assert (store.sets_root() / "mine" / "delta" / "copies.ncu-rep.xz").is_file()
 
 

@@ -74,8 +74,32 @@ def test_nothing_private_is_left_and_nothing_else_lost(tmp_path: Path) -> None:
 
 
 def test_scrubbing_again_changes_nothing() -> None:
+    once = ncu_scrub.scrub_bytes(ncu.path("few.ncu-rep").read_bytes())
+    assert ncu_scrub.scrub_bytes(once) == once
+
+
+def test_processes_get_neutral_numbers_and_sessions_a_day() -> None:
     data = ncu.path("few.ncu-rep").read_bytes()
-    assert ncu_scrub.scrub_bytes(data) == data
+
+    def stated(report: bytes) -> tuple[set[int], set[int], list[int]]:
+        """Process ids in headers, in results, and times of sessions."""
+        blocks = list(ncu_wire.blocks(report))
+        results = (report[begin:end] for block in blocks for begin, end in block.results)
+        sessions = [v for block in blocks for n, _, v in block.header if n == ncu_wire.SESSION]
+        times = [ncu_wire.number_of(ncu_wire.dict_of(v), 2) for v in sessions if isinstance(v, bytes)]
+        return (
+            {block.process[0] for block in blocks if block.process[0]},
+            {ncu_wire.number_of(ncu_wire.dict_of(result), 1) for result in results},
+            [time for time in times if time],
+        )
+
+    (pid,), (same,), times = stated(data)
+    assert pid == same and any(time % 86_400 for time in times)
+    clean = ncu_scrub.scrub_bytes(data)
+    found, in_results, rounded = stated(clean)
+    assert len(clean) == len(data) and found == in_results and pid not in found
+    assert found <= set(ncu_scrub._FIRST_NUMBERS)
+    assert rounded == [time // 86_400 * 86_400 for time in times]
 
 
 def test_folders_keep_their_length() -> None:

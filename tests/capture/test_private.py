@@ -73,7 +73,7 @@ def refused(lab: Lab, experiment: str, name: str, data: bytes) -> None:
     assert {(f.where, f.kind) for f in found()} == {(f"{experiment}/{name}", "private")}
     other = rewrite(lab.archive, lambda members: replace(members, f"{experiment}/{name}", data))
     with pytest.raises(InputError, match="holds something private"):
-        archive.add(other)
+        archive.add([other])
 
 
 def changed(export: bytes, *sql: tuple[str, object]) -> bytes:
@@ -242,7 +242,7 @@ def test_in_claims_machines_and_titles(captured: Lab, text: str) -> None:
         (folder / "manifest.json").write_text(before)
         other = rewrite(captured.archive, lambda members, edit=edit: edit_manifest(members, edit))
         with pytest.raises(InputError, match=r"manifest\.json holds something private"):
-            archive.add(other)
+            archive.add([other])
 
 
 def test_in_a_report_of_nsight_compute(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_names_can_be_given(captured: Lab, tmp_path: Path) -> None:
     assert said == ["beta/record.json: private: the name of a host or user (Zaphod)"]
     with pytest.raises(InputError, match=r"holds something private: the name of a host or user \(lpha\)"):
         archive.add(
-            rewrite(captured.archive, lambda m: replace(m, "beta/record.json", b'["lpha"]')), also=("lpha",)
+            [rewrite(captured.archive, lambda m: replace(m, "beta/record.json", b'["lpha"]'))], also=("lpha",)
         )
 
 
@@ -320,7 +320,7 @@ def test_what_cannot_be_told_is_listed_for_people_to_judge(captured: Lab, text: 
     assert verify.verify("mine", review=doubts) == [] and doubts == [f"beta/record.json: {kind}"]
     other = rewrite(captured.archive, lambda m: replace(m, "beta/record.json", json.dumps([text]).encode()))
     before, doubts = captured.tree(), []
-    assert archive.add(other, review=doubts) == [] and doubts == [f"beta/record.json: {kind}"]
+    assert archive.add([other], review=doubts) == [] and doubts == [f"beta/record.json: {kind}"]
     assert captured.tree() == before
 
 

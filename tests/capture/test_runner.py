@@ -163,7 +163,7 @@ def test_a_folder_without_write_permission_is_named_before_anything_runs(
 ) -> None:
     lab.sets.mkdir()
     lab.sets.chmod(0o555)
-    monkeypatch.setattr(runner, "_capture_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(runner, "_begin", lambda *_: pytest.fail("ran"))
     root = os.geteuid() == 0
     if root:  # root may write everywhere, so be somebody else for a moment
         for parent in lab.sets.parents:
@@ -194,13 +194,13 @@ def test_ctrl_c_ends_the_program_and_leaves_the_set_as_it_was(
 def test_resume_skips_what_is_there_and_fresh(captured: Lab) -> None:
     lab = captured
     before = lab.tree()
-    assert lab.capture(resume=True) == 0
+    assert lab.capture("alpha", "beta", only_missing=True) == 0
     assert "alpha: already there and fresh" in lab.printed and lab.tree() == before
     lab.program.write_text(lab.program.read_text() + "\n# a comment\n")
-    lab.capture("alpha", resume=True)
+    lab.capture("alpha", only_missing=True)
     assert lab.tree() == before
     lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
-    lab.capture("alpha", resume=True)
+    lab.capture("alpha", only_missing=True)
     assert "alpha/baseline" in lab.printed
     assert (
         dict(load_set("mine").experiment("alpha").sources)
@@ -211,7 +211,7 @@ def test_resume_skips_what_is_there_and_fresh(captured: Lab) -> None:
 def test_resume_captures_again_what_was_damaged(captured: Lab) -> None:
     lab = captured
     (lab.sets / "mine/beta/record.json").write_text("{}")
-    lab.capture("beta", resume=True)
+    lab.capture("beta", only_missing=True)
     assert "beta/record" in lab.printed
     assert load_set("mine").record("beta", "record")["program"] == "program"
 
@@ -233,7 +233,7 @@ def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> No
         lab.capture("beta", archive=tmp_path / "nowhere/out.tar")
     lab.capture("beta", archive=tmp_path / "out.tar")
     assert "out.tar: 0.0" in lab.printed.replace("\n", "")
-    assert archive.add(tmp_path / "out.tar", tmp_path / "elsewhere") == ["mine/beta: added"]
+    assert archive.add([tmp_path / "out.tar"], tmp_path / "elsewhere") == ["mine/beta: added"]
     assert store.parse_manifest(
         json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets
     ).experiments.keys() == {"beta"}
@@ -244,21 +244,21 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
 ) -> None:
     packed, found = tmp_path / "out.tar", []
 
-    def killed(*_: object) -> dict[str, Any]:
+    def killed(*_: object) -> Any:
         found.append(packed.read_bytes())  # what a kill at this moment would leave
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(runner._MAKERS, "bench", killed)
+    monkeypatch.setitem(runner._MEASURE, "bench", killed)
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)
     assert found == [packed.read_bytes()]
-    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added"]
+    assert archive.add([packed], tmp_path / "elsewhere") == ["mine/alpha: added"]
 
 
 def test_resuming_puts_what_was_there_into_the_archive_first(captured: Lab, tmp_path: Path) -> None:
     packed = tmp_path / "again.tar"
-    assert captured.capture("alpha", "beta", resume=True, archive=packed) == 0
-    assert archive.add(packed, tmp_path / "elsewhere") == ["mine/alpha: added", "mine/beta: added"]
+    assert captured.capture("alpha", "beta", only_missing=True, archive=packed) == 0
+    assert archive.add([packed], tmp_path / "elsewhere") == ["mine/alpha: added", "mine/beta: added"]
 
 
 def test_an_archive_that_cannot_be_written_is_named(captured: Lab, tmp_path: Path) -> None:

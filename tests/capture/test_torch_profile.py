@@ -12,8 +12,9 @@ import pytest
 
 from labcode import store
 from labcode.analysis.stats.kineto_ops import op_summary
-from labcode.capture import archive, catalogue, privacy, scan, torch_profile, verify
+from labcode.capture import archive, catalogue, finishing, privacy, scan, torch_profile, verify
 from labcode.capture.catalogue import Experiment, Run
+from labcode.capture.job import Job
 from labcode.capture.verify import Finding
 from labcode.errors import InputError, LabError, ToolError
 from labcode.reports.kineto.report import open_trace
@@ -106,7 +107,7 @@ def test_a_memory_history_is_filed_in_neutral_words(lab: Lab) -> None:
 def test_an_archive_carries_them(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PROGRAM", "ranks")
     assert lab.capture("traced", "memory", archive=lab.archive) == 0, lab.printed
-    assert len(archive.add(lab.archive, tmp_path / "elsewhere")) == 2
+    assert len(archive.add([lab.archive], tmp_path / "elsewhere")) == 2
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "elsewhere"))
     assert verify.verify("mine") == []
 
@@ -141,6 +142,8 @@ def test_what_goes_wrong_is_one_line_and_nothing_is_filed(
     monkeypatch.setenv("FAKE_PROGRAM", mode)
     if mode == "private":
         monkeypatch.setattr(privacy, "reduce", lambda text, names=(): text)  # as if a rule failed
+        here = lambda job, measured: torch_profile.finish(job, measured)  # noqa: E731
+        monkeypatch.setattr(finishing, "finish", here)
     with pytest.raises(LabError, match="nothing was captured"):
         lab.capture("traced")
     assert message in lab.printed
@@ -188,17 +191,17 @@ def test_a_real_recording_reads_as_pytorch_says_of_it(
     pytest.importorskip("torch")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     flags = ("--device", "cpu", "--size", "tiny", "--context", "16", "--steps", "2", "--ranges", "record")
-    names = torch_profile.make_run(
-        ("python", "-m", "labcode.workloads.transformer", "--variant", "train", *flags),
-        ("--shapes", "--stacks", "--memory", "--modules"),
-        tmp_path,
-        "run",
-        lambda step: None,
+    job = Job(
         tool="torch",
+        argv=("python", "-m", "labcode.workloads.transformer", "--variant", "train", *flags),
+        options=("--shapes", "--stacks", "--memory", "--modules"),
+        folder=tmp_path,
+        name="run",
+        what="test",
         time_limit_s=120.0,
         cwd=Path(__file__).resolve().parents[2],
-        what="test",
     )
+    names = torch_profile.finish(job, torch_profile.measure(job)).files
     assert names == ["run.trace.json.gz", "run.averages.json.xz", "run.json", "run.clean.json"]
     said = json.loads(lzma.decompress((tmp_path / "run.averages.json.xz").read_bytes()))["rows"]
     python = any(row["name"].startswith("nn.Module: ") for row in said)  # newer versions count functions, too

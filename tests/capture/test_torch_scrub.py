@@ -152,7 +152,7 @@ def test_nothing_says_whose_machine_it_was() -> None:
     for word in ("4711", "4720", "host_name", "67BB4B3D", "GPU-0123", "secret_project", "/tmp/ab"):
         assert word not in text
     assert trace["deviceProperties"] == [{"id": 0, "name": "NVIDIA H200", "numSms": 132}]
-    assert trace["baseTimeNanoseconds"] == 17 and trace["distributedInfo"]["rank"] == 2
+    assert trace["baseTimeNanoseconds"] == 0 and trace["distributedInfo"]["rank"] == 2
 
 
 def test_processes_and_threads_have_neutral_numbers_and_gpus_keep_theirs() -> None:
@@ -169,9 +169,35 @@ def test_processes_and_threads_have_neutral_numbers_and_gpus_keep_theirs() -> No
     assert flows == [("s", 11, first, first), ("f", 11, 0, 7)]
 
 
-def test_times_shapes_and_ids_stay() -> None:
+def moved(first_us: float, base_ns: int, began_ns: int | None = None) -> tuple[int, list[float]]:
+    """Base and times of a scrubbed trace of three events, the first at ``first_us``, in microseconds."""
+    events = [
+        {"ph": "M", "name": "process_labels", "ts": 0, "pid": 9, "tid": 0, "args": {"labels": "CPU"}},
+        *({"ph": "X", "name": "f", "ts": first_us + t, "dur": 1.0, "pid": 9, "tid": 9} for t in (7.5, 0.0)),
+    ]
+    trace = {"baseTimeNanoseconds": base_ns, "traceEvents": events}
+    clean = torch_profile.scrub_trace(trace, began_ns=began_ns)
+    assert torch_profile.scrub_trace(clean) == clean or began_ns
+    return clean["baseTimeNanoseconds"], [event["ts"] for event in clean["traceEvents"]]
+
+
+def test_of_the_time_of_a_recording_the_day_stays() -> None:
+    base_ns = 1790857026 * 10**9  # and 51 days: a Saturday in November, at 20:15:36
+    day_ns = 1795219200 * 10**9
+    assert moved(4430910644362.222, base_ns) == (day_ns, [0, 7.722, 0.222])
+    assert moved(4430910644362.0, base_ns) == (day_ns, [0, 7.5, 0.0])
+    assert moved(5.25, day_ns) == (day_ns, [0, 7.75, 0.25])
+
+
+def test_ranks_of_one_run_keep_their_distance() -> None:
+    base_ns = 1790857026 * 10**9
+    began_ns = base_ns + 4430910644362 * 1000
+    assert moved(4430910644462.5, base_ns, began_ns)[1] == [0, 108.0, 100.5]
+
+
+def test_durations_shapes_and_ids_stay() -> None:
     operator = by_name(scrubbed())["aten::mm"]
-    assert (operator["ts"], operator["dur"]) == (2.5, 4.125)
+    assert (operator["ts"], operator["dur"]) == (1.5, 4.125)
     assert operator["args"] == {
         "External id": 7,
         "Input Dims": [[2, 3], [3, 4]],

@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 import lzma
 import pickle
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from labcode import store
+from labcode.capture import archive as archives
 from labcode.capture import catalogue, verify
 from labcode.capture.catalogue import Run
 from labcode.capture.verify import Finding
 from labcode.errors import InputError
-from labcode.store import file_sha256
+from labcode.store import file_sha256, load_set
 from tests.capture.conftest import Lab
+from tests.capture.test_archive import edit_manifest, rewrite
+from tests.capture.test_archive import replace as swap
+from tests.support.command import labcode
+from tests.test_cli import one_line
 
 
 def put(lab: Lab, experiment: str, name: str, data: bytes) -> None:
@@ -83,8 +91,153 @@ def test_a_changed_catalogue_makes_a_capture_stale(captured: Lab, monkeypatch: p
     ):
         monkeypatch.setattr(catalogue, "EXPERIMENTS", {"alpha": changed, "beta": beta})
         assert [(f.where, f.kind) for f in found()] == [("alpha", "stale")], changed
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", {"alpha": alpha})
-    assert "the catalogue has no such experiment any more" in str(found("stale")[0])
+
+
+def test_a_set_of_an_older_book_is_said_per_experiment(
+    captured: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alpha, beta = catalogue.EXPERIMENTS["alpha"], catalogue.EXPERIMENTS["beta"]
+
+    def said(*experiments: catalogue.Experiment) -> str:
+        monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
+        (finding,) = found("stale")
+        listed = labcode("captures", "list").stdout
+        assert f"stale: {finding.text.split('; ')[0]}" in listed
+        return str(finding)
+
+    gone = "beta: stale: the catalogue has no such experiment any more"
+    assert said(alpha) == f"{gone}; no page shows it, the rest of the set is used"
+    assert said(alpha, replace(beta, id="new")).startswith(f"{gone} (new has its runs and sources); no page")
+    runs = replace(alpha, runs=(alpha.runs[0], Run("second"), Run("third")))
+    assert said(runs, beta) == (
+        "alpha: stale: it lacks the run second, third and the catalogue no longer has its run improved; "
+        "capture it again with `labcode capture alpha --set mine`"
+    )
+    assert load_set("mine").record("alpha", "baseline")["program"] == "program"
+
+
+def thin(lab: Lab, *keep: str) -> Path:
+    """Make the set thin; returns the archive with what it lost."""
+    archive = lab.home.parent / "traces.tar"
+    words = [word for name in keep for word in ("--keep", name)]
+    said = labcode("captures", "thin", "mine", "--archive", archive, *words)
+    assert said.returncode == 0, said.stderr
+    return archive
+
+
+def test_a_thin_set_lacks_what_its_manifest_says_and_gets_it_back(captured: Lab) -> None:
+    before = captured.tree()
+    manifest = load_set("mine")
+    sizes = [file.size_bytes for file in manifest.experiment("alpha").files if file.is_trace]
+    archive = thin(captured, "beta")
+    assert set(before) - set(captured.tree()) == {
+        "mine/alpha/baseline.sqlite.xz",
+        "mine/alpha/improved.sqlite.xz",
+    }
+    assert [f.name for f in load_set("mine").absent("alpha")] == ["baseline.sqlite.xz", "improved.sqlite.xz"]
+    assert load_set("mine").absent("beta") == ()
+    assert verify.verify("mine") == []
+    lacks = f"thin: traces of 1 experiments ({sum(sizes):,} bytes) are not here; "
+    said = labcode("captures", "verify", "mine")
+    assert said.returncode == 0 and said.stdout.splitlines() == [
+        f"mine: {lacks}`labcode captures add ARCHIVE` brings them",
+        "mine: what is here is unchanged, fresh, nothing private inside",
+    ]
+    listed = labcode("captures", "list").stdout
+    assert f", thin: {sum(sizes) / 1e6:.2f} MB not here, fresh" in listed and lacks in listed
+    assert load_set("mine").record("alpha", "baseline", clean=True)["program"] == "program"
+    with pytest.raises(
+        InputError,
+        match="mine/alpha: its trace is not in this thin set; `labcode captures add ARCHIVE` brings it",
+    ):
+        load_set("mine").path_of("alpha", "baseline")
+    assert labcode("captures", "add", archive).stdout == "mine/alpha: whole again, its traces are here\n"
+    assert captured.tree() == before
+
+
+def test_in_a_thin_set_only_traces_may_be_elsewhere(captured: Lab) -> None:
+    thin(captured)
+    (captured.sets / "mine/alpha/baseline.json").unlink()
+    (captured.sets / "mine/alpha/improved.sqlite.xz").write_bytes(b"not xz")
+    assert [(f.where, f.kind) for f in found()] == [
+        ("alpha/baseline.json", "missing"),
+        ("alpha/improved.sqlite.xz", "changed"),
+    ]
+
+
+def test_traces_go_only_where_an_archive_holds_them(captured: Lab, tmp_path: Path) -> None:
+    before = captured.tree()
+    there = captured.archive
+
+    def refused(*words: object) -> str:
+        said = one_line(labcode("captures", "thin", "mine", *words))
+        assert captured.tree() == before
+        return said
+
+    assert re.search(r"mine: 0\.\d\d MB of traces would be lost; name the archive that holds them", refused())
+    other = rewrite(there, lambda m: edit_manifest(m, lambda d: d.update(set="yours")))
+    lost = "mine/alpha/baseline.sqlite.xz is not in there as the set has it; write another archive"
+    assert lost in refused("--archive", other)
+    data = lzma.compress(b"SQLite format 3\0 of another run")
+    assert lost in refused("--archive", rewrite(there, lambda m: swap(m, "alpha/baseline.sqlite.xz", data)))
+    assert "not a whole tar archive" in refused("--archive", captured.program)
+    missing = ("--archive", tmp_path / "a.tar", "--archive", tmp_path / "b.tar")
+    assert "b.tar: no such file, and" in refused(*missing)
+    assert "x.zip: the archive's name must end in .tar" in refused("--archive", tmp_path / "x.zip")
+    assert "alpa: did you mean alpha? There are: alpha, beta" in refused("--keep", "alpa", "--archive", there)
+    trace = captured.sets / "mine/alpha/improved.sqlite.xz"
+    trace.write_bytes(b"changed")
+    before = captured.tree()
+    assert "improved.sqlite.xz: changed since it was captured" in refused("--archive", there)
+    trace.unlink()
+    assert "yours: no capture set of this name" in one_line(labcode("captures", "thin", "yours"))
+
+
+def test_an_archive_that_is_there_will_do_and_a_thin_experiment_cannot_be_packed(captured: Lab) -> None:
+    held = captured.archive.read_bytes()
+    said = labcode("captures", "thin", "mine", "--archive", captured.archive).stdout
+    assert re.fullmatch(r"mine: 0\.\d\d MB of traces taken out of 1 experiments\n", said)
+    assert captured.archive.read_bytes() == held
+    assert labcode("captures", "thin", "mine").stdout == "mine: no traces to take out\n"
+    not_here = "mine/alpha: its trace is not in this thin set, so"
+    said = one_line(labcode("captures", "pack", "mine", "--archive", captured.home.parent / "p.tar"))
+    assert f"{not_here} no archive can hold it; `labcode captures add ARCHIVE` brings it" in said
+    said = one_line(labcode("captures", "thin", "mine", "--keep", "alpha"))
+    assert f"{not_here} it cannot be kept; `labcode captures add ARCHIVE` brings it" in said
+
+
+def test_what_was_interrupted_while_traces_went_goes_on(
+    captured: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            archives.thin("mine", (), [captured.archive])
+    assert verify.verify("mine") == [] and load_set("mine").absent("alpha") == ()
+    assert load_set("mine").path_of("alpha", "baseline").is_file()
+    archives.thin("mine", (), [captured.archive])
+    assert len(load_set("mine").absent("alpha")) == 2 and verify.verify("mine") == []
+
+
+def test_a_thin_set_captured_again_is_whole(captured: Lab) -> None:
+    thin(captured)
+    assert captured.capture("alpha") == 0
+    assert load_set("mine").absent("alpha") == () and verify.verify("mine") == []
+    assert not load_set("mine").experiment("alpha").thin
+
+
+def test_pages_show_the_shipped_capture_where_a_trace_is_not_here(
+    captured: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(captured.sets / "mine", captured.sets / "whole")
+    monkeypatch.setattr(store, "SHIPPED_SET", "whole")
+    assert store.holder("mine", "alpha").name == "mine"
+    thin(captured)
+    assert store.holder("mine", "alpha").name == "whole"
+    assert store.holder("mine", "beta").name == "mine"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,11 @@ RUNS: dict[str, tuple[str, ...]] = {
     "memory_bandwidth": ("--mebibytes 3",),
     "sum": ("--mebibytes 3",),
     "transpose": ("--rows 301 --columns 157", "--rows 64 --columns 256"),
+    "gemm": (
+        "--variant fp32 --m 300 --n 520 --k 200",
+        "--variant bf16 --m 300 --n 520 --k 200",
+        "--variant mma_sync --m 129 --n 65 --k 71 --offset 1",
+    ),
     "softmax": tuple(
         f"--columns {columns} --rows {rows} --type {kind}"
         for columns, rows in ((1000, 9), (16383, 3), (70000, 2))

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from labcode import tools
 from labcode.doctor import advice, probe
-from labcode.hardware import driver, management, needs, permissions
+from labcode.doctor.machine import machine_record
+from labcode.hardware import driver, host, management, needs, permissions
 from labcode.hardware.driver import CudaDevice, Driver
 from labcode.hardware.permissions import Permission
 
@@ -57,6 +58,10 @@ def fake_nvml(**changes: Any) -> ModuleType:
         "nvmlDeviceGetComputeRunningProcesses": lambda handle: [object()],
         "nvmlDeviceGetNvLinkState": lambda handle, link: 1 if link < 4 else unsupported(),
         "nvmlDeviceGetP2PStatus": lambda a, b, what: 0,
+        "nvmlDeviceGetCurrPcieLinkGeneration": lambda handle: 4,
+        "nvmlDeviceGetMaxPcieLinkGeneration": lambda handle: 5,
+        "nvmlDeviceGetCurrPcieLinkWidth": lambda handle: 8 if handle else 16,
+        "nvmlDeviceGetMaxPcieLinkWidth": lambda handle: unsupported() if handle else 16,
     }
     constants = {
         "NVML_CLOCK_SM": 0,
@@ -106,6 +111,7 @@ def two_gpus(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with two GPUs, the second of them hidden from CUDA."""
     monkeypatch.setattr(driver, "ask", lambda: Driver("13.0", (device(0),), None))
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml())
+    monkeypatch.setattr(host, "numa_node", lambda bus_id: 1)
     (bare / "proc").mkdir()
     return bare
 
@@ -166,9 +172,15 @@ def test_gpus_are_described_from_nvml_and_the_driver(two_gpus: Path) -> None:
         "busy_processes": 1,
         "nvlinks": 4,
         "nvlink_peers": [1],
+        "pcie_generation": 4,
+        "max_pcie_generation": 5,
+        "pcie_width": 16,
+        "max_pcie_width": 16,
+        "numa_node": 1,
         **ATTRIBUTES,
     }
     assert second["visible_to_cuda"] is False and second["power_limit_w"] is None and second["mig"] is True
+    assert second["pcie_width"] == 8 and second["max_pcie_width"] is None
     text = printed(probe.probe())
     assert "345 / 1980 MHz" in text and "4 to GPU 1" in text and "(hidden from CUDA)" in text
 
@@ -207,7 +219,7 @@ def test_an_nvml_that_does_not_start_is_named(two_gpus: Path, monkeypatch: pytes
     )
 
 
-SMI = "NVIDIA A100, 40960, 8.0, 1410, 1215, 1410, 1215, 400.00, Enabled, [N/A], 00000000:00:04.0, 550.1"
+SMI = "NVIDIA A100, 40960, 8.0, 1410, 1215, 1410, 1215, 400.00, Enabled, [N/A], 0:00:04.0, 550.1, 3, 4, 8, 16"
 
 
 def test_without_nvml_nvidia_smi_is_asked(bare: Path) -> None:
@@ -217,6 +229,8 @@ def test_without_nvml_nvidia_smi_is_asked(bare: Path) -> None:
     gpu = found.gpus[0]
     assert (gpu.name, gpu.memory_bytes, gpu.power_limit_w) == ("NVIDIA A100", 40960 << 20, 400.0)
     assert (gpu.ecc, gpu.mig, gpu.energy_counter, gpu.nvlinks) == (True, None, None, None)
+    assert (gpu.pcie_generation, gpu.max_pcie_generation) == (3, 4)
+    assert (gpu.pcie_width, gpu.max_pcie_width) == (8, 16)
     assert "nvidia-ml-py is not installed" in found.notes[0]
     assert "nvidia-ml-py is not installed" in printed(probe.probe())
 
@@ -248,7 +262,8 @@ def test_a_tool_that_does_not_start_is_named(two_gpus: Path) -> None:
 
 def test_the_machine_record_holds_what_a_manifest_needs(two_gpus: Path) -> None:
     executable(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
-    record = probe.machine_record()
+    record = machine_record()
+    assert record["gpus"][0]["pcie_width"] == 16 and record["gpus"][0]["numa_node"] == 1
     assert record["gpu_count"] == 1 and record["gpus"][0]["sm_count"] == 132
     assert (record["driver"], record["cuda"], record["nsys"], record["ncu"]) == (
         "580.159.03",
@@ -257,7 +272,8 @@ def test_the_machine_record_holds_what_a_manifest_needs(two_gpus: Path) -> None:
         None,
     )
     assert set(record) == {
-        *("gpus", "gpu_count", "driver", "cuda", "nvcc", "python", "torch", "nsys", "ncu", "cpu_count", "os")
+        *("gpus", "gpu_count", "driver", "cuda", "nvcc", "python", "torch", "nsys", "ncu", "cpu_count", "os"),
+        *host.describe(),
     }
 
 

@@ -20,6 +20,7 @@ from labcode.workloads.shared.common import Check, Record
 TORCH_PROGRAMS = (
     *("measuring", "multi_gpu", "timeline_basics", "transformer", "attention_sweep", "lm_grid"),
     *("bottleneck_hunt", "convolutions", "memory_leak", "distributed_training", "profiler_overhead"),
+    "triton_gemm",
 )
 PROGRAMS = ("sweeps", *TORCH_PROGRAMS)
 

@@ -20,7 +20,7 @@ from typing import TextIO
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.compare import launches
+from labcode.analysis.compare import launches, power
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
@@ -77,7 +77,7 @@ def run(
     check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
-    kinds = [reports.expect(file, "compare", "nsys", "kineto", "ncu") for file in (before, after)]
+    kinds = [reports.expect(file, "compare", "nsys", "kineto", "ncu", "power") for file in (before, after)]
     if "ncu" in kinds:
         if kinds[0] != kinds[1]:
             odd, own = (before, after) if kinds[1] == "ncu" else (after, before)
@@ -85,6 +85,13 @@ def run(
         if gates or only:
             raise LabError("compare: --gate and --only choose among events of timelines; use --kernel")
         return launches.run(before, after, fail_above=fail_above, fmt=fmt, output=output, kernel=kernel)
+    if "power" in kinds:
+        if kinds[0] != kinds[1]:
+            odd, own = (before, after) if kinds[1] == "power" else (after, before)
+            raise LabError(f"{odd}: no power log; compare {own} with another .power.json")
+        if gates or only or kernel is not None:
+            raise LabError("compare: --gate, --only and --kernel choose among events; power logs have none")
+        return power.run(before, after, fail_above=fail_above, fmt=fmt, output=output)
     if kernel is not None:
         raise LabError("compare: --kernel chooses launches of .ncu-rep files; use --only kernels and --gate")
     if gates and fail_above is None:

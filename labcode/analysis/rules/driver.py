@@ -4,7 +4,7 @@
         print(verdict.rule, verdict.status, verdict.message)
 
 Captures of nsys and traces of torch.profiler are judged by their tables, reports of Nsight Compute launch by
-launch.
+launch, power logs as they are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from labcode import reports
 from labcode.analysis.rules import ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
+from labcode.analysis.rules.power import POWER_RULES
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
 from labcode.analysis.rules.tables import Tables, one_line
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
@@ -29,6 +30,7 @@ from labcode.errors import InputError, LabError, nearest
 from labcode.reports import Kind
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import Launch, NcuReport
+from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
 
 __all__ = ["FORMATS", "NOT_ADDITIVE", "diagnose", "gather", "judge", "list_rules", "run", "select"]
@@ -45,7 +47,7 @@ S = TypeVar("S")
 
 
 def diagnose(
-    subject: TimelineReport | Launch,
+    subject: TimelineReport | Launch | PowerLog,
     rules: Sequence[Rule[Any]] | None = None,
     broken: Sequence[BrokenPlugin] = (),
 ) -> list[Verdict]:
@@ -56,11 +58,13 @@ def diagnose(
     `InputError` when a table of the capture is damaged.
     """
     kind: Kind = "nsys"
-    judged: Tables | Launch
+    judged: Tables | Launch | PowerLog
     if isinstance(subject, Launch):
         kind, judged = "ncu", subject
     elif isinstance(subject, KinetoReport):
         kind, judged = "kineto", TraceTables(subject)
+    elif isinstance(subject, PowerLog):
+        kind, judged = "power", subject
     else:
         judged = Tables(subject)
     if rules is None:
@@ -82,6 +86,8 @@ def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any
     """The rules that judge files of a kind, with those of ``rule_files``, and what could not be loaded."""
     if kind == "ncu":
         return list(ncu.RULES), []
+    if kind == "power":
+        return list(POWER_RULES), []
     common, broken = gather(rule_files)
     if kind == "kineto":
         common = [*TRACE_RULES, *(one for one in common if one.id not in NOT_OF_TRACES)]
@@ -107,14 +113,23 @@ def run(
     nothing, and what opening the file raises.
     """
     check_format(fmt, FORMATS)
-    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu")
+    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power")
     if kind != "ncu" and (kernel is not None or launch is not None):
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
-    if kind == "ncu" and rule_files:
+    if kind in ("ncu", "power") and rule_files:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
     rules, broken = rules_on(kind, rule_files)
     if only:
-        rules, broken = select(only, rules, " of .ncu-rep files" if kind == "ncu" else ""), []
+        rules, broken = (
+            select(only, rules, {"ncu": " of .ncu-rep files", "power": " of power logs"}.get(kind, "")),
+            [],
+        )
+    if kind == "power":
+        log = open_log(file)
+        if notes is not None:
+            notes.writelines(f"note: {line}\n" for line in log.warnings)
+        write_verdicts(log, diagnose(log, rules, broken), fmt, output)
+        return 0
     with reports.open_launches(file) if kind == "ncu" else reports.open_timeline(file, "diagnose") as report:
         if isinstance(report, NcuReport):
             chosen = report.select(kernel, launch)
@@ -161,6 +176,8 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     _write_rules(TRACE_RULES, output)
     output.write("\nrules on the launches of .ncu-rep files\n")
     _write_rules(ncu.RULES, output)
+    output.write("\nrules on power logs\n")
+    _write_rules(POWER_RULES, output)
 
 
 def verdict_table(report: NcuReport) -> pd.DataFrame:

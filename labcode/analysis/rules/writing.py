@@ -16,7 +16,7 @@ from labcode.analysis.rules.ncu import ESTIMATES
 from labcode.analysis.rules.tables import one_line, percent, time_text
 from labcode.analysis.stats.writer import records, write
 from labcode.reports.ncu.launch import Launch, RuleResult
-from labcode.reports.report import LaunchesReport, TimelineReport
+from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 
 NOT_ADDITIVE = (
     "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
@@ -35,7 +35,9 @@ _ROWS_JSON = 100
 _WIDEST = 60
 
 
-def write_verdicts(report: TimelineReport, verdicts: list[Verdict], fmt: str, output: TextIO) -> None:
+def write_verdicts(
+    report: TimelineReport | PowerReport, verdicts: list[Verdict], fmt: str, output: TextIO
+) -> None:
     """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
     {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
 
@@ -60,7 +62,7 @@ def write_launches(
     output.write(f"\n{LAUNCHES_NOT_ADDITIVE}\n")
 
 
-def _heading(report: TimelineReport) -> str:
+def _heading(report: TimelineReport | PowerReport) -> str:
     begin, end = report.window()
     return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
 
@@ -73,7 +75,7 @@ def _gain(verdict: Verdict) -> str:
     )
 
 
-def _table(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _table(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
     output.write(_heading(report) + "\n")
     for verdict in verdicts:
         if verdict.status != "found":
@@ -100,7 +102,7 @@ def _table(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> N
             output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
 
 
-def _markdown(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _markdown(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
     output.write(f"# {_safe(_heading(report))}\n\n")
     summary = pd.DataFrame(
         {
@@ -126,7 +128,7 @@ def _markdown(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -
             write(_shown(verdict.evidence, _safe), "md", output)
 
 
-def _json(report: TimelineReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _json(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
     begin, end = report.window()
     whole = {
         "file": str(report.path),

@@ -3,7 +3,7 @@
     write_all([Path("a.sqlite"), Path("b.trace.json.gz")], [], "csv", Path("tables"))
 
 Each file is asked what its kind can answer: the tables of reports are `labcode.analysis.stats.nsys.reports`,
-`kineto`, `ncu` and `memory`.
+`kineto`, `ncu`, `memory` and `power`.
 """
 
 from __future__ import annotations
@@ -66,6 +66,10 @@ def shelf_of(kind: Kind) -> Shelf[Any]:
         from labcode.analysis.stats import memory
 
         return memory.SHELF
+    if kind == "power":
+        from labcode.analysis.stats import power
+
+        return power.SHELF
     from labcode.analysis.stats.nsys import reports
 
     return reports.SHELF

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Tool = Literal["nsys", "ncu", "torch", "memory", "bench", "doctor"]
+Tool = Literal["nsys", "ncu", "torch", "memory", "power", "bench", "doctor"]
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 
 
@@ -25,7 +25,8 @@ class Experiment:
     ``module`` is run as ``python -m module ARGS``, a CUDA program as ``python -m labcode.workloads.cuda
     PROGRAM ARGS``; ``sources`` are paths and globs relative to the repository whose change makes the capture
     stale; ``needs`` are tools and packages beyond the GPUs (``nvcc``,
-    ``torch``); ``time_limit_s`` bounds each single run.
+    ``torch``); an experiment of the tool ``power`` that needs ``nsys`` runs under it, too;
+    ``time_limit_s`` bounds each single run.
     """
 
     id: str
@@ -42,6 +43,8 @@ class Experiment:
     program: str = ""
     times: tuple[str, ...] = ()  # the lab's own code that it times: a change of it makes nothing stale
     torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
+    needs_gb: int = 0  # memory of one GPU, 10⁹ bytes: what the runs reserve, and 2 for CUDA itself
+    host_bound: bool = False  # what it shows depends on the CPU: nothing else runs while it does
 
     def argv(self, run: Run) -> tuple[str, ...]:
         """The command of a run in neutral words, free of any machine's paths."""

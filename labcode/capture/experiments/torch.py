@@ -23,6 +23,9 @@ _FORWARD = ("--steps", "10", "--window", "2")
 _TRAIN = ("--steps", "10", "--window", "2")
 _COLD = ("--warmup", "0", "--steps", "3")  # to see what the first step does that later ones do not
 _EXAM = ("--seed", "7")
+# GB of a GPU that training steps take: what they reserved on the shipped set, and 2 for CUDA itself
+_GB = {"large": 22, "xl": 40, "2.7B": 57}
+_GB_BF16 = 64
 
 
 def _torch_experiment(
@@ -34,6 +37,7 @@ def _torch_experiment(
     tool: Tool = "torch",
     args: tuple[str, ...] = (),
     gpus: int = 1,
+    host_bound: bool = False,
 ) -> Experiment:
     return Experiment(
         id=identifier,
@@ -45,6 +49,7 @@ def _torch_experiment(
         needs_gpus=gpus,
         needs=("torch",),
         torch_args=args,
+        host_bound=host_bound,
     )
 
 
@@ -85,6 +90,7 @@ def _recorded() -> tuple[Experiment, ...]:
             ),
             (*workloads("bottleneck_hunt", "bottleneck_hunt_model"), *_SHARED),
             args=("--shapes", "--stacks", _TWO),
+            host_bound=True,
         ),
         _torch_experiment(
             "torch_conv",
@@ -179,6 +185,7 @@ def _model(size: str) -> Experiment:
         ),
         sources=_DECODER,
         needs=("torch",),
+        needs_gb=_GB.get(size, 0),
     )
 
 
@@ -216,6 +223,7 @@ def _bf16() -> Experiment:
         ),
         sources=_DECODER,
         needs=("torch",),
+        needs_gb=_GB_BF16,
     )
 
 
@@ -225,7 +233,12 @@ def _benches() -> tuple[Experiment, ...]:
     few = ("--lengths", "256,1024,4096,16384")
 
     def bench(
-        identifier: str, title: str, module: str, runs: tuple[Run, ...], sources: tuple[str, ...]
+        identifier: str,
+        title: str,
+        module: str,
+        runs: tuple[Run, ...],
+        sources: tuple[str, ...],
+        host_bound: bool = False,
     ) -> Experiment:
         return Experiment(
             identifier,
@@ -236,6 +249,7 @@ def _benches() -> tuple[Experiment, ...]:
             sources,
             time_limit_s=600.0,
             needs=("torch",),
+            host_bound=host_bound,
         )
 
     return (
@@ -264,6 +278,7 @@ def _benches() -> tuple[Experiment, ...]:
             "bottleneck_ladder",
             (_run("baseline", "--steps", "40", "--warmup", "10"),),
             (*workloads("bottleneck_ladder", "bottleneck_hunt", "bottleneck_hunt_model"), *_SHARED),
+            host_bound=True,
         ),
         bench(
             "profiler_overhead",
@@ -271,6 +286,7 @@ def _benches() -> tuple[Experiment, ...]:
             "profiler_overhead",
             (_run("all", "--steps", "5"), _run("switches", "--steps", "4")),
             (*workloads("profiler_overhead"), *_DECODER),
+            host_bound=True,
         ),
     )
 

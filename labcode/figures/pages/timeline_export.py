@@ -18,6 +18,7 @@ from typing import TextIO
 from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
+from labcode.figures.charts.power import write_power
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
@@ -25,6 +26,7 @@ from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import whole
 from labcode.reports import expect, files_of, kind_of, open_timeline
+from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
@@ -41,11 +43,14 @@ def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Pa
     unknown suffix, a window that is none, or a capture without events, and `InputError` for a capture that
     cannot be read.
     """
-    if expect(file, "timeline", "nsys", "kineto", "memory") == "memory":
+    kind = expect(file, "timeline", "nsys", "kineto", "memory", "power")
+    if kind in ("memory", "power"):
         if window is not None:
             raise LabError(
                 f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
             )
+        if kind == "power":
+            return write_power(open_log(file), output)
         return write_memory_timeline(file, output)
     write = _writer(output)
     with whole(output, reads=files_of(file)) as part, open_timeline(file, "timeline") as report:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from labcode.capture.compare_sets import COLUMNS, compare_sets, run
+from labcode.analysis.compare.sets import COLUMNS, compare_sets, run
 from labcode.errors import InputError, LabError
 from tests.support.command import labcode
 from tests.test_cli import one_line

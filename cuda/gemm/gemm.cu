@@ -1,0 +1,334 @@
+// Matrix product: from a thread an element to a ring of tiles between copy engine and tensor cores. Flags in, a table and a record out.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps are in fp32.cuh and bf16.cuh; cuBLAS, where it is installed, takes turns with them on the same matrices.
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "../common/ladder.cuh"
+#include "cublas.hpp"
+#include "fp32.cuh"
+#include "maps.hpp"
+
+namespace {
+
+namespace steps = lab::gemm;
+using steps::Bf16;
+
+const std::vector<std::string> kFp32 = {"naive",      "coalesced",  "shared_tile",   "strips",   "squares",
+                                        "vectorized", "warp_tiles", "double_buffer", "autotuned"};
+const std::vector<std::string> kBf16 = {"mma_sync", "wgmma_tma", "specialized", "persistent", "cluster", "order", "store"};
+constexpr int kSlowUs = 300000;  // a step that takes longer is timed once
+
+struct Options {
+    std::string variant = "fp32", json;
+    long long m = 4096, n = 4096, k = 4096, pad = 0, offset = 0, repetitions = 10, seed = 1;
+};
+
+bool among(const std::vector<std::string>& names, const std::string& name) {
+    for (const std::string& one : names) {
+        if (one == name) return true;
+    }
+    return false;
+}
+
+Options parse(int argc, char** argv) {
+    Options o;
+    std::vector<std::string> variants = {"fp32", "bf16"};
+    variants.insert(variants.end(), kFp32.begin(), kFp32.end());
+    variants.insert(variants.end(), kBf16.begin(), kBf16.end());
+    lab::Args args("Multiplies matrices of random normal values, step by step, and holds the time against cuBLAS.");
+    args.choice("--variant", &o.variant, variants, "which step; fp32 or bf16: all of them, in turns");
+    args.integer("--m", &o.m, 1, 1 << 20, "rows of A and C");
+    args.integer("--n", &o.n, 1, 1 << 20, "columns of B and C");
+    args.integer("--k", &o.k, 1, 1 << 20, "columns of A, rows of B");
+    args.integer("--pad", &o.pad, 0, 1 << 20, "elements between a row's end and the next row");
+    args.integer("--offset", &o.offset, 0, 64, "elements by which the matrices miss the start of their memory");
+    args.integer("--repetitions", &o.repetitions, 1, 1000, "timings of each step");
+    args.integer("--seed", &o.seed, 0, 1LL << 62, "of the matrices");
+    args.text("--json", &o.json, "FILE", "write the record here");
+    args.parse(argc, argv);
+    return o;
+}
+
+__global__ void fill(float* out, std::uint64_t n, std::uint64_t seed) {
+    lab::for_all(n, [=](std::uint64_t i) { out[i] = lab::normal(seed, i); });
+}
+__global__ void fill(Bf16* out, std::uint64_t n, std::uint64_t seed) {
+    lab::for_all(n, [=](std::uint64_t i) { out[i] = __float2bfloat16_rn(lab::normal(seed, i)); });
+}
+
+struct Sides {
+    int m, n, k, lda, ldb, ldc;
+};
+
+// Some rows of C in double precision: rows[i] of the product in row i of `out`.
+template <typename T>
+__global__ void reference(const T* a, const T* b, const int* rows, int count, Sides s, double* out) {
+    lab::for_all(static_cast<std::uint64_t>(count) * s.n, [=](std::uint64_t i) {
+        const std::uint64_t row = rows[i / s.n], column = i % s.n;
+        double sum = 0;
+        for (int l = 0; l < s.k; ++l) sum += static_cast<double>(static_cast<float>(a[row * s.lda + l])) * static_cast<double>(static_cast<float>(b[static_cast<std::uint64_t>(l) * s.ldb + column]));
+        out[i] = sum;
+    });
+}
+
+// What is found of an output: squares of differences and of the reference, the largest difference; elements that are NaN, elements
+// between the rows that are no longer what they were.
+struct Found {
+    double differences, squares;
+    unsigned long long largest, unwritten, outside;  // `largest`: the bits of a double that is not negative
+};
+
+template <typename T>
+__global__ void compare(const T* c, const int* rows, int count, Sides s, const double* expected, Found* found) {
+    lab::for_all(static_cast<std::uint64_t>(count) * s.n, [=](std::uint64_t i) {
+        const double difference = fabs(static_cast<double>(static_cast<float>(c[static_cast<std::uint64_t>(rows[i / s.n]) * s.ldc + i % s.n])) - expected[i]);
+        atomicAdd(&found->differences, difference * difference);
+        atomicAdd(&found->squares, expected[i] * expected[i]);
+        atomicMax(&found->largest, static_cast<unsigned long long>(__double_as_longlong(difference)));
+    });
+    lab::for_all(static_cast<std::uint64_t>(s.m) * s.ldc, [=](std::uint64_t i) {
+        const bool between = i % s.ldc >= static_cast<unsigned>(s.n), nan = isnan(static_cast<float>(c[i]));
+        if (!between && nan) atomicAdd(&found->unwritten, 1);
+        if (between && !nan) atomicAdd(&found->outside, 1);
+    });
+}
+
+// Everything a step needs.
+template <typename T>
+struct Work {
+    const T *a, *b;
+    T* c;
+    Sides s;
+    int sm_count;
+};
+
+using Fp32Kernel = void (*)(const float*, const float*, float*, int, int, int, int, int, int);
+using Bf16Kernel = void (*)(const Bf16*, const Bf16*, Bf16*, int, int, int, int, int, int);
+
+template <typename Kernel, typename T>
+std::function<void()> launch(Kernel kernel, const Work<T>& w, int tile_m, int tile_n, dim3 block, int shared_bytes) {
+    const Sides s = w.s;
+    const dim3 grid(static_cast<unsigned>(steps::parts(s.n, tile_n)), static_cast<unsigned>(steps::parts(s.m, tile_m)));
+    if (grid.y > 65535) lab::fail("--m %d: this step takes at most %d rows", s.m, 65535 * tile_m);
+    if (shared_bytes > 0) LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    return [=] {
+        kernel<<<grid, block, shared_bytes>>>(w.a, w.b, w.c, s.m, s.n, s.k, s.lda, s.ldb, s.ldc);
+        LAB_LAUNCHED();
+    };
+}
+
+template <typename T>
+std::function<void()> launch_staged(const Work<float>& w) {
+    return launch<Fp32Kernel>(steps::staged<T>, w, T::kM, T::kN, T::kThreads, T::kBytes);
+}
+template <typename T>
+std::function<void()> launch_pipelined(const Work<float>& w) {
+    return launch<Fp32Kernel>(steps::pipelined<T>, w, T::kM, T::kN, T::kThreads, T::kBytes);
+}
+
+struct Maps {
+    steps::TensorMap a, b, c;
+};
+
+template <typename R, bool kPersistent, int kBlocks, int kBand, bool kStore>
+std::function<void()> launch_specialized(const Work<Bf16>& w, const Maps& maps) {
+    const auto kernel = steps::specialized<R, kPersistent, kBlocks, kBand, kStore>;
+    LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, R::kBytes));
+    const int tiles = steps::parts(w.s.m, kBlocks * steps::kTileM) * steps::parts(w.s.n, R::kN);
+    int clusters = w.sm_count / kBlocks;
+    if (kPersistent && kBlocks > 1) {  // as many as find room at once: not every part of a GPU has an even number of SMs
+        cudaLaunchConfig_t config{};
+        cudaLaunchAttribute cluster{};
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim.x = kBlocks, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+        config.gridDim = dim3(static_cast<unsigned>(clusters * kBlocks)), config.blockDim = dim3(steps::kWorkThreads);
+        config.dynamicSmemBytes = R::kBytes, config.attrs = &cluster, config.numAttrs = 1;
+        LAB_CUDA(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+    }
+    const unsigned grid = static_cast<unsigned>(kBlocks * (kPersistent ? std::min(tiles, clusters) : tiles));
+    const Sides s = w.s;
+    Bf16* const c = w.c;
+    return [=] {
+        kernel<<<grid, steps::kWorkThreads, R::kBytes>>>(maps.a, maps.b, maps.c, c, s.m, s.n, s.k, s.ldc);
+        LAB_LAUNCHED();
+    };
+}
+
+using Add = std::function<void(const char*, std::function<void()>)>;
+
+void ladder(const Work<float>& w, bool, const Add& add) {
+    const dim3 side(steps::kSide, steps::kSide);
+    add("naive", launch<Fp32Kernel>(steps::naive, w, steps::kSide, steps::kSide, side, 0));
+    add("coalesced", launch<Fp32Kernel>(steps::coalesced, w, steps::kSide, steps::kSide, side, 0));
+    add("shared_tile", launch<Fp32Kernel>(steps::shared_tile, w, steps::kSide, steps::kSide, side, 0));
+    add("strips", launch<Fp32Kernel>(steps::strips, w, steps::kStripTile, steps::kStripTile, steps::kStripThreads, 0));
+    add("squares", launch<Fp32Kernel>(steps::squares, w, steps::kSquareTile, steps::kSquareTile, steps::kSquareThreads, 0));
+    add("vectorized", launch_staged<steps::ByBlock>(w));
+    add("warp_tiles", launch_staged<steps::ByWarp>(w));
+    add("double_buffer", launch_pipelined<steps::TwoStages>(w));
+    add("autotuned", launch_pipelined<steps::Tuned>(w));
+#ifdef LAB_GEMM_GRID  // what «autotuned» was chosen from
+    add("128x128x8/3/2", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 3, 2>>(w));
+    add("128x128x8/4/2", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 4, 2>>(w));
+    add("128x128x8/4/2 4x8", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 4, 8, 4, 2>>(w));
+    add("128x128x16/2/2", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 2, 2>>(w));
+    add("128x128x16/3/2 4x8", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 4, 8, 3, 2>>(w));
+    add("128x256x8/4/1 8x16", launch_pipelined<steps::Tiling<128, 256, 8, 8, 16, 8, 4, 4, 1>>(w));
+    add("128x256x16/3/1 8x16", launch_pipelined<steps::Tiling<128, 256, 16, 8, 16, 8, 4, 3, 1>>(w));
+    add("256x128x8/4/1 16x8", launch_pipelined<steps::Tiling<256, 128, 8, 16, 8, 4, 8, 4, 1>>(w));
+    add("256x128x16/3/1 16x8", launch_pipelined<steps::Tiling<256, 128, 16, 16, 8, 4, 8, 3, 1>>(w));
+    add("128x128x8/4/2 16x8", launch_pipelined<steps::Tiling<128, 128, 8, 16, 8, 4, 8, 4, 2>>(w));
+    add("128x128x8/4/2 8x16", launch_pipelined<steps::Tiling<128, 128, 8, 8, 16, 8, 4, 4, 2>>(w));
+    add("64x256x16/3/2", launch_pipelined<steps::Tiling<64, 256, 16, 8, 8, 8, 4, 3, 2>>(w));
+#endif
+}
+
+void ladder(const Work<Bf16>& w, bool maps_serve, const Add& add) {
+    const Sides s = w.s;
+    add("mma_sync", launch<Bf16Kernel>(steps::mma_sync, w, steps::kMmaM, steps::kMmaN, steps::kMmaThreads, steps::kMmaBytes));
+    if (!maps_serve) return;
+    const Maps maps{steps::tensor_map(w.a, s.m, s.k, s.lda, steps::kTileM), steps::tensor_map(w.b, s.k, s.n, s.ldb, steps::kTileK),
+                    steps::tensor_map(w.c, s.m, s.n, s.ldc, steps::kGroupM)};
+    Bf16* const c = w.c;
+    constexpr int kSimple = steps::Simple::kBytes;
+    LAB_CUDA(cudaFuncSetAttribute(steps::wgmma_tma, cudaFuncAttributeMaxDynamicSharedMemorySize, kSimple));
+    const dim3 grid(static_cast<unsigned>(steps::parts(s.n, steps::Simple::kN)), static_cast<unsigned>(steps::parts(s.m, steps::kTileM)));
+    if (grid.y > 65535) lab::fail("--m %d: this step takes at most %d rows", s.m, 65535 * steps::kTileM);
+    add("wgmma_tma", [=] {
+        steps::wgmma_tma<<<grid, steps::kSimpleThreads, kSimple>>>(maps.a, maps.b, c, s.m, s.n, s.k, s.ldc);
+        LAB_LAUNCHED();
+    });
+    add("specialized", launch_specialized<steps::Deep, false, 1, 1, false>(w, maps));
+    add("persistent", launch_specialized<steps::Deep, true, 1, 1, false>(w, maps));
+    add("cluster", launch_specialized<steps::Deep, true, 2, 1, false>(w, maps));
+    add("order", launch_specialized<steps::Deep, true, 2, steps::kBand, false>(w, maps));
+    add("store", launch_specialized<steps::Wide, true, 2, steps::kBand, true>(w, maps));
+#ifdef LAB_GEMM_GRID
+    add("band 4", launch_specialized<steps::Wide, true, 2, 4, true>(w, maps));
+    add("band 16", launch_specialized<steps::Wide, true, 2, 16, true>(w, maps));
+    add("3 stages, 4 boxes", launch_specialized<steps::Ring<256, 3, 4>, true, 2, steps::kBand, true>(w, maps));
+    add("no cluster", launch_specialized<steps::Wide, true, 1, 2 * steps::kBand, true>(w, maps));
+#endif
+}
+
+template <typename T>
+int run(const Options& o, const std::vector<std::string>& names) {
+    const bool whole = !among(names, o.variant), bf16 = sizeof(T) == 2;
+    const Sides s{static_cast<int>(o.m),         static_cast<int>(o.n),         static_cast<int>(o.k),
+                  static_cast<int>(o.k + o.pad), static_cast<int>(o.n + o.pad), static_cast<int>(o.n + o.pad)};
+    const auto size = [&](long long rows, int ld) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(ld) + static_cast<std::size_t>(o.offset); };
+    const double operations = 2.0 * s.m * s.n * s.k;
+    // Rows to be compared: all of a small product, of a large one as many as a hundredth of a second takes, spread over all tiles.
+    const int count = static_cast<int>(std::min<double>(s.m, std::max(128.0, 1e9 / (static_cast<double>(s.n) * s.k))));
+    const std::size_t bytes = (size(s.m, s.lda) + size(s.k, s.ldb) + size(s.m, s.ldc)) * sizeof(T) + static_cast<std::size_t>(count) * o.n * 8;
+    const cudaDeviceProp gpu = lab::open_device(steps::naive, bytes + (std::size_t{1} << 29));
+    const lab::DeviceArray<T> a(size(s.m, s.lda)), b(size(s.k, s.ldb)), c(size(s.m, s.ldc));
+    std::uint64_t seed = static_cast<std::uint64_t>(o.seed);
+    for (const auto* matrix : {&a, &b}) {
+        fill<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(matrix->get(), matrix->count(), seed++);
+        LAB_LAUNCHED();
+    }
+    const Work<T> work{a.get() + o.offset, b.get() + o.offset, c.get() + o.offset, s, gpu.multiProcessorCount};
+    std::vector<int> chosen;
+    for (int i = 0; i < count; ++i) {
+        const long long from = static_cast<long long>(i) * s.m / count, to = (static_cast<long long>(i) + 1) * s.m / count;
+        chosen.push_back(static_cast<int>(from + static_cast<long long>(lab::mixed(seed, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(to - from))));
+    }
+    const lab::DeviceArray<int> rows(chosen.size());
+    LAB_CUDA(cudaMemcpy(rows.get(), chosen.data(), chosen.size() * sizeof(int), cudaMemcpyHostToDevice));
+    const lab::DeviceArray<double> expected(chosen.size() * static_cast<std::size_t>(s.n));
+    reference<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(work.a, work.b, rows.get(), count, s, expected.get());
+    LAB_LAUNCHED();
+
+    const bool hopper = gpu.major == 9, starts = steps::on_words(work.a, s.lda) && steps::on_words(work.b, s.ldb) && steps::on_words(work.c, s.ldc);
+    if (bf16 && o.variant != "mma_sync" && !(hopper && starts)) {
+        const char* why = hopper ? "the copy engine takes matrices whose rows start on 16 bytes" : "needs compute capability 9.0";
+        if (!whole) lab::fail("--variant %s: %s; take mma_sync", o.variant.c_str(), why);
+        std::printf("only mma_sync: for the other steps %s\n", why);
+    }
+    std::vector<lab::Rung> all;
+    const lab::Cublas cublas;
+    if (cublas.found()) {
+        all.push_back({"cublas", lab::Rung::kLibrary, 0, [&] { cublas.product(work.a, work.b, work.c, s.m, s.n, s.k, s.lda, s.ldb, s.ldc); }});
+    } else {
+        std::printf("no cuBLAS here (libcublas.so.13 or .12): steps stand alone\n");
+    }
+    ladder(work, hopper && starts, [&](const char* name, std::function<void()> call) {
+        if (whole || o.variant == name) all.push_back({name, lab::Rung::kStep, 0, std::move(call)});
+    });
+
+    lab::Record record{"gemm", o.variant, {}, {}, {}, lab::describe(gpu)};
+    record.parameters.add("m", o.m).add("n", o.n).add("k", o.k).add("pad", o.pad).add("offset", o.offset);
+    record.parameters.add("repetitions", o.repetitions).add("seed", o.seed);
+    const lab::DeviceArray<Found> found(1);
+    const double allowed = bf16 ? 4e-3 : 1e-5, largest_allowed = (bf16 ? 0.04 : 1e-4) * std::sqrt(static_cast<double>(s.k));
+    std::vector<lab::Rung> timed;
+    std::vector<double> errors;
+    const lab::Event begin, end;
+    for (lab::Rung& rung : all) {
+        c.poison();
+        begin.record(nullptr);
+        {
+            const lab::Profiled once;
+            rung.run();
+        }
+        end.record(nullptr);
+        LAB_CUDA(cudaDeviceSynchronize());
+        found.zero();
+        compare<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(work.c, rows.get(), count, s, expected.get(), found.get());
+        LAB_LAUNCHED();
+        Found f;
+        LAB_CUDA(cudaMemcpy(&f, found.get(), sizeof f, cudaMemcpyDeviceToHost));
+        double largest;
+        std::memcpy(&largest, &f.largest, sizeof largest);
+        const double error = std::sqrt(f.differences / f.squares);
+        char detail[160];
+        std::snprintf(detail, sizeof detail, "error %.2e of the norm (allowed %.0e), the largest %.2e (allowed %.2e), %llu elements not written, %llu outside",
+                      error, allowed, largest, largest_allowed, f.unwritten, f.outside);
+        record.check(rung.name, error <= allowed && largest <= largest_allowed && f.unwritten == 0 && f.outside == 0, detail);
+        record.results.add(rung.name + "_error", error);
+        const double us = lab::elapsed_us(begin, end);
+        if (us > kSlowUs) rung.us.push_back(us);
+        else timed.push_back(rung);
+        errors.push_back(error);
+    }
+    const lab::ColdCache cold(gpu);
+    {
+        const lab::Range measured(lab::kMeasured);
+        lab::take_turns(timed, o.repetitions, [&] { cold(); });
+        LAB_CUDA(cudaDeviceSynchronize());
+    }
+    std::printf("%s: %s, %d x %d x %d, rows %lld elements longer, a cold cache before each\n", gpu.name, bf16 ? "bf16" : "fp32", s.m, s.n, s.k, o.pad);
+    std::printf("  %-22s %11s %11s %11s %9s %8s %10s\n", "", "median us", "quartile", "quartile", "TFLOP/s", "/ cuBLAS", "error");
+    double library = 0;
+    for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
+        if (all[i].us.empty()) all[i].us = timed[next++].us;
+        const std::vector<double>& us = all[i].us;
+        const double rate = operations / lab::median(us) / 1e6;
+        if (all[i].kind == lab::Rung::kLibrary) library = rate;
+        std::printf("  %-22s %11.1f %11.1f %11.1f %9.2f", all[i].name.c_str(), lab::median(us), lab::quantile(us, 0.25), lab::quantile(us, 0.75), rate);
+        lab::add_spread(record.results, all[i].name, "us", us);
+        record.results.add(all[i].name + "_tflop_per_s", rate);
+        if (library > 0) {
+            std::printf(" %8.4f", rate / library);
+            record.results.add(all[i].name + "_over_cublas_ratio", rate / library);
+        } else {
+            std::printf(" %8s", "");
+        }
+        std::printf(" %10.2e\n", errors[i]);
+    }
+    return record.finish(o.json);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    lab::program_name = "gemm";
+    const Options o = parse(argc, argv);
+    return o.variant == "bf16" || among(kBf16, o.variant) ? run<Bf16>(o, kBf16) : run<float>(o, kFp32);
+}

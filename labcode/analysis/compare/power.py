@@ -1,0 +1,126 @@
+"""`labcode compare A.power.json B.power.json`: two power logs in; what used more energy, and an exit code,
+out.
+
+Windows are paired by name: of each the mean energy of its instances, on all GPUs together. A ratio's interval
+comes from the error bars of the instrument; it says nothing of how runs scatter.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
+
+from labcode.analysis.energy.window import windows
+from labcode.analysis.stats.writer import records, write
+from labcode.errors import InputError
+from labcode.reports.power.log import PowerLog, open_log
+from labcode.reports.power.schema import IDLE
+
+COLUMNS = {
+    "window": "str",
+    "verdict": "str",
+    "ratio": "float64",
+    "ratio_low": "float64",
+    "ratio_high": "float64",
+    "before_j": "float64",
+    "before_error_j": "float64",
+    "after_j": "float64",
+    "after_error_j": "float64",
+    "before_s": "float64",
+    "after_s": "float64",
+    "before_w": "float64",
+    "after_w": "float64",
+}
+
+
+def run(before: Path, after: Path, *, fail_above: float | None, fmt: str, output: TextIO) -> int:
+    """Write the comparison; 1 when a window used more by over ``fail_above`` percent, whole interval."""
+    one, other = open_log(before), open_log(after)
+    table = compare(one, other)
+    notes = notes_on(one, other)
+    failed = table[table["ratio_low"] > 1 + (fail_above or 0) / 100] if fail_above is not None else None
+    if fmt == "csv":
+        table.to_csv(output, index=False, lineterminator="\n")
+    elif fmt == "json":
+        document = {
+            "before": str(before),
+            "after": str(after),
+            "notes": notes,
+            "rows": records(table),
+            "regressions": None if failed is None else records(failed),
+        }
+        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    else:
+        bullet = "- " if fmt == "md" else ""
+        lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
+        if failed is not None:
+            lines.append(
+                f"{len(failed)} used more by over {fail_above:g} %, with the whole interval above it"
+                + (f": {', '.join(failed['window'])}" if len(failed) else "")
+            )
+        output.writelines(f"{bullet}{line}\n" for line in lines)
+        output.write("\n")
+        write(table, fmt, output, exact=True)
+    return int(failed is not None and len(failed) > 0)
+
+
+def compare(before: PowerLog, after: PowerLog) -> pd.DataFrame:
+    """A row for each window of either log, but the idle one: columns are `COLUMNS`.
+
+    ``ratio`` is after by before, its interval from the error bars; the verdict is 'more', 'less', 'no change
+    shown', 'new', 'vanished' or 'too short'. Raises `InputError` where there is nothing to compare.
+    """
+    sides = [_by_name(before), _by_name(after)]
+    rows = []
+    for name in dict.fromkeys([*sides[0].index, *sides[1].index]):
+        there = [side.loc[name] if name in side.index else None for side in sides]
+        rows.append(_row(name, *there))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+
+
+def notes_on(before: PowerLog, after: PowerLog) -> list[str]:
+    """What makes the comparison a doubtful one."""
+    notes = [*before.warnings, *after.warnings]
+    kinds = [", ".join(log.devices["name"]) for log in (before, after)]
+    if kinds[0] != kinds[1]:
+        notes.append(f"other GPUs: {kinds[0] or 'none'} before, {kinds[1] or 'none'} after")
+    limits = [
+        ", ".join(f"{watts:.0f} W" for watts in log.devices["power_limit_w"]) for log in (before, after)
+    ]
+    if limits[0] != limits[1]:
+        notes.append(f"other power limits: {limits[0]} before, {limits[1]} after")
+    return notes
+
+
+def _by_name(log: PowerLog) -> pd.DataFrame:
+    if not len(log.samples):
+        raise InputError(f"{log.path}: no samples to compare; record for longer")
+    table = windows(log)
+    table = table[table["name"] != IDLE]
+    each = table.groupby(["name", "instance"], sort=False).agg(
+        joules=("counter_j", lambda values: values.sum(skipna=False)),
+        error=("error_j", lambda values: values.sum(skipna=False)),
+        seconds=("seconds", "max"),
+    )
+    return each.groupby("name", sort=False).mean()
+
+
+def _row(name: str, before: pd.Series | None, after: pd.Series | None) -> dict[str, object]:
+    row: dict[str, object] = {"window": name}
+    for side, one in (("before", before), ("after", after)):
+        if one is not None:
+            row[f"{side}_j"], row[f"{side}_error_j"] = one["joules"], one["error"]
+            row[f"{side}_s"] = one["seconds"]
+            row[f"{side}_w"] = one["joules"] / one["seconds"] if one["seconds"] else float("nan")
+    if before is None or after is None:
+        return {**row, "verdict": "new" if before is None else "vanished"}
+    if pd.isna(before["joules"]) or pd.isna(after["joules"]) or before["joules"] <= before["error"]:
+        return {**row, "verdict": "too short"}
+    low = max(after["joules"] - after["error"], 0.0) / (before["joules"] + before["error"])
+    high = (after["joules"] + after["error"]) / (before["joules"] - before["error"])
+    verdict = "more" if low > 1 else "less" if high < 1 else "no change shown"
+    ratio = after["joules"] / before["joules"]
+    return {**row, "verdict": verdict, "ratio": ratio, "ratio_low": low, "ratio_high": high}

@@ -1,0 +1,1 @@
+"""Energy: power logs in; joules with error bars, efficiency, models of power out."""

@@ -1,0 +1,130 @@
+"""Where joules go: energies of kernels and what they did in; pJ a bit and a FLOP, with intervals, out.
+
+The model is E = P₀·t + ε_bit·bits + Σ ε_flop·FLOP: a constant power while anything runs, and a price for each
+bit moved and each operation done (Choi, Bedard, Fowler, Vuduc: *A Roofline Model of Energy*, IPDPS 2013).
+Prices are found by least squares of relative errors in which no price is negative, and judged by leaving one
+kernel out: the model of the others must predict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+Floats = NDArray[np.float64]
+_RESAMPLED = 400
+_LEVEL = 0.95
+PICO = 1e12
+UNITS: Mapping[str, tuple[str, float]] = {  # term → the unit of its price, and how many make a J
+    "seconds": ("W", 1.0),
+    "bytes": ("pJ/bit", PICO / 8),
+}
+_FLOP = ("pJ/FLOP", PICO)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Prices ``values`` with an interval of 95 % (``low``, ``high``) by resampling, in J a piece."""
+
+    values: Floats
+    low: Floats
+    high: Floats
+
+
+def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) -> Fit:
+    """Prices ≥ 0 with which ``work`` (rows by terms) explains ``joules`` best.
+
+    ``relative``: errors count as shares of the row's energy. The interval comes from fitting rows that are
+    drawn again, with the same ``seed`` the same. ``ValueError`` with fewer rows than terms, or an energy that
+    is not positive with ``relative``.
+    """
+    work, joules = np.asarray(work, np.float64), np.asarray(joules, np.float64)
+    if work.ndim != 2 or len(work) != len(joules) or len(work) < work.shape[1]:
+        raise ValueError(f"{len(joules)} energies cannot give {work.shape[-1]} prices; measure more kernels")
+    if relative:
+        if (joules <= 0).any():
+            raise ValueError("an energy that is not positive has no relative error")
+        work, joules = work / joules[:, None], np.ones(len(joules))
+    scale = np.linalg.norm(work, axis=0)
+    scale[scale == 0] = 1.0
+
+    def solve(rows: NDArray[np.int64]) -> Floats:
+        return np.asarray(nnls(work[rows] / scale, joules[rows])[0] / scale)
+
+    everything = np.arange(len(work))
+    drawn = np.random.default_rng(seed).integers(0, len(work), (_RESAMPLED, len(work)))
+    prices = np.array([solve(rows) for rows in drawn])
+    edge = (1 - _LEVEL) / 2
+    return Fit(solve(everything), np.quantile(prices, edge, axis=0), np.quantile(prices, 1 - edge, axis=0))
+
+
+def prices(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """What each term costs: term, price, low, high, unit (W, pJ/bit, pJ/FLOP).
+
+    ``kernels`` has energy_j and the terms as columns: ``seconds`` (its price is the constant power),
+    ``bytes`` moved, and any number of columns of operations done (``flop``, ``flop_fp32``, …).
+    """
+    found = fit(kernels[list(terms)].to_numpy(np.float64), _joules(kernels), relative=True)
+    units = [UNITS.get(term, _FLOP) for term in terms]
+    factors = np.array([factor for _, factor in units])
+    return pd.DataFrame(
+        {
+            "term": pd.Series(list(terms), dtype="str"),
+            "price": found.values * factors,
+            "low": found.low * factors,
+            "high": found.high * factors,
+            "unit": pd.Series([unit for unit, _ in units], dtype="str"),
+        }
+    )
+
+
+def predict(kernels: pd.DataFrame, priced: pd.DataFrame) -> Floats:
+    """The energy of kernels in J by a table of `prices`."""
+    factors = [UNITS.get(term, _FLOP)[1] for term in priced["term"]]
+    each = priced["price"].to_numpy(np.float64) / np.array(factors)
+    return np.asarray(kernels[list(priced["term"])].to_numpy(np.float64) @ each)
+
+
+def leave_one_out(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
+    """Each kernel predicted by the model of all others: kernel, energy_j, predicted_j, error (a share).
+
+    ``kernels`` as for `prices`, with a column kernel. ``ValueError`` where the others are fewer than terms.
+    """
+    rows = []
+    for place in range(len(kernels)):
+        others = kernels.drop(kernels.index[place])
+        left = kernels.iloc[[place]]
+        work = others[list(terms)].to_numpy(np.float64)
+        values = fit(work, _joules(others), relative=True).values
+        predicted = float((left[list(terms)].to_numpy(np.float64) @ values)[0])
+        measured = float(left["energy_j"].iloc[0])
+        rows.append((left["kernel"].iloc[0], measured, predicted, predicted / measured - 1))
+    return pd.DataFrame(rows, columns=["kernel", "energy_j", "predicted_j", "error"])
+
+
+def roofline(
+    intensity: Floats,
+    *,
+    watts: float,
+    pj_per_bit: float,
+    pj_per_flop: float,
+    peak_flops: float,
+    peak_bytes: float,
+) -> Floats:
+    """FLOP/J that the model allows at arithmetic intensities (FLOP/byte): the roofline of energy.
+
+    ``peak_flops`` (FLOP/s) and ``peak_bytes`` (bytes/s) say how long a FLOP takes at that intensity, which
+    ``watts`` of constant power are paid for.
+    """
+    per_byte = 1 / np.asarray(intensity, np.float64)
+    seconds = np.maximum(1 / peak_flops, per_byte / peak_bytes)
+    return np.asarray(1 / (watts * seconds + (pj_per_flop + pj_per_bit * 8 * per_byte) / PICO))
+
+
+def _joules(kernels: pd.DataFrame) -> Floats:
+    return kernels["energy_j"].to_numpy(np.float64)

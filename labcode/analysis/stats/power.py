@@ -1,0 +1,50 @@
+"""The reports of `labcode stats` on power logs: a log in; a table out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+
+import pandas as pd
+
+from labcode.analysis.energy import reports, sensor, window
+from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.reports.power.log import PowerLog, open_log
+
+Report = Callable[[PowerLog], pd.DataFrame]
+
+
+def _sampled(report: Report) -> Report:
+    """The same report, which says so where a log has no samples."""
+
+    @wraps(report)
+    def asked(log: PowerLog) -> pd.DataFrame:
+        if not len(log.samples):
+            raise LackingError(log.path, "no samples; record for longer with `labcode energy`")
+        return report(log)
+
+    return asked
+
+
+def _throttled(log: PowerLog) -> pd.DataFrame:
+    table = reports.clock_reasons(log)
+    if not len(table):
+        raise LackingError(log.path, "nothing held the clocks down while the command ran")
+    return table
+
+
+SHELF = Shelf(
+    of=" of power logs",
+    reports={
+        "power_sum": _sampled(reports.power_sum),
+        "energy_windows": _sampled(window.windows),
+        "clock_reasons": _sampled(wraps(reports.clock_reasons)(_throttled)),
+        "power_sensor": _sampled(sensor.updates),
+        "power_trace": _sampled(reports.power_trace),
+    },
+    default=("power_sum", "energy_windows", "clock_reasons"),
+    open=lambda path: nullcontext(open_log(path)),
+    notes=lambda log: log.warnings,
+    advice="record for longer with `labcode energy`",
+)

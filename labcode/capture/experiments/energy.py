@@ -1,0 +1,90 @@
+"""The experiments on energy: programs that repeat work in windows, each run beside the power meter."""
+
+from __future__ import annotations
+
+from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, Run, workloads
+from labcode.capture.experiments.record import variant_run as _run
+
+_WINDOWS = (*workloads("windows"), "labcode/workloads/shared/common.py:synchronize")
+_SECONDS = ("--seconds", "1.8", "--warmup", "0.25")  # 18 updates of the counter on an H100 or H200
+_PERIODS = "20,100,102,200,400,1000"  # ms; 102: beside the period of the sensor
+_FINE = ("--period-ms=5",)  # to see when the sensor is read anew
+
+
+def _torch(
+    name: str,
+    title: str,
+    runs: tuple[Run, ...],
+    sources: tuple[str, ...],
+    needs: tuple[str, ...] = (),
+) -> Experiment:
+    return Experiment(
+        id=name,
+        title=title,
+        tool="power",
+        module=f"labcode.workloads.{name}",
+        runs=runs,
+        sources=(*workloads(name), *_WINDOWS, *sources),
+        needs=("torch", "pynvml", *needs),
+    )
+
+
+ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
+    _torch(
+        "energy_matmul",
+        "Joules of a matmul: three long windows, zeros, a constant, random data, precisions",
+        (_run("record", *_SECONDS, "--settle", "2"),),
+        (),
+    ),
+    Experiment(
+        id="energy_kernels",
+        title="Joules of memory traffic, multiply-adds and tensor cores, and of the same work at other paces",
+        tool="power",
+        module=CUDA,
+        program="energy",
+        runs=(_run("all", *_SECONDS),),
+        sources=(
+            *(f"cuda/energy/energy.{suffix}" for suffix in ("cu", "cuh")),
+            *CUDA_SOURCES,
+        ),
+        needs=("nvcc", "pynvml"),
+    ),
+    _torch(
+        "energy_sensor",
+        "What the power sensor shows of a step and of square waves",
+        (_run("record", "--seconds", "2.4", "--step", "1.5", "--periods", _PERIODS, tool_args=_FINE),),
+        workloads("energy_matmul"),
+    ),
+    _torch(
+        "energy_ladders",
+        "Joules of the book's kernels: the first and the last step of each ladder",
+        (_run("record", *_SECONDS),),
+        (
+            *workloads("transformer_model", "marks"),
+            *(f"labcode/kernels/{name}.py" for name in ("catalogue", "checking", "launch", "row_kernels")),
+            *(
+                f"{folder}/{topic}{end}"
+                for topic in (
+                    *("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm"),
+                    "optimization_loop",
+                )
+                for folder, end in (("labcode/kernels/topics", ".py"), (f"cuda/{topic}", ".cuh"))
+            ),
+            "cuda/common/rows.cuh",
+        ),
+        ("cupy",),
+    ),
+    _torch(
+        "energy_lm",
+        "Joules of the language model: sizes and precisions, passes, batches, parts of a pass",
+        (_run("record", "--seconds", "1.6", "--warmup", "0.25", "--part-seconds", "1.2"),),
+        (*workloads("transformer_model", "transformer_steps", "marks"), "labcode/analysis/lm/decoder.py"),
+    ),
+    _torch(
+        "energy_ranges",
+        "Phases under NVTX ranges, recorded by Nsight Systems and the power meter at once",
+        (_run("phases", "--seconds", "1.2", variant="record"),),
+        workloads("energy_matmul", "energy_sensor"),
+        ("nsys",),
+    ),
+)

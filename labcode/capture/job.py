@@ -1,0 +1,63 @@
+"""One run on its way into a set: what is to be measured in, what was measured, what is left to do with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Seconds = dict[str, float]  # what took how long, in the order of the steps
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to measure: the recording tool and where it lies, the neutral command ``python -m …``, the tool's
+    options, the folder for its files, the run's name, what messages call it, and its bounds.
+    """
+
+    tool: str
+    argv: tuple[str, ...]
+    options: tuple[str, ...]
+    folder: Path
+    name: str
+    what: str
+    time_limit_s: float
+    cwd: Path
+    program: Path | None = None
+    show: Callable[[str], None] = print
+
+    def file(self, suffix: str) -> Path:
+        """A file of the run that is filed."""
+        return self.folder / f"{self.name}{suffix}"
+
+    def raw(self, suffix: str) -> Path:
+        """A file of the run that is not: its folder goes before the experiment is filed."""
+        work = self.folder / "work"
+        work.mkdir(mode=0o700, exist_ok=True)
+        return work / f"{self.name}{suffix}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What measuring left: the records' names, seconds, the tool's warnings, what it printed.
+
+    ``finished`` is whether the run can be filed as it is: nothing was recorded that has to be scrubbed.
+    """
+
+    files: list[str]
+    seconds: Seconds
+    warnings: list[str] = field(default_factory=list)
+    said: str = ""
+    finished: bool = False
+
+
+@contextmanager
+def timed(seconds: Seconds, step: str) -> Iterator[None]:
+    """Add the seconds that pass meanwhile to those of a step."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[step] = round(seconds.get(step, 0.0) + time.monotonic() - began, 3)

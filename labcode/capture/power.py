@@ -1,0 +1,87 @@
+"""The power meter: a run to measure in; its record and its power log out, by request recorded by nsys too.
+
+The program runs once, by itself or under Nsight Systems, while this process reads all GPUs that it can see.
+Filed are ``RUN.json``, ``RUN.power.json.xz`` and, under nsys, ``RUN.sqlite.xz``, whose marks tell the log's
+clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from labcode.capture import bench, nsys, privacy, scan
+from labcode.capture.job import Job, Measured, timed
+from labcode.capture.scrub import compress
+from labcode.errors import LabError, ToolError
+from labcode.meter import Meter, open_gpus
+from labcode.meter.command import neutral
+from labcode.reports.power.schema import COMMAND, IDLE
+
+PERIOD = "--period-ms="  # how often samples are taken; all other options are those of nsys
+PERIOD_S = 0.01
+IDLE_S = 1.0  # before the program starts
+SUFFIX = ".power.json.xz"
+
+
+def period_s(options: Sequence[str]) -> float:
+    """The seconds between samples that options ask for; `LabError` for no whole number of milliseconds."""
+    found = PERIOD_S
+    for option in options:
+        if option.startswith(PERIOD):
+            text = option.removeprefix(PERIOD)
+            if not text.isdecimal() or text == "0":
+                raise LabError(f"{option}: the power meter takes {PERIOD}N, N a whole number of milliseconds")
+            found = int(text) / 1000
+    return found
+
+
+def measure(job: Job) -> Measured:
+    """Run the program while the meter reads: leaves the record, the log, and under nsys the report.
+
+    It runs under nsys where ``job.program`` names one. Raises `LabError` where a GPU cannot be metered, and
+    what the program's own failures raise.
+    """
+    record, log, report = job.file(".json"), job.raw(".power.json"), job.raw(".nsys-rep")
+    seconds: dict[str, float] = {}
+    said = ""
+    job.show(f"{job.what}: under the power meter")
+    with (
+        timed(seconds, "under the meter"),
+        Meter(open_gpus(), period_s=period_s(job.options)) as meter,
+    ):
+        with meter.window(IDLE):
+            time.sleep(IDLE_S)
+        with meter.window(COMMAND):
+            if job.program is None:
+                bench.run_program(job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+            else:
+                options = [option for option in job.options if not option.startswith(PERIOD)]
+                result = nsys.profile(
+                    *(job.program, options, bench.real_command(job.argv, record), report),
+                    time_limit_s=job.time_limit_s,
+                    cwd=job.cwd,
+                    what=job.what,
+                )
+                bench.check_record(record, f"{job.what} under nsys")
+                said = result.stdout + "\n" + result.stderr
+    if lost := [problem for problem in meter.problems if "was lost" in problem]:
+        raise ToolError(f"{job.what}: {lost[0]}")
+    meter.write(log, command=neutral(job.argv), exit_code=0)
+    return Measured([record.name], seconds, list(meter.problems), said)
+
+
+def finish(job: Job, measured: Measured) -> Measured:
+    """Compress the log of a run, and export, trim, scrub and compress its report where there is one."""
+    log, packed = job.raw(".power.json"), job.file(SUFFIX)
+    why = f"{job.what}: something private is left in {packed.name}, so it was not filed"
+    scan.refuse_private(scan.texts_of(log), privacy.machine_names(), why, LabError)
+    seconds = dict(measured.seconds)
+    with timed(seconds, "compress"):
+        compress(log, packed)
+    done = replace(measured, files=[packed.name, *measured.files], seconds=seconds)
+    if job.program is None:
+        return done
+    exported = nsys.finish(job, done)
+    return replace(exported, warnings=[*exported.warnings, *measured.warnings])

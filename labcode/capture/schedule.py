@@ -1,0 +1,92 @@
+"""When experiments run: what they took on the shipped set in; an order, estimates, spoken times out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from labcode import store
+from labcode.capture.experiments.record import Experiment
+from labcode.errors import InputError, LabError
+
+_PAGE_USES = re.compile(r"\{captures-used\}([\w \t,-]+)")
+_DAMPING_S = 60.0  # of shipped time: how much has to be done before this machine's own pace counts
+_TIME = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?:in)?)?(?:(?P<s>\d+)s)?")
+
+
+def shipped_seconds() -> dict[str, float]:
+    """How long each experiment took on the set that ships with the book; empty where that is not at hand."""
+    if store.SHIPPED_SET not in store.list_sets():
+        return {}
+    try:
+        captures = store.load_set(store.SHIPPED_SET)
+    except InputError:
+        return {}
+    return {name: record.wall_s for name, record in captures.experiments.items()}
+
+
+def pages_using() -> Counter[str]:
+    """How many pages of the book say that they use each experiment."""
+    found: Counter[str] = Counter()
+    for page in sorted((store.repository_root() / "book").rglob("*.md")):
+        text = page.read_text(encoding="utf-8", errors="replace")
+        found.update({name for m in _PAGE_USES.finditer(text) for name in re.split(r"[\s,]+", m[1]) if name})
+    return found
+
+
+def in_order(experiments: Iterable[Experiment], took: Mapping[str, float]) -> list[Experiment]:
+    """The most important first: of most pages, then the shortest; the lab's measurements of itself last."""
+    pages = pages_using()
+    return sorted(experiments, key=lambda e: (bool(e.times), -pages[e.id], took.get(e.id, 0.0)))
+
+
+@dataclass
+class Pace:
+    """How this machine compares with the shipped set's: what it took so far, and what the same took there."""
+
+    took: Mapping[str, float]
+    here_s: float = 0.0
+    there_s: float = 0.0
+
+    def learn(self, experiment: str, seconds: float) -> None:
+        """An experiment took so long here."""
+        if experiment in self.took:
+            self.here_s += seconds
+            self.there_s += self.took[experiment]
+
+    def expect(self, experiments: Iterable[Experiment]) -> float:
+        """Seconds that experiments will take here, one after another; those never measured count nothing."""
+        ratio = (self.here_s + _DAMPING_S) / (self.there_s + _DAMPING_S)
+        return ratio * sum(self.took.get(e.id, 0.0) for e in experiments)
+
+
+def spoken(seconds: float) -> str:
+    """A time in a few words: 45 s, 12 min, 1 h 05 min."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def parse_time(text: str, option: str) -> float:
+    """Seconds in ``30m``, ``90s`` or ``1h30m``; `LabError` for anything else."""
+    found = _TIME.fullmatch(text.replace(" ", ""))
+    parts = {unit: int(number) for unit, number in (found.groupdict() if found else {}).items() if number}
+    seconds = 3600.0 * parts.get("h", 0) + 60.0 * parts.get("m", 0) + parts.get("s", 0)
+    if not seconds:
+        raise LabError(f"{option} {text}: give a time such as 30m, 90s or 1h30m")
+    return seconds
+
+
+def parse_gpus(text: str, there: int) -> tuple[int, ...]:
+    """The numbers of GPUs in ``0,1``; `LabError` for what is none of the ``there`` that programs here see."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in words) or len(set(words)) < len(words):
+        raise LabError(f"--gpus {text}: give numbers of GPUs, each once, such as 0,1")
+    numbers = tuple(int(word) for word in words)
+    if max(numbers) >= there:
+        have = f"GPUs 0 to {there - 1}" if there > 1 else "GPU 0 alone" if there else "none"
+        raise LabError(f"--gpus {text}: there is no GPU {max(numbers)} here; programs see {have}")
+    return numbers

@@ -1,0 +1,1 @@
+"""Power logs of `labcode energy` and `labcode.meter`: a file in, tables out."""

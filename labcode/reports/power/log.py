@@ -1,0 +1,241 @@
+"""Power logs (``.power.json``, ``.power.json.xz``) in, tables out.
+
+log = open_log("run.power.json.xz")
+log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from labcode.errors import InputError
+from labcode.inputs import plain_file
+from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
+
+_LARGEST_TEXT = 1 << 30
+_MOST = 1 << 62
+_MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
+    "instant_mw": 100_000_000,
+    "average_mw": 100_000_000,
+    "sm_mhz": 1_000_000,
+    "memory_mhz": 1_000_000,
+    "temperature_c": 1_000,
+}
+_DEVICE_TYPES = {
+    "device": "int64",
+    "name": "str",
+    "digest": "str",
+    "power_limit_w": "float64",
+    "peak_w": "float64",
+    "lost": "str",
+    "samples": "int64",
+}
+_HOW = "name a .power.json or .power.json.xz that labcode recorded"
+
+
+class _Head(msgspec.Struct):
+    schema: Any = None
+    version: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class PowerLog:
+    """What was measured of the GPUs of one run; times in ns of the log's own clock.
+
+    ``devices``: device (as CUDA counts), name, digest (stands for the UUID), power_limit_w, peak_w, lost
+    ('' or why its samples end early), samples. ``samples``, by device and time: device, t_ns, instant_w,
+    average_w, energy_j (the counter, since the driver was loaded), sm_mhz, memory_mhz, temperature_c (all
+    float64, nan where a reading is missing), reasons (int64: NVML's bits, 0 where missing). ``windows``:
+    name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and UTC. ``period_s`` between
+    samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or None; ``partial`` where
+    something could not be measured; ``warnings`` what is odd, a line each.
+    """
+
+    path: Path
+    devices: pd.DataFrame
+    samples: pd.DataFrame
+    windows: pd.DataFrame
+    clock: pd.DataFrame
+    period_s: float
+    driver: str
+    command: str
+    exit_code: int | None
+    partial: bool
+    warnings: tuple[str, ...]
+
+    def of(self, device: int) -> pd.DataFrame:
+        """The samples of one device; `InputError` where the log has none of it."""
+        found = self.samples[self.samples["device"] == device]
+        if not len(found):
+            there = ", ".join(map(str, self.devices["device"]))
+            raise InputError(f"{self.path}: no samples of GPU {device}; it has those of {there or 'none'}")
+        return found.reset_index(drop=True)
+
+    def window(self) -> tuple[int, int]:
+        """When the command ran; without one, from the first sample to the last; (0, 0) without samples."""
+        found = self.windows[self.windows["name"] == COMMAND]
+        if len(found):
+            return int(found["begin_ns"].iloc[0]), int(found["end_ns"].iloc[0])
+        if not len(self.samples):
+            return 0, 0
+        return int(self.samples["t_ns"].min()), int(self.samples["t_ns"].max())
+
+
+def open_log(path: str | Path) -> PowerLog:
+    """Read a power log; raises `InputError` for one that is missing, damaged, none, or of a newer version."""
+    path = Path(path)
+    text = _text(path)
+    try:
+        head = msgspec.json.decode(text, type=_Head)
+        if head.schema != SCHEMA:
+            raise InputError(f"{path}: JSON, but no power log: its schema is not {SCHEMA!r}; {_HOW}")
+        if not isinstance(head.version, int) or isinstance(head.version, bool) or head.version < 1:
+            raise InputError(f"{path}: a power log whose version is no number; {_HOW}")
+        if head.version > VERSION:
+            raise InputError(
+                f"{path}: power log of version {head.version}, newer than this labcode knows ({VERSION}); "
+                "update labcode"
+            )
+        document = msgspec.json.decode(text, type=Document)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: JSON, but no power log ({error}); {_HOW}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid JSON, or cut off ({error}); copy or record it again") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deep to be a power log; {_HOW}") from None
+    return log_of(document, path)
+
+
+def log_of(document: Document, path: Path) -> PowerLog:
+    """A log as tables; ``path`` is for messages. `InputError` for columns of unequal length, times that go
+    back and values that no GPU has."""
+    frames = [_samples(device, path) for device in document.devices or [Device(number=0, name="")]]
+    samples = pd.concat(frames, ignore_index=True)
+    numbers = [device.number for device in document.devices]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"{path}: two devices have the same number; the log is damaged, record it again")
+    for window in document.windows:
+        if not 0 <= window.begin_ns <= window.end_ns < _MOST:
+            raise InputError(
+                f"{path}: the window {window.name[:40]!r} ends before it begins; the log is damaged"
+            )
+    for pair in document.clock.realtime_ns:
+        _ints(pair, "clock", path)
+    devices = pd.DataFrame(
+        [
+            (d.number, d.name, d.digest, _number(d.power_limit_w), _watts(d.peak_mw), d.lost, len(d.t_ns))
+            for d in document.devices
+        ],
+        columns=list(_DEVICE_TYPES),
+    ).astype(_DEVICE_TYPES)
+    return PowerLog(
+        path=path,
+        devices=devices,
+        samples=samples,
+        windows=pd.DataFrame(
+            [(w.name, w.begin_ns, w.end_ns) for w in document.windows],
+            columns=["name", "begin_ns", "end_ns"],
+        ).astype({"name": "str", "begin_ns": "int64", "end_ns": "int64"}),
+        clock=pd.DataFrame(document.clock.realtime_ns, columns=["t_ns", "utc_ns"]).astype("int64"),
+        period_s=document.period_ns / 1e9,
+        driver=document.driver,
+        command=document.command,
+        exit_code=document.exit_code,
+        partial=document.partial,
+        warnings=tuple(_warnings(document, samples, path)),
+    )
+
+
+def _samples(device: Device, path: Path) -> pd.DataFrame:
+    times = _ints(device.t_ns, "t_ns", path)
+    back = np.diff(times) <= 0
+    if back.any():
+        raise InputError(
+            f"{path}: times of GPU {device.number} go back at sample {int(np.argmax(back)) + 1}; the log is "
+            "damaged, record it again"
+        )
+    raw = {name: _column(getattr(device, name), name, len(times), device.number, path) for name in COLUMNS}
+    return pd.DataFrame(
+        {
+            "device": np.full(len(times), device.number, np.int64),
+            "t_ns": times,
+            "instant_w": raw["instant_mw"] / 1000,
+            "average_w": raw["average_mw"] / 1000,
+            "energy_j": raw["energy_mj"] / 1000,
+            "sm_mhz": raw["sm_mhz"],
+            "memory_mhz": raw["memory_mhz"],
+            "temperature_c": raw["temperature_c"],
+            "reasons": np.nan_to_num(raw["reasons"]).astype(np.int64),
+        }
+    )
+
+
+def _text(path: Path) -> bytes:
+    with plain_file(path, most_bytes=_LARGEST_TEXT).open("rb") as stream:
+        packed = stream.read(6) == b"\xfd7zXZ\x00"
+    try:
+        if packed:
+            with lzma.open(path) as unpacked:
+                text = unpacked.read(_LARGEST_TEXT + 1)
+        else:
+            text = path.read_bytes()
+    except (lzma.LZMAError, EOFError) as error:
+        raise InputError(f"{path}: cannot be unpacked ({error}); copy it or record it again") from None
+    if len(text) > _LARGEST_TEXT:
+        raise InputError(f"{path}: more than 1 GiB of text; sample less often")
+    return text
+
+
+def _ints(values: Sequence[int], name: str, path: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if any(not -_MOST < value < _MOST for value in values):
+        raise InputError(f"{path}: {name} has a number that is no time; the log is damaged, record it again")
+    return np.array(values, np.int64)
+
+
+def _column(
+    values: Sequence[int | None] | None, name: str, count: int, device: int, path: Path
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if values is None:
+        return np.full(count, np.nan)
+    if len(values) != count:
+        raise InputError(
+            f"{path}: GPU {device} has {count:,} times and {len(values):,} values of {name}; the log is "
+            "damaged, record it again"
+        )
+    most = _MOST_VALUE.get(name, _MOST)
+    if any(value is not None and not 0 <= value <= most for value in values):
+        raise InputError(
+            f"{path}: {name} of GPU {device} has a value that no GPU has; the log is damaged, record it again"
+        )
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _warnings(document: Document, samples: pd.DataFrame, path: Path) -> list[str]:
+    found = [f"{path}: {problem}" for problem in document.problems]
+    for device in document.devices:
+        mine = samples[samples["device"] == device.number]
+        fell = int((mine["energy_j"].dropna().diff() < 0).sum())
+        if fell:
+            found.append(
+                f"{path}: the energy counter of GPU {device.number} fell {fell} times: it was reset or "
+                "wrapped; energies across that are bridged by power"
+            )
+        if mine["energy_j"].isna().all():
+            found.append(f"{path}: no reading of the energy counter of GPU {device.number}")
+    return found
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _watts(value: int | None) -> float:
+    return float("nan") if value is None else value / 1000

@@ -1,0 +1,107 @@
+"""What stands in a power log (``*.power.json``, ``*.power.json.xz``): its structure, and one written.
+
+Inert JSON. Times are nanoseconds of CLOCK_MONOTONIC, the clock of `time.monotonic_ns`. ``clock.realtime_ns``
+pairs them with UTC (ns since 1970) at the start, at the end, once a minute and where UTC stepped. A capture
+of the same run has NVTX marks `CLOCK_MARK`, which pair its own clock with this one.
+
+Of each device the columns have a value for each sample, null where the reading failed: a whole column may be
+missing where the GPU lacks the reading. ``energy_mj`` counts millijoules since the driver was loaded, and is
+what NVML's counter said, not what was true at that moment: the counter is updated at intervals.
+"""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import msgspec
+
+SCHEMA = "labcode.power"
+VERSION = 1
+CLOCK_MARK = "lab:clock"  # followed by a blank and a time: "lab:clock 123456789"
+COMMAND, IDLE = "command", "idle"  # names of windows
+COLUMNS = (
+    "instant_mw",
+    "average_mw",
+    "energy_mj",
+    "sm_mhz",
+    "memory_mhz",
+    "temperature_c",
+    "reasons",
+)
+REASONS = {  # NVML's bits of why clocks are what they are: in neutral words, and whether they slow work down
+    0x1: ("idle", False),
+    0x2: ("clocks set by a user", True),
+    0x4: ("power cap", True),
+    0x8: ("hardware slowdown", True),
+    0x10: ("sync boost", True),
+    0x20: ("temperature, by software", True),
+    0x40: ("temperature, by hardware", True),
+    0x80: ("power brake", True),
+    0x100: ("display clock", True),
+}
+
+Values = list[int | None]
+
+
+class Device(msgspec.Struct, kw_only=True):
+    """One GPU and its samples.
+
+    ``digest`` stands for its UUID; ``samples_merged``: neighbors that were averaged into one sample to bound
+    memory (1: none); ``peak_mw`` the highest instantaneous power before that; ``lost``: why its samples end
+    early, in words, or ''.
+    """
+
+    number: int
+    name: str
+    digest: str = ""
+    power_limit_w: float | None = None
+    samples_merged: int = 1
+    peak_mw: int | None = None
+    lost: str = ""
+    t_ns: list[int] = []
+    instant_mw: Values | None = None
+    average_mw: Values | None = None
+    energy_mj: Values | None = None
+    sm_mhz: Values | None = None
+    memory_mhz: Values | None = None
+    temperature_c: Values | None = None
+    reasons: Values | None = None
+
+
+class Window(msgspec.Struct):
+    """A named stretch of time; one that was still open at the end ends there."""
+
+    name: str
+    begin_ns: int
+    end_ns: int
+
+
+class Clock(msgspec.Struct):
+    """Which clock the times are of; pairs of it and UTC, in ns."""
+
+    name: str
+    realtime_ns: list[tuple[int, int]]
+
+
+class Document(msgspec.Struct, kw_only=True):
+    """A power log. ``partial``: something is missing that was to be measured; ``problems`` say what."""
+
+    schema: str = SCHEMA
+    version: int = VERSION
+    labcode: str = ""
+    driver: str = ""
+    clock: Clock
+    period_ns: int
+    command: str = ""
+    exit_code: int | None = None
+    partial: bool = False
+    problems: list[str] = []
+    windows: list[Window] = []
+    devices: list[Device] = []
+
+
+def write_document(document: Document, path: Path) -> None:
+    """Write a log to a path, packed where its name ends in .xz."""
+    text = msgspec.json.encode(document) + b"\n"
+    path.write_bytes(lzma.compress(text) if path.name.endswith(".xz") else text)
