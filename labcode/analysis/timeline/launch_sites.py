@@ -312,9 +312,11 @@ def _place_between(
         if known[span]:
             ends[op] = known[span][-1]
     if ends:
-        at = list(ends)
-        for place, name in enumerate(("function", "file", "line")):
-            table.loc[at, name] = pd.array([end[place] for end in ends.values()], dtype=table[name].dtype)
+        at = table.index[list(ends)]
+        for place, name in enumerate(_SITE):
+            table.loc[at, name] = pd.Series(
+                [end[place] for end in ends.values()], index=at, dtype=table[name].dtype
+            )
         table.loc[at, "how"] = "between"
 
 
