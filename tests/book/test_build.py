@@ -113,9 +113,12 @@ def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
     assert build(None, "html") == 0  # who is writing the page still sees it
 
 
-def test_a_claim_that_was_not_recorded_fails_the_strict_build(house, capsys):
+def test_claims_that_were_not_recorded_or_share_a_key_fail_the_strict_build(house, capsys):
+    twice = PAGE.replace("book.claim(", 'book.claim("the copy is fast", True)\nbook.claim(')
+    write_page(house, "page", twice)
     assert build(None, "html", strict=True) == 1
     error = capsys.readouterr().err
+    assert "two claims of this page have the key 'the-copy-is-fast'" in error
     assert (
         "claims.json is not what this build found: page#the-copy-is-fast: on the page, but not recorded"
         in error
@@ -277,14 +280,6 @@ def test_pages_follow_captures_without_a_clean_build(house):
     assert build(None, "html") == 0
     assert "11.0\u202fµs" in html(house, "page")
     assert "✓ 11.0\u202fµs" in html(house, "claims")
-
-
-def test_two_claims_with_one_key_are_reported(house, capsys):
-    write_page(
-        house, "page", PAGE.replace("book.claim(", 'book.claim("the copy is fast", True)\nbook.claim(')
-    )
-    assert build(None, "html") == 0
-    assert "two claims of this page have the key 'the-copy-is-fast'" in capsys.readouterr().err
 
 
 def test_notebooks_are_executed_and_plain(house):
