@@ -49,11 +49,12 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
     """Check a set: files there and unchanged, none stray, sources as they were, nothing private, none large.
 
     A thin set may lack the traces that its manifest allows to be elsewhere (see `lacks`). ``also`` are names
-    that nothing may hold; ``review`` gets a line for each thing that people must judge. Raises `InputError`
-    when the set is missing or its manifest is damaged.
+    that nothing may hold, as are this machine's own; ``review`` gets a line for each thing that people must
+    judge. Raises `InputError` when the set is missing or its manifest is damaged.
     """
     captures = store.load_set(set_name)
     doubts = [] if review is None else review
+    also = (*also, *scan.own_names())
     findings = [*_stray(captures)]
     for own in (MANIFEST, *OTHER_FILES):
         if (captures.path / own).is_file():

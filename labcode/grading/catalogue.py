@@ -19,7 +19,7 @@ from labcode.store import repository_root
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get", "load"]
 
-BOOK_PARTS = ("nsys", "compute", "advanced", "pytorch", "lm")  # in the order of the list; others follow
+BOOK_PARTS = ("nsys", "compute", "advanced", "pytorch", "lm", "energy")  # in this order; others follow
 
 
 def load(solutions: Path) -> tuple[Exercise, ...]:

@@ -11,7 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labcode.workloads import energy_lm, energy_matmul, energy_ranges, energy_sensor  # noqa: E402
+from labcode.workloads.energy import lm as energy_lm  # noqa: E402
+from labcode.workloads.energy import matmul as energy_matmul  # noqa: E402
+from labcode.workloads.energy import ranges as energy_ranges  # noqa: E402
+from labcode.workloads.energy import sensor as energy_sensor  # noqa: E402
 from labcode.workloads.shared.windows import Windows, Zeus  # noqa: E402
 
 CPU = torch.device("cpu")

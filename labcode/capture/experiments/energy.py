@@ -11,6 +11,10 @@ _PERIODS = "20,100,102,200,400,1000"  # ms; 102: beside the period of the sensor
 _FINE = ("--period-ms=5",)  # to see when the sensor is read anew
 
 
+def _workload(*names: str) -> tuple[str, ...]:
+    return tuple(f"labcode/workloads/energy/{name}.py" for name in names)
+
+
 def _torch(
     name: str,
     title: str,
@@ -19,12 +23,12 @@ def _torch(
     needs: tuple[str, ...] = (),
 ) -> Experiment:
     return Experiment(
-        id=name,
+        id=f"energy_{name}",
         title=title,
         tool="power",
-        module=f"labcode.workloads.{name}",
+        module=f"labcode.workloads.energy.{name}",
         runs=runs,
-        sources=(*workloads(name), *_WINDOWS, *sources),
+        sources=(*_workload(name), *_WINDOWS, *sources),
         needs=("torch", "pynvml", *needs),
         host_bound=True,  # the meter reads on the host, and all GPUs
     )
@@ -32,7 +36,7 @@ def _torch(
 
 ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
     _torch(
-        "energy_matmul",
+        "matmul",
         "Joules of a matmul: three long windows, zeros, a constant, random data, precisions",
         (_run("record", *_SECONDS, "--settle", "2"),),
         (),
@@ -52,13 +56,13 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
         host_bound=True,
     ),
     _torch(
-        "energy_sensor",
+        "sensor",
         "What the power sensor shows of a step and of square waves",
         (_run("record", "--seconds", "2.4", "--step", "1.5", "--periods", _PERIODS, tool_args=_FINE),),
-        workloads("energy_matmul"),
+        _workload("matmul"),
     ),
     _torch(
-        "energy_ladders",
+        "ladders",
         "Joules of the book's kernels: the first and the last step of each ladder",
         (_run("record", *_SECONDS),),
         (
@@ -77,16 +81,16 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
         ("cupy",),
     ),
     _torch(
-        "energy_lm",
+        "lm",
         "Joules of the language model: sizes and precisions, passes, batches, parts of a pass",
         (_run("record", "--seconds", "1.6", "--warmup", "0.25", "--part-seconds", "1.2"),),
         (*workloads("transformer_model", "transformer_steps", "marks"), "labcode/analysis/lm/decoder.py"),
     ),
     _torch(
-        "energy_ranges",
+        "ranges",
         "Phases under NVTX ranges, recorded by Nsight Systems and the power meter at once",
         (_run("phases", "--seconds", "1.2", variant="record"),),
-        workloads("energy_matmul", "energy_sensor"),
+        _workload("matmul", "sensor"),
         ("nsys",),
     ),
 )

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labcode.workloads.energy_matmul import check as check_matmul
-from labcode.workloads.energy_matmul import make
-from labcode.workloads.energy_sensor import calls_in
+from labcode.workloads.energy.matmul import check as check_matmul
+from labcode.workloads.energy.matmul import make
+from labcode.workloads.energy.sensor import calls_in
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import nvtx_range, synchronize
 from labcode.workloads.shared.windows import mark_clock

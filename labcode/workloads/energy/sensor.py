@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from labcode.timing import spread
-from labcode.workloads.energy_matmul import check as check_matmul
-from labcode.workloads.energy_matmul import make
+from labcode.workloads.energy.matmul import check as check_matmul
+from labcode.workloads.energy.matmul import make
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import synchronize
 from labcode.workloads.shared.windows import Windows

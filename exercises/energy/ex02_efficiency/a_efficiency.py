@@ -1,0 +1,59 @@
+"""Exercise energy-ex02, part a: the best run, and the best clock.
+
+    runs   name, seconds, energy_j, flop: runs that all do the same work, a row each
+
+`per_joule(runs)`: {name: TFLOP for each joule}.
+
+`winners(runs)`: {'time': name, 'energy': name, 'product': name}: the run of the least time, of the least
+energy, of the least energy times time. Of equal ones the first in the table.
+
+`against(runs, baseline)`: {name: (speedup, energy)} of all runs but the one named: how many times faster
+than it, and its energy as a multiple of the baseline's (below 1 is cheaper).
+
+`best_clock(clocks_mhz, cycles, memory_s, base_w, cube_w, idle_w, deadline_s)`: a model of a GPU whose clock
+can be chosen. The work takes cycles / clock, and memory_s more that no clock changes. While it works the GPU
+draws base_w + cube_w · (clock / highest clock)³, then idle_w until the deadline. Give (clock in MHz, joules
+until the deadline) for the clock that is in time (at the deadline is in time) with the fewest joules, of
+equal ones the first in the list; None if none is in time.
+
+A worked example: clocks 1000 and 2000 MHz, 1e9 cycles, memory_s 0, base_w 100, cube_w 400, idle_w 50,
+deadline 2 s:
+
+    at 2000 MHz  0.5 s · 500 W + 1.5 s · 50 W = 325 J
+    at 1000 MHz  1 s · 150 W + 1 s · 50 W = 200 J        -> (1000, 200.0)
+
+Grade it:         labcode exercises energy-ex02a        (or: nox -s exercises -- energy-ex02a)
+Get a hint:       labcode exercises energy-ex02a --hint
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+
+def per_joule(runs: pd.DataFrame) -> dict[str, float]:
+    """TFLOP for each joule."""
+    raise NotImplementedError("work by energy")
+
+
+def winners(runs: pd.DataFrame) -> dict[str, str]:
+    """The run of the least time, of the least energy, of the least product of both."""
+    raise NotImplementedError("three columns, the least of each")
+
+
+def against(runs: pd.DataFrame, baseline: str) -> dict[str, tuple[float, float]]:
+    """Speedup and energy ratio of each run to one of them."""
+    raise NotImplementedError("two ratios for each other run")
+
+
+def best_clock(
+    clocks_mhz: list[float],
+    cycles: float,
+    memory_s: float,
+    base_w: float,
+    cube_w: float,
+    idle_w: float,
+    deadline_s: float,
+) -> tuple[float, float] | None:
+    """The clock that does the work in time for the fewest joules, and the joules."""
+    raise NotImplementedError("joules until the deadline for each clock that is in time")
