@@ -79,14 +79,20 @@ def file_digest(path: Path, name: str = "") -> str:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(describe_os_error(error)) from None
-    if path.suffix == ".py":
-        try:
-            meaning = python_meaning(data.decode("utf-8"), name)
-        except (SyntaxError, ValueError) as error:
-            raise InputError(f"{path}: does not parse as Python ({error}); correct it") from None
-        except LookupError:
-            raise InputError(f"{path}: defines no {name}; correct the experiment's sources") from None
-    elif path.suffix in _C_SUFFIXES:
+    try:
+        return _digest(data, path.suffix, name)
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{path}: does not parse as Python ({error}); correct it") from None
+    except LookupError:
+        raise InputError(f"{path}: defines no {name}; correct the experiment's sources") from None
+
+
+@functools.lru_cache(maxsize=4096)
+def _digest(data: bytes, suffix: str, name: str) -> str:
+    """The digest of a file's bytes; many experiments have the same sources."""
+    if suffix == ".py":
+        meaning = python_meaning(data.decode("utf-8"), name)
+    elif suffix in _C_SUFFIXES:
         meaning = c_meaning(data.decode("utf-8", errors="surrogateescape"))
     else:
         return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()

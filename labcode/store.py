@@ -101,7 +101,7 @@ class Claim:
     """A statement of the book about a set, checked when its pages ran.
 
     ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
-    undefined, and an undefined value never holds.
+    undefined, and an undefined value never holds. ``host`` says that the value depends on the host.
     """
 
     key: str
@@ -110,6 +110,7 @@ class Claim:
     shown: str
     bound: str
     holds: bool
+    host: bool = False
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,8 @@ def read_claims(path: Path) -> dict[str, Claim]:
         claims = {key: Claim(**entry) for key, entry in data["claims"].items()}
         for one in claims.values():
             texts = (one.key, one.text, one.shown, one.bound)
-            if not all(isinstance(text, str) for text in texts) or not isinstance(one.holds, bool):
+            flags = {type(one.holds), type(one.host)}
+            if not all(isinstance(text, str) for text in texts) or flags != {bool}:
                 raise TypeError
             if one.value is not None:
                 float(one.value)

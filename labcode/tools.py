@@ -26,8 +26,9 @@ _LOOK_S = 0.25  # how often a running program's output is looked at
 _GRACE_S = 5.0  # from the request to end to the end by force
 _SHARE = 0.6  # of the time left for several programs, what one of them may take
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
-_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+_stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
+_gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
 _MARK = "LABCODE_CHILD_OF"
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -59,6 +60,17 @@ class ToolResult:
             if lines:
                 return lines[-1]
         return "it printed nothing"
+
+
+@dataclass
+class Gate:
+    """What holds a program back that was started before its turn; its time counts from the opening."""
+
+    opened: float | None = None
+
+    def began(self, otherwise: float) -> float:
+        """When the program's time began, as `time.monotonic` has it; ``otherwise`` while it is held back."""
+        return otherwise if self.opened is None else self.opened
 
 
 def run_tool(
@@ -102,7 +114,7 @@ def run_tool(
         except OSError as error:
             raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); install it again") from None
         try:
-            _wait(process, limit_s, (out, err))
+            _wait(process, limit_s, (out, err), gate := _gate.get() or Gate(began))
         except _StoppedError as stopped:
             _kill_all(process, mark)
             raise ToolError(
@@ -112,7 +124,8 @@ def run_tool(
         except BaseException:
             _kill_all(process, mark)
             raise
-        return ToolResult(process.returncode, _tail(out), _tail(err), time.monotonic() - began)
+        now = time.monotonic()
+        return ToolResult(process.returncode, _tail(out), _tail(err), now - gate.began(now))
 
 
 @contextmanager
@@ -126,14 +139,18 @@ def within(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def guided(stop: threading.Event, env: Mapping[str, str]) -> Iterator[None]:
-    """Meanwhile programs started by this thread get ``env``, and are stopped as soon as ``stop`` is set."""
-    tokens = _stop.set(stop), _added.set(env)
+def guided(stop: threading.Event, env: Mapping[str, str], gate: Gate | None = None) -> Iterator[None]:
+    """Meanwhile programs started by this thread also get ``env`` and are stopped as soon as ``stop`` is set.
+
+    ``gate`` says when their time begins, where that is not at once.
+    """
+    tokens = _stops.set((*_stops.get(), stop)), _added.set({**(_added.get() or {}), **env}), _gate.set(gate)
     try:
         yield
     finally:
-        _stop.reset(tokens[0])
+        _stops.reset(tokens[0])
         _added.reset(tokens[1])
+        _gate.reset(tokens[2])
 
 
 def _left_s() -> float | None:
@@ -145,16 +162,16 @@ class _StoppedError(Exception):
     """Why a program was stopped."""
 
 
-def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO[bytes]]) -> None:
-    end = time.monotonic() + limit_s
+def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO[bytes]], gate: Gate) -> None:
     while True:
-        left = end - time.monotonic()
+        now = time.monotonic()
+        left = gate.began(now) + limit_s - now
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, min(left, _LOOK_S)))
             return
         if left <= 0:
             raise _StoppedError(f"not done after {limit_s:.3g} s")
-        if (stop := _stop.get()) is not None and stop.is_set():
+        if any(stop.is_set() for stop in _stops.get()):
             raise _StoppedError("ended on request")
         if sum(os.fstat(stream.fileno()).st_size for stream in printed) > _MOST_PRINTED:
             raise _StoppedError(f"it printed more than {_MOST_PRINTED >> 20} MiB")

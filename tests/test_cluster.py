@@ -109,8 +109,8 @@ def test_the_budget_is_what_slurm_leaves(site, left, budget):
     assert "my-h100.tar holds what was filed" in out
 
 
-@pytest.mark.parametrize(("gpus", "given"), [("0", ""), ("2,3", "--gpus 2,3"), ("", "")])
-def test_several_gpus_are_those_of_the_job(site, gpus, given):
+@pytest.mark.parametrize(("gpus", "given"), [("0", ""), ("2,3,7", "--gpus 0,1,2"), ("", "")])
+def test_several_gpus_are_numbered_among_those_of_the_job(site, gpus, given):
     ended(job(site, "my-h100", CUDA_VISIBLE_DEVICES=gpus))
     called = (site / "called").read_text().strip()
     assert called.endswith(f"--only-missing {given}".strip())

@@ -19,6 +19,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from labcode.reports.power.schema import write_document
+from tests.support import power
+
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "captures" / "h200"
 INPUTS = {
@@ -120,6 +123,7 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
         opened = lzma.open if source.endswith(".xz") else gzip.open
         with opened(SHIPPED / source) as packed, (folder / name).open("wb") as file:
             shutil.copyfileobj(packed, file)
+    write_document(power.document(power.device(power.steady())), folder / "run.power.json")
     for name in ("first", "second"):
         (tmp_path / "sets" / name).mkdir(parents=True)
         for file_name in ("manifest.json", "claims.json"):
@@ -147,5 +151,7 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
     for command, code, said in ended:
         if command.endswith(".html"):  # what Bokeh draws
             assert code == 2 and "pip install bokeh" in said, (command, code, said)
+        elif command.startswith("labcode energy"):  # of the extra for GPU machines
+            assert code == 2 and "pip install nvidia-ml-py" in said, (command, code, said)
         else:
             assert code == 0, (command, code, said)

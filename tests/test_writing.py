@@ -57,7 +57,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(traces.training(folder, steps=2, layers=2, packed=False)[0], folder / "t.trace.json")
     histories.write(folder, histories.leaking(), "m.memory.json.xz")
     histories.write(folder, histories.leaking(), "m.memory.json")
-    shutil.copy(ncu.path("full.ncu-rep"), folder / "n.ncu-rep")
+    shutil.copy(ncu.path("basic.ncu-rep"), folder / "n.ncu-rep")
+    shutil.copy(ncu.path("full.ncu-rep"), folder / "roofs.ncu-rep")
     return folder
 
 
@@ -66,7 +67,8 @@ def own_cache(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABCODE_CACHE", str(inputs / "cache"))
 
 
-NSYS, TRACE, MEMORY, NCU = "a.sqlite", "t.trace.json", "m.memory.json", "n.ncu-rep"
+NSYS, TRACE, MEMORY = "a.sqlite", "t.trace.json", "m.memory.json"
+NCU, ROOFS = "n.ncu-rep", "roofs.ncu-rep"
 WRITINGS = {
     "timeline-svg": (("timeline", NSYS), "x.svg"),
     "timeline-json": (("timeline", NSYS), "x.json"),
@@ -74,7 +76,7 @@ WRITINGS = {
     "timeline-trace": (("timeline", TRACE), "x.trace.json"),
     "timeline-memory": (("timeline", MEMORY), "x.svg"),
     "flame": (("flame", NSYS), "x.txt"),
-    "roofline": (("roofline", NCU), "x.svg"),
+    "roofline": (("roofline", ROOFS), "x.svg"),
     "scrub-nsys": (("scrub", NSYS), "x.sqlite"),
     "scrub-packed": (("scrub", "a.sqlite.xz"), "x.sqlite.xz"),
     "scrub-trace": (("scrub", TRACE), "x.trace.json"),
@@ -156,7 +158,7 @@ def test_nor_does_it_by_the_same_name(inputs: Path, tmp_path: Path, words: tuple
 def test_a_roofline_is_not_written_over_its_ceilings(inputs: Path, tmp_path: Path) -> None:
     table = tmp_path / "c.svg"
     table.write_text('{"ceilings": []}')
-    said = one_line(labcode("roofline", inputs / NCU, "--ceilings", table, "-o", table))
+    said = one_line(labcode("roofline", inputs / ROOFS, "--ceilings", table, "-o", table))
     assert "c.svg: is the input itself" in said and table.read_text() == '{"ceilings": []}'
 
 

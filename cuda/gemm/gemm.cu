@@ -143,11 +143,8 @@ std::function<void()> launch_specialized(const Work<Bf16>& w, const Maps& maps) 
     int clusters = w.sm_count / kBlocks;
     if (kPersistent && kBlocks > 1) {  // as many as find room at once: not every part of a GPU has an even number of SMs
         cudaLaunchConfig_t config{};
-        cudaLaunchAttribute cluster{};
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = kBlocks, cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
         config.gridDim = dim3(static_cast<unsigned>(clusters * kBlocks)), config.blockDim = dim3(steps::kWorkThreads);
-        config.dynamicSmemBytes = R::kBytes, config.attrs = &cluster, config.numAttrs = 1;
+        config.dynamicSmemBytes = R::kBytes;  // the kernel itself says how large its clusters are
         LAB_CUDA(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
     }
     const unsigned grid = static_cast<unsigned>(kBlocks * (kPersistent ? std::min(tiles, clusters) : tiles));
@@ -212,6 +209,7 @@ void ladder(const Work<Bf16>& w, bool maps_serve, const Add& add) {
     add("band 4", launch_specialized<steps::Wide, true, 2, 4, true>(w, maps));
     add("band 16", launch_specialized<steps::Wide, true, 2, 16, true>(w, maps));
     add("3 stages, 4 boxes", launch_specialized<steps::Ring<256, 3, 4>, true, 2, steps::kBand, true>(w, maps));
+    add("cluster of 4", launch_specialized<steps::Wide, true, 4, 4, true>(w, maps));
     add("no cluster", launch_specialized<steps::Wide, true, 1, 2 * steps::kBand, true>(w, maps));
 #endif
 }

@@ -84,6 +84,9 @@ struct alignas(64) TensorMap {
 
 __device__ __forceinline__ unsigned char* aligned(unsigned char* start) { return start + (1024 - rows::shared_address(start) % 1024) % 1024; }
 
+// Has the copy engine fetch a map, so that the first copy need not wait for it.
+__device__ __forceinline__ void prefetch_map(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+
 // Fetches a box into the same place of each block of a cluster that `mask` names, or (one block) of this one.
 template <int kBlocks>
 __device__ __forceinline__ void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrier* barrier) {

@@ -2,15 +2,16 @@
 them.
 
 A page says ``book.claim("the pinned copy is at least twice as fast", ratio, at_least=2, unit="×")``. On the
-shipped set the build fails when the bound does not hold; on another GPU the page prints that it does not,
-beside the value of the shipped set. `captures/<set>/claims.json` keeps every claim's value, so that sets can
-be compared; `labcode.store` reads it.
+shipped set the build fails when the bound does not hold; on another GPU the page prints that it does not.
+`captures/<set>/claims.json` keeps every claim's value, and pages show those of the other sets beside their
+own; `labcode.store` reads it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from labcode.book import display
+from labcode.book.pages import borrowed
 from labcode.book.values import format_value, is_number
 from labcode.outputs import whole
 from labcode.store import Claim
@@ -36,18 +38,23 @@ def claim(
     unit: str = "",
     fmt: str = ".2f",
     key: str | None = None,
+    host: bool = False,
+    of: str | None = None,
 ) -> None:
     """State what a capture shows, with the value that shows it and the bound it must keep.
 
     The page prints the sentence, the measured value and the bound. ``value`` is a number, with at least one
     of ``at_least`` and ``at_most`` (both included), or a truth value without bounds. ``fmt`` and ``unit`` are
     as in `labcode.book.values.format_value`. Every claim has a key, by default made from its text; give one
-    when two claims of a page would read alike, or to keep the history of a claim whose sentence changes. NaN
-    never holds.
+    when two claims of a page would read alike, or to keep the history of a claim whose sentence changes.
+    ``host=True`` says that the value depends on the host (its CPU, its disk, its link to the GPU), so that
+    another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value
+    comes from, where `labcode.book.lineage` reads more of them from the cells. NaN never holds.
     """
-    checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key)
+    checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host)
+    content = {"claim": asdict(checked), "borrowed": borrowed(sys._getframe(1), of)}
     display.show(
-        {display.CLAIM_MIME: asdict(checked), "text/html": _as_html(checked), "text/plain": as_line(checked)}
+        {display.CLAIM_MIME: content, "text/html": _as_html(checked), "text/plain": as_line(checked)}
     )
 
 
@@ -60,6 +67,7 @@ def check(
     unit: str = "",
     fmt: str = ".2f",
     key: str | None = None,
+    host: bool = False,
 ) -> Claim:
     """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound."""
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
@@ -78,6 +86,7 @@ def check(
         shown=format_value(value, fmt, unit),
         bound=_bound(at_least, at_most, fmt, unit),
         holds=holds,
+        host=host,
     )
 
 
@@ -109,6 +118,8 @@ def write_claims(path: Path, set_name: str, claims: Mapping[str, Claim]) -> None
     entries = {key: asdict(claims[key]) for key in sorted(claims)}
     for entry in entries.values():
         entry["value"] = _rounded(entry["value"])
+        if not entry["host"]:
+            del entry["host"]
     data = {"schema": _SCHEMA, "set": set_name, "claims": entries}
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
@@ -121,7 +132,7 @@ def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> li
     lines += [f"{key}: on the page, but not recorded" for key in sorted(set(found) - set(recorded))]
     for key in sorted(set(found) & set(recorded)):
         before, now = recorded[key], found[key]
-        for field in ("text", "shown", "bound", "holds"):
+        for field in ("text", "shown", "bound", "holds", "host"):
             if getattr(before, field) != getattr(now, field):
                 lines.append(f"{key}: {field} was «{getattr(before, field)}», is «{getattr(now, field)}»")
     return lines

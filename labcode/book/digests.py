@@ -33,22 +33,30 @@ def tree_digest(paths: Iterable[Path], root: Path) -> str:
 def reading_digest(root: Path, set_folder: Path) -> str:
     """The digest an executed page is cached under.
 
-    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Only the manifests of
-    this set and of the shipped one, which fills its holes, are read: they hold the SHA-256 of every file.
+    ``root`` is the repository, ``set_folder`` the folder of the current capture set. Of this set and the
+    others, which fill its holes or stand beside it, only the manifests are read: they hold the SHA-256 of
+    every file.
     """
     package = root / "labcode"
     paths = [package / name for name in READING_WING]
     paths += [file for file in package.glob("*.py") if file.name != "__main__.py"]
-    manifests = {set_folder / "manifest.json", set_folder.parent / SHIPPED_SET / "manifest.json"}
+    manifests = set_folder.parent.glob("*/manifest.json")
     return tree_digest([*paths, root / "cuda", *manifests], root) + f"-{set_folder.name}"
 
 
 def build_digest(root: Path, sets_root: Path, current: str) -> str:
     """The digest of everything the book shows besides the pages themselves; a change makes Sphinx read all
     pages again.
+
+    What the current set records of its claims is shown where its traces are elsewhere, never of the shipped
+    set, which is whole.
     """
     manifests = sorted(sets_root.glob("*/manifest.json"))
-    claims = [path for path in sorted(sets_root.glob("*/claims.json")) if path.parent.name != current]
+    claims = [
+        path
+        for path in sorted(sets_root.glob("*/claims.json"))
+        if path.parent.name != current or current != SHIPPED_SET
+    ]
     paths = [root / "labcode", root / "cuda", root / "solutions", *manifests, *claims]
     return tree_digest(paths, root) + f"-{current}"
 

@@ -36,7 +36,11 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
         if "{code-cell}" not in text:
             continue
         notebook = read_myst_markdown_notebook(text, config=config, path=page)
-        _, notebook = executed.merge_match_into_notebook(notebook)
+        try:
+            _, notebook = executed.merge_match_into_notebook(notebook)
+        except KeyError:  # a page that is executed whenever it is read, and not cached
+            kept = cache.parents[1] / "jupyter_execute" / page.relative_to(pages).with_suffix(".ipynb")
+            notebook = nbformat.read(kept, as_version=4)  # type: ignore[no-untyped-call]
         _plain(notebook)
         path = target / page.relative_to(pages).with_suffix(".ipynb")
         path.parent.mkdir(parents=True, exist_ok=True)

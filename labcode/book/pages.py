@@ -4,10 +4,11 @@ out.
 
 from __future__ import annotations
 
-from functools import cache
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from labcode import store
+from labcode.book.lineage import experiments_behind
 
 if TYPE_CHECKING:
     from labcode.reports.kineto.report import KinetoReport
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from labcode.reports.ncu.report import NcuReport
     from labcode.reports.nsys.report import NsysReport
     from labcode.reports.power.log import PowerLog
+
+_taken: dict[str, store.CaptureSet] = {}  # what the cells of this page have opened
 
 
 def capture(experiment: str, run: str) -> NsysReport:
@@ -25,7 +28,7 @@ def capture(experiment: str, run: str) -> NsysReport:
     """
     from labcode.reports.nsys.report import open_report
 
-    return open_report(_holder(experiment).path_of(experiment, run, ".sqlite"))
+    return open_report(holder(experiment).path_of(experiment, run, ".sqlite"))
 
 
 def launches(experiment: str, run: str) -> NcuReport:
@@ -35,7 +38,7 @@ def launches(experiment: str, run: str) -> NcuReport:
     """
     from labcode.reports.ncu.report import open_report
 
-    return open_report(_holder(experiment).path_of(experiment, run, ".ncu-rep"))
+    return open_report(holder(experiment).path_of(experiment, run, ".ncu-rep"))
 
 
 def trace(experiment: str, run: str) -> KinetoReport:
@@ -45,10 +48,12 @@ def trace(experiment: str, run: str) -> KinetoReport:
     """
     from labcode.reports.kineto.report import open_trace
 
-    holder = _holder(experiment)
-    names = [file.name for file in holder.run(experiment, run).files]
+    captures = holder(experiment)
+    names = [file.name for file in captures.run(experiment, run).files]
     suffixes = [name[len(run) :] for name in names if name.endswith((".trace.json", ".trace.json.gz"))]
-    return open_trace([holder.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]])
+    return open_trace(
+        [captures.path_of(experiment, run, suffix) for suffix in suffixes or [".trace.json.gz"]]
+    )
 
 
 def power(experiment: str, run: str) -> PowerLog:
@@ -58,7 +63,7 @@ def power(experiment: str, run: str) -> PowerLog:
     """
     from labcode.reports.power.log import open_log
 
-    return open_log(_holder(experiment).path_of(experiment, run, ".power.json"))
+    return open_log(holder(experiment).path_of(experiment, run, ".power.json"))
 
 
 def memory(experiment: str, run: str) -> MemoryHistory:
@@ -68,7 +73,7 @@ def memory(experiment: str, run: str) -> MemoryHistory:
     """
     from labcode.reports.memory.history import open_history
 
-    return open_history(_holder(experiment).path_of(experiment, run, ".memory.json"))
+    return open_history(holder(experiment).path_of(experiment, run, ".memory.json"))
 
 
 def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
@@ -76,7 +81,27 @@ def record(experiment: str, run: str, clean: bool = False) -> dict[str, Any]:
 
     ``clean=True`` is the run without a profiler, whose times are the ones to quote as speed.
     """
-    return _holder(experiment).record(experiment, run, clean=clean)
+    return holder(experiment).record(experiment, run, clean=clean)
+
+
+def holder(experiment: str) -> store.CaptureSet:
+    """The set that an experiment is taken from: the current one or, for what it lacks, the shipped one.
+
+    It says on which machine the experiment was captured (``holder(name).machine_of(name)``) and in which
+    files.
+    """
+    if experiment not in _taken:
+        _taken[experiment] = store.holder(store.current_set(), experiment)
+    return _taken[experiment]
+
+
+def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
+    """The experiments of another set that the page's statement around a call at ``frame`` rests on; where the
+    cells show too many, ``of`` names those that count.
+    """
+    others = {name for name, captures in _taken.items() if captures.name != store.current_set()}
+    found = experiments_behind(frame, others) if others else []
+    return found if of is None else [name for name in found if name in of.split()]
 
 
 def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:
@@ -87,7 +112,7 @@ def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerL
     from labcode.hardware.specs import find_spec
     from labcode.reports.power.log import open_log
 
-    mine = _holder(experiment)
+    mine = holder(experiment)
     others = [store.load_set(name) for name in store.list_sets() if name != mine.name]
     found = {}
     for captures in (mine, *others):
@@ -101,8 +126,3 @@ def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerL
         key = name if name not in found else f"{name} ({captures.name})"
         found[key] = (captures.record(experiment, run), log)
     return found
-
-
-@cache
-def _holder(experiment: str) -> store.CaptureSet:
-    return store.holder(store.current_set(), experiment)

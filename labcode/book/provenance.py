@@ -4,26 +4,31 @@ files out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labcode import freshness
+from labcode import freshness, store
 from labcode.book.values import NARROW_SPACE
-from labcode.store import CaptureSet, ExperimentRecord
+from labcode.store import SHIPPED_SET, CaptureSet, ExperimentRecord
 
 _SHORT_HASH = 12
 
 
 @dataclass(frozen=True)
 class CapturedFile:
-    """A file of a set: the run it belongs to, where it lies, its size in bytes and SHA-256 as stored."""
+    """A file of a set: the run it belongs to, where it lies, its size in bytes and SHA-256 as stored.
+
+    ``here`` is false of a trace that a thin set names and does not hold.
+    """
 
     run: str
     path: Path
     size_bytes: int
     sha256: str
+    here: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,23 @@ def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> S
     """
     record = captures.experiment(experiment)
     machine = captures.machines[record.machine]
+    absent = captures.absent(experiment)
     return Stamp(
         experiment=record.id,
         title=record.title,
         machine=machine_facts(machine),
-        how=(*_borrowed(captures, wanted), *_tool(record, machine), _when(record)),
+        how=(*_borrowed(captures, experiment, wanted), *_tool(record, machine), _when(record)),
         fresh=freshness.is_fresh(record),
         timed=_timed(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
         files=tuple(
-            CapturedFile(run.name, captures.path / record.id / file.name, file.size_bytes, file.sha256)
+            CapturedFile(
+                run.name,
+                captures.path / record.id / file.name,
+                file.size_bytes,
+                file.sha256,
+                file not in absent,
+            )
             for run in record.runs.values()
             for file in run.files
         ),
@@ -76,6 +88,50 @@ def machine_facts(machine: Mapping[str, Any]) -> tuple[str, ...]:
         if machine.get(key):
             facts.append(f"{label} {machine[key]}")
     return tuple(facts)
+
+
+def gpu_label(machine: Mapping[str, Any]) -> str:
+    """The name of a machine's GPU as people say it: «H100» for «NVIDIA H100 80GB HBM3»."""
+    name = next((str(gpu["name"]) for gpu in machine.get("gpus", ()) if gpu.get("name")), "no GPU")
+    return re.split(r"[ -](?:SXM|PCIe|PCIE|NVL|\d+ ?GB)", name.removeprefix("NVIDIA "))[0]
+
+
+def set_labels() -> dict[str, str]:
+    """What to call each set at hand: by its GPU and, where two sets have the same, by its name too."""
+    machines = {name: store.load_set(name).machines for name in store.list_sets()}
+    labels = {name: gpu_label(next(iter(found.values()), {})) for name, found in machines.items()}
+    shared = [label for label in labels.values() if list(labels.values()).count(label) > 1]
+    return {name: f"{label} ({name})" if label in shared else label for name, label in labels.items()}
+
+
+def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
+    """What a page says that shows experiments of another set than the one that the book is built around: why,
+    in some sentences for each reason; none when the set has them all.
+    """
+    captures = store.load_set(wanted)
+    thin, reasons = [], dict[str, list[str]]()
+    for name in experiments:
+        if store.holder(wanted, name).name == wanted:
+            continue
+        if name in captures.experiments:
+            thin.append(f"`{name}`")
+        else:
+            reasons.setdefault(captures.skipped.get(name, ""), []).append(f"`{name}`")
+    said = []
+    if thin:
+        said += [
+            f"The traces of {_listed(thin)} are not in this thin set;",
+            "`labcode captures add ARCHIVE` brings them.",
+            "Claims on them have the values recorded with the whole set.",
+        ]
+    for why, names in reasons.items():
+        said.append(f"Set {wanted} does not have {_listed(names)}" + (f" ({why})." if why else "."))
+    shown = f"The page shows the {set_labels()[SHIPPED_SET]} instead."
+    return [*said, shown] if said else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def size_text(size_bytes: int) -> str:
@@ -105,10 +161,11 @@ def _tool(record: ExperimentRecord, machine: Mapping[str, Any]) -> tuple[str, ..
     return (f"{names[record.tool]} {version}",) if record.tool in names and version else ()
 
 
-def _borrowed(captures: CaptureSet, wanted: str | None) -> tuple[str, ...]:
-    return (
-        () if wanted in (None, captures.name) else (f"not in set {wanted}: shown from set {captures.name}",)
-    )
+def _borrowed(captures: CaptureSet, experiment: str, wanted: str | None) -> tuple[str, ...]:
+    if wanted in (None, captures.name):
+        return ()
+    thin = "traces " if experiment in store.load_set(wanted).experiments else ""
+    return (f"{thin}not in set {wanted}: shown from set {captures.name}",)
 
 
 def _when(record: ExperimentRecord) -> str:

@@ -30,6 +30,7 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.privacy import Names
+from labcode.capture.verify import outdated
 from labcode.errors import InputError, LabError, describe_os_error, nearest
 from labcode.inputs import plain_file
 from labcode.outputs import whole
@@ -76,7 +77,7 @@ def write(
     times are neutral. Each file appears whole or not at all. Raises `LabError` for an experiment whose traces
     are not here.
     """
-    manifest = read_manifest(folder)
+    manifest = {**read_manifest(folder), "set": folder.name}
     captures = store.parse_manifest(manifest, folder)
     parts: list[list[str]] = []
     for name in experiments:
@@ -110,12 +111,14 @@ def add(
 
     ``root`` defaults to `store.sets_root`. ``into`` is a set to import into instead; ``other_gpu`` allows
     captures of another model of GPU than the set's. Of an experiment in several archives the last one's
-    counts. ``also`` are names that nothing in them may hold. With a list for ``review`` nothing is imported:
-    what cannot be told from harmless text goes there. Returns a line for each experiment imported. Raises
-    `InputError` for an archive that is damaged, holds anything but the files its manifest lists, or whose
-    files are not what the manifest says; then nothing of any archive is imported.
+    counts. ``also`` are names that nothing in them may hold, as are this machine's own. With a list for
+    ``review`` nothing is imported: what cannot be told from harmless text goes there. Returns a line for each
+    experiment imported: what it takes the place of, and why it is stale, if it is. Raises `InputError` for an
+    archive that is damaged, holds anything but the files its manifest lists, or whose files are not what the
+    manifest says; then nothing of any archive is imported.
     """
     lines: list[str] = []
+    also = (*also, *scan.own_names())
     with ExitStack() as held:
         opened = [held.enter_context(_opened(path)) for path in dict.fromkeys(archives)]
         groups: dict[Path, list[_Archive]] = {}
@@ -139,10 +142,13 @@ def add(
                                 f"{folder.name}/{item.id}: in several archives, taken from {one.path}"
                             )
                         staged[item.id] = item
+                manifest.setdefault("skipped", {}).update(one.manifest.get("skipped", {}))
             ready.append((folder, manifest, before, staged))
         for folder, manifest, before, staged in ready if review is None else ():
-            lines += [_said(before, item) for item in staged.values()]
+            said = [(item.id, _said(before, item)) for item in staged.values()]
             file_experiments(folder, manifest, list(staged.values()))
+            now = store.parse_manifest(manifest, folder).experiments
+            lines += [f"{text}; {why}" if (why := outdated(name, now[name])) else text for name, text in said]
         for _, _, _, staged in ready if review is not None else ():
             for item in staged.values():
                 shutil.rmtree(item.folder)

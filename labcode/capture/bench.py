@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from labcode.capture import privacy
 from labcode.capture.filing import write_json
+from labcode.capture.job import Job, Part
 from labcode.errors import ToolError
 from labcode.tools import run_tool
 
@@ -39,6 +41,18 @@ def run_program(
         why = privacy.reduce(result.last_line())[:300]
         raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")
     check_record(record, what)
+
+
+def clean(job: Job) -> Part:
+    """A run without a profiler."""
+    return program(job, "clean", ".clean.json")
+
+
+def program(job: Job, step: str, suffix: str) -> Part:
+    """A run without a profiler that leaves its record in the file with ``suffix``."""
+    record = job.file(suffix)
+    run = partial(run_program, job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
+    return Part(step, run, record)
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

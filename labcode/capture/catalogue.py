@@ -317,7 +317,7 @@ def render(console: Console, set_name: str | None = None) -> None:
     With a set's name also which of them it holds, whether they are fresh, and how long the others will take.
     """
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
-    pace = schedule.Pace(schedule.shipped_seconds())
+    pace = schedule.Pace.of_set({name: record.wall_s for name, record in captured.items()})
     lacking = []
     for experiment in schedule.in_order(EXPERIMENTS.values(), pace.took):
         state = ""
@@ -337,8 +337,8 @@ def render(console: Console, set_name: str | None = None) -> None:
             facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-    said = [f"{len(EXPERIMENTS)} experiments: {schedule.spoken(pace.expect(EXPERIMENTS.values()))}"]
+    said = [f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect(EXPERIMENTS.values()))}"]
     if set_name:
-        said.append(f"{set_name} lacks {len(lacking)}: {schedule.spoken(pace.expect(lacking))}")
+        said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect(lacking))}")
     if pace.took:
-        console.print(f"As on {store.SHIPPED_SET}: {'; '.join(said)}", highlight=False)
+        console.print(f"At the pace of {set_name or store.SHIPPED_SET} {', '.join(said)}", highlight=False)

@@ -14,6 +14,7 @@ from typing import Any
 
 from labcode.capture import ncu, nsys, power, torch_profile
 from labcode.capture.job import Job, Measured
+from labcode.ending import signals_as_exceptions
 from labcode.errors import InputError, LabError, ToolError
 from labcode.tools import run_tool
 
@@ -37,7 +38,7 @@ def finish(job: Job, measured: Measured) -> Measured:
         return measured
     request, result = job.raw(".request.json"), job.raw(".result.json")
     told = {key: str(value) if isinstance(value, Path) else value for key, value in vars(job).items()}
-    request.write_text(json.dumps({"job": {**told, "show": None}, "measured": asdict(measured)}))
+    request.write_text(json.dumps({"job": told, "measured": asdict(measured)}))
     command: list[str | Path] = [sys.executable, "-m", "labcode.capture.finishing", request, result]
     home = Path(__file__).resolve().parents[2]
     ended = run_tool(command, LIMIT_S, cwd=home, what=f"{job.what}: export, scrub, compress")
@@ -68,4 +69,5 @@ def main(request: Path, result: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    with signals_as_exceptions():  # so that what it runs ends with it
+        main(Path(sys.argv[1]), Path(sys.argv[2]))

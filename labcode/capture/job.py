@@ -7,8 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 Seconds = dict[str, float]  # what took how long, in the order of the steps
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program of a run: which step of it that is, what runs it to its end, and the record that it writes
+    when it has measured.
+    """
+
+    step: str
+    run: Callable[[], Any]
+    record: Path
 
 
 @dataclass(frozen=True)
@@ -26,7 +38,6 @@ class Job:
     time_limit_s: float
     cwd: Path
     program: Path | None = None
-    show: Callable[[str], None] = print
 
     def file(self, suffix: str) -> Path:
         """A file of the run that is filed."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from labcode.capture import bench, privacy
 from labcode.capture.filing import write_json
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.ncu_scrub import scrub_report
 from labcode.errors import ToolError
 from labcode.hardware import permissions
@@ -52,11 +54,11 @@ def profile(
 ) -> Profiled:
     """Run ``command`` under ncu and leave ``report`` (``….ncu-rep``).
 
-    ``options`` name the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises `ToolError`
+    ``options`` are `ALWAYS`, the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises `ToolError`
     when ncu fails or runs out of time, when counters are not permitted (with how to permit them), and
     when no kernel matches (with the names of those there were).
     """
-    words: list[str | Path] = [ncu, *ALWAYS, *options, "--force-overwrite", "--export", report, *command]
+    words: list[str | Path] = [ncu, *options, "--force-overwrite", "--export", report, *command]
     result = run_tool(words, time_limit_s + REPLAY_S, cwd=cwd, what=f"{what} under ncu")
     said = result.stdout + result.stderr
     if _NO_RIGHTS in said:
@@ -74,26 +76,25 @@ def profile(
     return Profiled(_warnings(said), _launches(said), result.wall_s)
 
 
-def measure(job: Job) -> Measured:
-    """One run without a profiler, then one under ncu: leaves both records, and the report as it is.
-
-    The record of the run under ncu has a key ``profiler``: what replaying cost, in wall seconds with and
-    without it, and the passes of each launch.
-    """
+def parts(job: Job) -> tuple[Part, ...]:
+    """One run without a profiler, then one under ncu: they leave both records, and the report as it is."""
     assert job.program is not None
-    clean, record, report = job.file(".clean.json"), job.file(".json"), job.raw(".ncu-rep")
-    seconds: dict[str, float] = {}
-    job.show(f"{job.what}: without profiler")
-    with timed(seconds, "clean"):
-        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    job.show(f"{job.what}: under ncu")
-    with timed(seconds, "under ncu"):
-        result = profile(
-            *(job.program, job.options, bench.real_command(job.argv, record), report),
-            time_limit_s=job.time_limit_s,
-            cwd=job.cwd,
-            what=job.what,
-        )
+    under_ncu = partial(
+        profile,
+        *(job.program, job.options, bench.real_command(job.argv, job.file(".json")), job.raw(".ncu-rep")),
+        time_limit_s=job.time_limit_s,
+        cwd=job.cwd,
+        what=job.what,
+    )
+    return bench.clean(job), Part("under ncu", under_ncu, job.file(".json"))
+
+
+def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
+    """What the parts left; the record of the run under ncu gets a key ``profiler``.
+
+    It says what replaying cost, in wall seconds with and without it, and the passes of each launch.
+    """
+    record, result = job.file(".json"), results[-1]
     checked = bench.check_record(record, f"{job.what} under ncu")
     checked["profiler"] = {
         "tool": "ncu",
@@ -102,16 +103,16 @@ def measure(job: Job) -> Measured:
         "launches": [{"kernel": kernel, "passes": passes} for kernel, passes in result.launches],
     }
     write_json(record, checked)
-    return Measured([record.name, clean.name], seconds, list(result.warnings))
+    return Measured([record.name, f"{job.name}.clean.json"], seconds, list(result.warnings))
 
 
-def finish(job: Job, measured: Measured) -> Measured:
+def finish(job: Job, run: Measured) -> Measured:
     """Scrub and compress the report of a run."""
-    report, packed, seconds = job.raw(".ncu-rep"), job.file(".ncu-rep.xz"), dict(measured.seconds)
+    report, packed, seconds = job.raw(".ncu-rep"), job.file(".ncu-rep.xz"), dict(run.seconds)
     with timed(seconds, "scrub, compress"):
         scrub_report(report, packed)
     report.unlink()
-    return Measured([packed.name, *measured.files], seconds, measured.warnings)
+    return Measured([packed.name, *run.files], seconds, run.warnings)
 
 
 def _available(said: str) -> list[str]:

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from labcode.capture import bench, privacy, scan
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError
@@ -28,36 +29,38 @@ _WARNING = re.compile(r"^\s*(?:\*+\s*)?(?:warning|WARNING|Warning)\b[:\s]*(.+)$"
 _IDLE_TALK = re.compile(r"Scheduling information is absent|events collected:\s*\d+")
 
 
-def measure(job: Job) -> Measured:
-    """One run without a profiler, then one under nsys: leaves both records, and the report as it is.
+def parts(job: Job) -> tuple[Part, ...]:
+    """One run without a profiler, then one under nsys: they leave both records, and the report as it is."""
+    program = job.program
+    assert program is not None
 
-    Of the seconds, those after the program's end are also said apart: then nsys writes its report.
-    """
-    assert job.program is not None
-    clean, record, report = job.file(".clean.json"), job.file(".json"), job.raw(".nsys-rep")
-    seconds: dict[str, float] = {}
-    job.show(f"{job.what}: without profiler")
-    with timed(seconds, "clean"):
-        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    job.show(f"{job.what}: under nsys")
-    with timed(seconds, "under nsys"):
+    def profiled() -> tuple[str, float]:
+        record = job.file(".json")
         result = profile(
-            *(job.program, job.options, bench.real_command(job.argv, record), report),
+            *(program, job.options, bench.real_command(job.argv, record), job.raw(".nsys-rep")),
             time_limit_s=job.time_limit_s,
             cwd=job.cwd,
             what=job.what,
         )
-    if record.is_file():
-        seconds["of which after the program"] = round(max(0.0, time.time() - record.stat().st_mtime), 3)
-    bench.check_record(record, f"{job.what} under nsys")
-    return Measured([record.name, clean.name], seconds, said=result.stdout + "\n" + result.stderr)
+        after_s = time.time() - record.stat().st_mtime if record.is_file() else 0.0
+        bench.check_record(record, f"{job.what} under nsys")
+        return result.stdout + "\n" + result.stderr, after_s
+
+    return bench.clean(job), Part("under nsys", profiled, job.file(".json"))
 
 
-def finish(job: Job, measured: Measured) -> Measured:
+def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
+    """What the parts left; of the seconds also those after the program's end: then nsys writes its report."""
+    said, after_s = results[-1]
+    apart = {"of which after the program": round(after_s, 3)}
+    return Measured([f"{job.name}.json", f"{job.name}.clean.json"], {**seconds, **apart}, said=said)
+
+
+def finish(job: Job, run: Measured) -> Measured:
     """Export, trim, scrub and compress the report of a run."""
     assert job.program is not None
     report, raw, scrubbed = (job.raw(suffix) for suffix in (".nsys-rep", ".raw.sqlite", ".sqlite"))
-    packed, seconds = job.file(".sqlite.xz"), dict(measured.seconds)
+    packed, seconds = job.file(".sqlite.xz"), dict(run.seconds)
     with timed(seconds, "export"):
         export(job.program, report, raw, what=job.what)
     with timed(seconds, "trim"):
@@ -70,10 +73,10 @@ def finish(job: Job, measured: Measured) -> Measured:
         scan.refuse_private(scan.texts_of(scrubbed), names, why, LabError)
     with timed(seconds, "compress"):
         compress(scrubbed, packed)
-    warned = list(warnings(measured.said, scrubbed))
+    warned = list(warnings(run.said, scrubbed))
     for path in (report, raw, scrubbed):
         path.unlink()
-    return Measured([packed.name, *measured.files], seconds, warned)
+    return Measured([packed.name, *run.files], seconds, warned)
 
 
 def profile(

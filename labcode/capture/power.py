@@ -10,9 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from labcode.capture import bench, nsys, privacy, scan
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.scrub import compress
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
@@ -37,51 +38,55 @@ def period_s(options: Sequence[str]) -> float:
     return found
 
 
-def measure(job: Job) -> Measured:
-    """Run the program while the meter reads: leaves the record, the log, and under nsys the report.
+def parts(job: Job) -> tuple[Part, ...]:
+    """The program while the meter reads: leaves the record, the log, and under nsys the report.
 
     It runs under nsys where ``job.program`` names one. Raises `LabError` where a GPU cannot be metered, and
     what the program's own failures raise.
     """
-    record, log, report = job.file(".json"), job.raw(".power.json"), job.raw(".nsys-rep")
-    seconds: dict[str, float] = {}
-    said = ""
-    job.show(f"{job.what}: under the power meter")
-    with (
-        timed(seconds, "under the meter"),
-        Meter(open_gpus(), period_s=period_s(job.options)) as meter,
-    ):
-        with meter.window(IDLE):
-            time.sleep(IDLE_S)
-        with meter.window(COMMAND):
-            if job.program is None:
-                bench.run_program(job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-            else:
-                options = [option for option in job.options if not option.startswith(PERIOD)]
-                result = nsys.profile(
-                    *(job.program, options, bench.real_command(job.argv, record), report),
-                    time_limit_s=job.time_limit_s,
-                    cwd=job.cwd,
-                    what=job.what,
-                )
-                bench.check_record(record, f"{job.what} under nsys")
-                said = result.stdout + "\n" + result.stderr
-    if lost := [problem for problem in meter.problems if "was lost" in problem]:
-        raise ToolError(f"{job.what}: {lost[0]}")
-    meter.write(log, command=neutral(job.argv), exit_code=0)
-    return Measured([record.name], seconds, list(meter.problems), said)
+
+    def metered() -> tuple[str, list[str]]:
+        record, said = job.file(".json"), ""
+        with Meter(open_gpus(), period_s=period_s(job.options)) as meter:
+            with meter.window(IDLE):
+                time.sleep(IDLE_S)
+            with meter.window(COMMAND):
+                if job.program is None:
+                    bench.program(job, "", ".json").run()
+                else:
+                    options = [option for option in job.options if not option.startswith(PERIOD)]
+                    result = nsys.profile(
+                        *(job.program, options, bench.real_command(job.argv, record), job.raw(".nsys-rep")),
+                        time_limit_s=job.time_limit_s,
+                        cwd=job.cwd,
+                        what=job.what,
+                    )
+                    bench.check_record(record, f"{job.what} under nsys")
+                    said = result.stdout + "\n" + result.stderr
+        if lost := [problem for problem in meter.problems if "was lost" in problem]:
+            raise ToolError(f"{job.what}: {lost[0]}")
+        meter.write(job.raw(".power.json"), command=neutral(job.argv), exit_code=0)
+        return said, list(meter.problems)
+
+    return (Part("under the meter", metered, job.file(".json")),)
 
 
-def finish(job: Job, measured: Measured) -> Measured:
+def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
+    """What the part left."""
+    said, problems = results[-1]
+    return Measured([f"{job.name}.json"], seconds, problems, said)
+
+
+def finish(job: Job, run: Measured) -> Measured:
     """Compress the log of a run, and export, trim, scrub and compress its report where there is one."""
     log, packed = job.raw(".power.json"), job.file(SUFFIX)
     why = f"{job.what}: something private is left in {packed.name}, so it was not filed"
     scan.refuse_private(scan.texts_of(log), privacy.machine_names(), why, LabError)
-    seconds = dict(measured.seconds)
+    seconds = dict(run.seconds)
     with timed(seconds, "compress"):
         compress(log, packed)
-    done = replace(measured, files=[packed.name, *measured.files], seconds=seconds)
+    done = replace(run, files=[packed.name, *run.files], seconds=seconds)
     if job.program is None:
         return done
     exported = nsys.finish(job, done)
-    return replace(exported, warnings=[*exported.warnings, *measured.warnings])
+    return replace(exported, warnings=[*exported.warnings, *run.warnings])

@@ -86,10 +86,10 @@ _STATED = re.compile(
 
 
 class Rule(NamedTuple):
-    """What a find is called, characters of which a text must have one, the pattern, its neutral words."""
+    """What a find is called, the characters of which a text must have one, the pattern, its neutral words."""
 
     what: str
-    marks: str
+    marks: re.Pattern[str]
     pattern: re.Pattern[str]
     neutral: Neutral
 
@@ -142,9 +142,12 @@ def _bus(match: re.Match[str]) -> str | None:
     return DEVICE if match["domain"] or named else None
 
 
-def _rule(what: str, marks: str, pattern: str, neutral: Neutral | str) -> Rule:
+def _rule(what: str, marks: str, pattern: str | re.Pattern[str], neutral: Neutral | str) -> Rule:
     return Rule(
-        what, marks, re.compile(pattern), (lambda _: neutral) if isinstance(neutral, str) else neutral
+        what,
+        re.compile(f"[{re.escape(marks)}]" if marks else ""),
+        re.compile(pattern),
+        (lambda _: neutral) if isinstance(neutral, str) else neutral,
     )
 
 
@@ -176,7 +179,7 @@ _RULES = (
         r"@(?!(?:plt|got)\b|lib\w*\.so|(?:source|url|section):|[A-Za-z0-9.\-]*\.[a-z]{2,6}(?!\w|\.\w))[a-z0-9](?:[a-z0-9\-]|\.(?=[a-z0-9]))++(?![\w@(])",
         ADDRESS,
     ),
-    Rule("an absolute path", "/\\~", _PATH, _path),
+    _rule("an absolute path", "/\\~", _PATH, _path),
     _rule(
         "a network address",
         ".",
@@ -231,15 +234,21 @@ _REVIEW = (
         r"(?i)(?<![\w\-])(?:dgx|hgx|node|login|rack|compute|gpu-?box|cn|srv)-?[a-z]{0,3}\d{1,4}(?![\w(])",
         "",
     ),
+    _rule("the id of a device?", ":", r"(?<![\w:.])[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![\w.:])", ""),
+    _rule("a host's or user's name?", ":", r"(?i)(?<!\w)(?:host|user|node|login)[ _]?name: ?[\w.\-]+", ""),
     _rule("a variable?", "=", r"(?<![\w\-])[A-Z][A-Z0-9]*_[A-Z0-9_]+=[^\s=]+", ""),
 )
 
 
 @lru_cache(maxsize=64)
 def _rules(names: Names) -> tuple[Rule, ...]:
+    rule = Rule("the name of a host or user", "", _naming(names), lambda _: NAME)
+    return (*_RULES, rule) if names else _RULES
+
+
+def _naming(names: Names) -> re.Pattern[str]:
     listed = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    named = rf"(?i)(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])"
-    return (*_RULES, _rule("the name of a host or user", "", named, NAME)) if names else _RULES
+    return re.compile(rf"(?i)(?<![A-Za-z0-9])(?:{listed})(?![A-Za-z0-9])")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -262,7 +271,7 @@ def mask(text: str, names: Names = ()) -> str:
 
 def _rewritten(text: str, names: Names, fit: Callable[[re.Match[str], str], str]) -> str:
     for rule in _rules(names):
-        if not rule.marks or any(mark in text for mark in rule.marks):
+        if rule.marks.search(text):
 
             def put(match: re.Match[str], rule: Rule = rule) -> str:
                 neutral = rule.neutral(match)
@@ -347,10 +356,9 @@ def find(texts: Iterable[str], names: Names = (), *, rules: tuple[Rule, ...] = (
     found: dict[str, dict[str, None]] = {}
     for chunk in _chunks(texts):
         for rule in rules or _rules(names):
-            if not rule.marks or any(mark in chunk for mark in rule.marks):
-                for match in rule.pattern.finditer(chunk):
-                    if rule.neutral(match) is not None:
-                        found.setdefault(rule.what, {})[match.group()[:60]] = None
+            for match in rule.pattern.finditer("\n".join(filter(rule.marks.search, chunk))):
+                if rule.neutral(match) is not None:
+                    found.setdefault(rule.what, {})[match.group()[:60]] = None
     return [
         f"{what} ({', '.join(list(which)[:8] if rules else list(which)[:1])}"
         + (f", and {len(which) - 8} more)" if rules and len(which) > 8 else ")")
@@ -363,24 +371,25 @@ def review(texts: Iterable[str]) -> list[str]:
     return find(texts, rules=_REVIEW)
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[str]:
-    """Distinct texts, joined by line breaks into larger ones."""
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Distinct texts, as many at once as are searched fastest when joined."""
     seen: set[str] = set()
-    held, size = [], 0
+    held: list[str] = []
+    size = 0
     for text in texts:
         if text not in seen:
             seen.add(text)
             held.append(text.replace("\0", ""))
             size += len(text)
             if size > _CHUNK:
-                yield "\n".join(held)
+                yield held
                 held, size = [], 0
-    yield "\n".join(held)
+    yield held
 
 
 def stated_names(texts: Iterable[str]) -> Names:
     """The names of hosts and users that texts state, as in ``USER=``, ``"host_name":``, ``/home/…``."""
-    return _telling(m["name"] for chunk in _chunks(texts) for m in _STATED.finditer(chunk))
+    return _telling(m["name"] for chunk in _chunks(texts) for m in _STATED.finditer("\n".join(chunk)))
 
 
 def machine_names() -> Names:
@@ -390,6 +399,18 @@ def machine_names() -> Names:
     except (KeyError, OSError):
         user = ""
     return _telling(name for name in (socket.gethostname(), user) if len(name) > 4)
+
+
+def own_names(texts: Iterable[str]) -> Names:
+    """`machine_names` and the name of the home folder, without those that are a word of harmless texts."""
+    try:
+        home = Path.home().name
+    except RuntimeError:
+        home = ""
+    names = dict.fromkeys((*machine_names(), *_telling([home] if len(home) > 4 else [])))
+    for text in texts:
+        names = {name: None for name in names if not _naming((name,)).search(text)}
+    return tuple(names)
 
 
 def _telling(names: Iterable[str]) -> Names:

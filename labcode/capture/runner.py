@@ -2,19 +2,21 @@
 
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
-depend on the host: nothing else goes on while those are measured.
+depend on the host: nothing else goes on while those are measured. The program whose turn is next imports
+PyTorch meanwhile (`labcode.capture.ahead`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,8 +28,20 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
+from labcode.capture import (
+    ahead,
+    bench,
+    finishing,
+    ncu,
+    nsys,
+    power,
+    privacy,
+    scan,
+    schedule,
+    torch_profile,
+    verify,
+)
 from labcode.capture import archive as archives
-from labcode.capture import bench, finishing, ncu, nsys, power, privacy, scan, schedule, torch_profile
 from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
 from labcode.capture.filing import (
     MANIFEST,
@@ -39,11 +53,12 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds
 from labcode.capture.schedule import Pace, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
-from labcode.freshness import is_fresh, source_digests, version_digest
-from labcode.hardware import needs
+from labcode.freshness import source_digests, version_digest
+from labcode.hardware import driver, needs
+from labcode.kernels import build
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
@@ -125,7 +140,7 @@ def capture(
     if archive is not None:
         archives.check_target(archive)
     with open_set(folder) as manifest:
-        fresh = fresh_of(chosen, manifest, folder) if only_missing else []
+        fresh = _fresh(chosen, manifest, folder) if only_missing else []
         for name in fresh:
             console.print(f"{name}: already there and fresh", highlight=False)
         able, problems, too_small = _preflight([e for e in chosen if e.id not in fresh], len(wishes.gpus))
@@ -140,6 +155,7 @@ def capture(
         left_out: list[str] = []
         if able:
             site = _prepare(folder, able, wishes.gpus, machine(), doctor)
+            _build(sorted({e.program for e in able if e.program}), console)
             filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
         if problems and not filed and not fresh:
             raise ToolError(
@@ -165,7 +181,7 @@ def _capture_each(
 
     After each that is filed ``keep`` is given the names of those filed so far.
     """
-    pace = Pace(schedule.shipped_seconds())
+    pace = Pace.of_set({name: entry["wall_s"] for name, entry in manifest["experiments"].items()})
     waiting = schedule.in_order(able, pace.took)
     filed: list[str] = []
     left_out: list[str] = []
@@ -236,6 +252,12 @@ def _alone(experiment: Experiment) -> bool:
     return experiment.host_bound or experiment.needs_gpus > 1
 
 
+def _imports_pytorch(experiment: Experiment) -> bool:
+    """Whether programs can start early: not where nsys takes a hand in how Python starts, and no metered."""
+    watched = any(re.search("python|pytorch", word) for word in experiment.nsys_args)
+    return "torch" in experiment.needs and experiment.tool != "power" and not watched
+
+
 def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, after: str) -> str:
     """How long experiments will take here, as part of a sentence; empty when nothing is known of them."""
     alone = pace.expect(e for e in experiments if _alone(e))
@@ -258,12 +280,22 @@ def _measure(
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
     with guided(stop, {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}):
+        jobs = [_job(one.experiment, run, site, one.staging) for run in one.experiment.runs]
+        parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
+        told = [(f"{job.what}: {part.step}", part) for job, part in parts]
+        turns = ahead.one_by_one(told, show)
+        if len(told) > 1 and _imports_pytorch(one.experiment):
+            turns = ahead.in_turn(told, one.staging / "ahead", show, beside=not _alone(one.experiment))
         measured = []
-        for run in one.experiment.runs:
-            job = _job(one.experiment, run, site, one.staging, show)
-            measured.append((job, _MEASURE[job.tool](job, site)))
-            if not _alone(one.experiment):
-                one.ending.append(helpers.submit(_finish, *measured[-1], say, stop))
+        with closing(turns):
+            for job in jobs:
+                steps = [part.step for other, part in parts if other is job]
+                results = [next(turns) for _ in steps]
+                seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
+                made = _MEASURED[job.tool](job, [result[0] for result in results], seconds)
+                measured.append((job, made))
+                if not _alone(one.experiment):
+                    one.ending.append(helpers.submit(_finish, job, made, say, stop))
         if _alone(one.experiment):
             show(f"{one.experiment.id}: export, scrub, compress")
             one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
@@ -291,7 +323,8 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
         for failure in failures:
             if failure is not None:
                 raise failure
-        shutil.rmtree(one.staging / "work", ignore_errors=True)
+        for raw in ("work", "ahead"):
+            shutil.rmtree(one.staging / raw, ignore_errors=True)
         if one.sources != source_digests(experiment.sources, site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         made = [future.result() for future in one.ending]
@@ -329,7 +362,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
     return None
 
 
-def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say) -> Job:
+def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
     return Job(
         tool=experiment.tool,
         argv=neutral_argv(experiment, run, site.gpu_count),
@@ -340,7 +373,6 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path, show: Say)
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
         program=site.tools.get(_recorder(experiment)),
-        show=show,
     )
 
 
@@ -361,42 +393,45 @@ def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
     return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
 
 
-def _measure_bench(job: Job, site: Site) -> Measured:
+def _bench_parts(job: Job, site: Site) -> tuple[Part, ...]:
     """One run of a program that measures itself."""
-    record = job.file(".json")
-    job.show(job.what)
-    seconds: dict[str, float] = {}
-    with timed(seconds, "run"):
-        bench.run_program(job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    _refuse_private(record, job.what)
-    return Measured([record.name], seconds, finished=True)
+    return (bench.program(job, "run", ".json"),)
 
 
-def _measure_doctor(job: Job, site: Site) -> Measured:
+def _doctor_parts(job: Job, site: Site) -> tuple[Part, ...]:
     """What `labcode doctor --json` says, without this machine's paths."""
+
+    def told() -> None:
+        write_json(job.file(".json"), privacy.reduce_record(site.doctor(), privacy.machine_names()))
+
+    return (Part("run", told, job.file(".json")),)
+
+
+def _measured_itself(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     record = job.file(".json")
-    job.show(job.what)
-    seconds: dict[str, float] = {}
-    with timed(seconds, "run"):
-        write_json(record, privacy.reduce_record(site.doctor(), privacy.machine_names()))
-    _refuse_private(record, job.what)
+    why = f"{job.what}: something private is left in {record.name}, so it was not filed"
+    scan.refuse_private(scan.texts_of(record), privacy.machine_names(), why, LabError)
     return Measured([record.name], seconds, finished=True)
 
 
-_MEASURE: dict[str, Callable[[Job, Site], Measured]] = {
-    "nsys": lambda job, _: nsys.measure(job),
-    "ncu": lambda job, _: ncu.measure(job),
-    "torch": lambda job, _: torch_profile.measure(job),
-    "memory": lambda job, _: torch_profile.measure(job),
-    "power": lambda job, _: power.measure(job),
-    "bench": _measure_bench,
-    "doctor": _measure_doctor,
+_PARTS: dict[str, Callable[[Job, Site], Sequence[Part]]] = {
+    "nsys": lambda job, _: nsys.parts(job),
+    "ncu": lambda job, _: ncu.parts(job),
+    "torch": lambda job, _: torch_profile.parts(job),
+    "memory": lambda job, _: torch_profile.parts(job),
+    "power": lambda job, _: power.parts(job),
+    "bench": _bench_parts,
+    "doctor": _doctor_parts,
 }
-
-
-def _refuse_private(path: Path, what: str) -> None:
-    why = f"{what}: something private is left in {path.name}, so it was not filed"
-    scan.refuse_private(scan.texts_of(path), privacy.machine_names(), why, LabError)
+_MEASURED: dict[str, Callable[[Job, Sequence[Any], Seconds], Measured]] = {
+    "nsys": nsys.measured,
+    "ncu": ncu.measured,
+    "torch": torch_profile.measured,
+    "memory": torch_profile.measured,
+    "power": power.measured,
+    "bench": _measured_itself,
+    "doctor": _measured_itself,
+}
 
 
 def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]) -> None:
@@ -409,24 +444,20 @@ def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]
         raise LabError(describe_os_error(error)) from None
 
 
-def fresh_of(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
-    """The experiments that the set holds whole and whose sources and runs are today's."""
-    held = store.parse_manifest(manifest, folder).experiments
+def _fresh(chosen: list[Experiment], manifest: dict[str, Any], folder: Path) -> list[str]:
+    """The experiments that the set holds, undamaged, and whose sources and runs are today's.
+
+    Traces that a thin experiment keeps elsewhere are not missed.
+    """
+    captures = store.parse_manifest(manifest, folder)
     fresh = []
     for experiment in chosen:
-        record = held.get(experiment.id)
-        if (
-            record is None
-            or set(record.runs) != {run.name for run in experiment.runs}
-            or not is_fresh(record)
-        ):
+        record = captures.experiments.get(experiment.id)
+        if record is None or verify.outdated(experiment.id, record):
             continue
-        files = [
-            (folder / experiment.id / file.name, file.sha256)
-            for run in record.runs.values()
-            for file in run.files
-        ]
-        if all(path.is_file() and store.file_sha256(path) == sha256 for path, sha256 in files):
+        elsewhere = captures.absent(experiment.id)
+        here = [(folder / experiment.id / f.name, f.sha256) for f in record.files if f not in elsewhere]
+        if all(path.is_file() and store.file_sha256(path) == sha256 for path, sha256 in here):
             fresh.append(experiment.id)
     return fresh
 
@@ -484,6 +515,20 @@ def _prepare(
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
     return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor)
+
+
+def _build(programs: list[str], console: Console) -> None:
+    """Compile the CUDA programs, all at a time, so that no run waits for its own; a failure is left to it."""
+    devices = driver.ask().devices
+    if not programs or not devices:
+        return
+    began = time.monotonic()
+    major, minor = map(int, devices[0].compute_capability.split("."))
+    with ThreadPoolExecutor(min(len(programs), len(os.sched_getaffinity(0)))) as pool:
+        for future in [pool.submit(build.build, program, (major, minor)) for program in programs]:
+            future.exception()
+    count = f"{len(programs)} CUDA program" + "s" * (len(programs) > 1)
+    console.print(f"{count} built or at hand after {spoken(time.monotonic() - began)}", highlight=False)
 
 
 @contextmanager

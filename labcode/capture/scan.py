@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def look_into(path: Path, where: str, names: Names = ()) -> Content:
         found = _content(list(texts_of(unpacked)), names)
         dropped = [] if ".ncu-rep" in path.name else _dropped(unpacked)
         return Content((*dropped, *found.private), found.review)
+
+
+@cache
+def own_names() -> Names:
+    """The names of this machine, its user and home folder; not those that the lab itself uses as words."""
+    package = Path(privacy.__file__).parents[1]
+    sources = (*package.rglob("*.py"), *(package.parent / "cuda").rglob("*.c*"))
+    return privacy.own_names(source.read_text(encoding="utf-8", errors="replace") for source in sources)
 
 
 def texts_of(path: Path) -> Iterator[str]:

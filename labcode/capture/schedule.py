@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from labcode import store
 from labcode.capture.experiments.record import Experiment
@@ -39,7 +40,7 @@ def pages_using() -> Counter[str]:
 def in_order(experiments: Iterable[Experiment], took: Mapping[str, float]) -> list[Experiment]:
     """The most important first: of most pages, then the shortest; the lab's measurements of itself last."""
     pages = pages_using()
-    return sorted(experiments, key=lambda e: (bool(e.times), -pages[e.id], took.get(e.id, 0.0)))
+    return sorted(experiments, key=lambda e: (bool(e.times), -pages[e.id], took.get(e.id, inf)))
 
 
 @dataclass
@@ -50,6 +51,14 @@ class Pace:
     here_s: float = 0.0
     there_s: float = 0.0
 
+    @classmethod
+    def of_set(cls, captured: Mapping[str, float]) -> Pace:
+        """The pace of a set of which the seconds of each experiment are known."""
+        pace = cls(shipped_seconds())
+        for experiment, seconds in captured.items():
+            pace.learn(experiment, seconds)
+        return pace
+
     def learn(self, experiment: str, seconds: float) -> None:
         """An experiment took so long here."""
         if experiment in self.took:
@@ -57,9 +66,10 @@ class Pace:
             self.there_s += self.took[experiment]
 
     def expect(self, experiments: Iterable[Experiment]) -> float:
-        """Seconds that experiments will take here, one after another; those never measured count nothing."""
+        """Seconds that experiments will take here, one after another; one never measured as the average."""
         ratio = (self.here_s + _DAMPING_S) / (self.there_s + _DAMPING_S)
-        return ratio * sum(self.took.get(e.id, 0.0) for e in experiments)
+        average = sum(self.took.values()) / max(1, len(self.took))
+        return ratio * sum(self.took.get(e.id, average) for e in experiments)
 
 
 def spoken(seconds: float) -> str:

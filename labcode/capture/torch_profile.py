@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from labcode.capture import bench, privacy, scan
 from labcode.capture.filing import write_json
-from labcode.capture.job import Job, Measured, timed
+from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
@@ -226,25 +226,17 @@ def request_of(
     return Request(tool, str(folder), name, **switches)
 
 
-def measure(job: Job) -> Measured:
-    """One run without a recorder, then one with: leaves both records, and the recordings as they are.
-
-    The record of the recorded run has a key ``profiler``: wall seconds with and without it. Raises
-    `ToolError` when the program fails.
-    """
+def parts(job: Job) -> tuple[Part, ...]:
+    """One run without a recorder, then one with: they leave both records, and the recordings as they are."""
     tool: Literal["torch", "memory"] = "memory" if job.tool == "memory" else "torch"
-    clean, record, work = job.file(".clean.json"), job.file(".json"), job.raw(".recorded")
-    seconds: dict[str, float] = {}
-    job.show(f"{job.what}: without profiler")
-    with timed(seconds, "clean"):
-        bench.run_program(job.argv, clean, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    job.show(f"{job.what}: recording")
-    work.mkdir()
-    with timed(seconds, "recorded"):
+
+    def recorded() -> None:
+        work = job.raw(".recorded")
+        work.mkdir()
         try:
             bench.run_program(
                 job.argv,
-                record,
+                job.file(".json"),
                 time_limit_s=job.time_limit_s + PROFILER_S,
                 cwd=job.cwd,
                 what=f"{job.what}, recorded",
@@ -257,27 +249,34 @@ def measure(job: Job) -> Measured:
                     "writes another format; record with the version named in constraints.txt"
                 ) from None
             raise
+
+    return bench.clean(job), Part("recorded", recorded, job.file(".json"))
+
+
+def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
+    """What the parts left; the record of the recorded run gets a key ``profiler``: what recording cost."""
+    record = job.file(".json")
     content = json.loads(record.read_text(encoding="utf-8"))
     content["profiler"] = {
-        "tool": tool,
+        "tool": job.tool,
         "wall_s": seconds["recorded"],
         "clean_wall_s": seconds["clean"],
     }
     write_json(record, content)
-    return Measured([record.name, clean.name], seconds)
+    return Measured([record.name, f"{job.name}.clean.json"], seconds)
 
 
-def finish(job: Job, measured: Measured) -> Measured:
+def finish(job: Job, run: Measured) -> Measured:
     """Scrub and compress the recordings of a run.
 
     Raises `ToolError` when nothing was recorded, `LabError` when a file would be too large or hold something
     private.
     """
-    work, seconds = job.raw(".recorded"), dict(measured.seconds)
+    work, seconds = job.raw(".recorded"), dict(run.seconds)
     with timed(seconds, "scrub, compress"):
         names = file_recordings(work, job.folder, job.cwd, job.what)
     shutil.rmtree(work)
-    return Measured([*names, *measured.files], seconds)
+    return Measured([*names, *run.files], seconds)
 
 
 def file_recordings(work: Path, folder: Path, root: Path, what: str) -> list[str]:

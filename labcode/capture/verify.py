@@ -49,11 +49,12 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
     """Check a set: files there and unchanged, none stray, sources as they were, nothing private, none large.
 
     A thin set may lack the traces that its manifest allows to be elsewhere (see `lacks`). ``also`` are names
-    that nothing may hold; ``review`` gets a line for each thing that people must judge. Raises `InputError`
-    when the set is missing or its manifest is damaged.
+    that nothing may hold, as are this machine's own; ``review`` gets a line for each thing that people must
+    judge. Raises `InputError` when the set is missing or its manifest is damaged.
     """
     captures = store.load_set(set_name)
     doubts = [] if review is None else review
+    also = (*also, *scan.own_names())
     findings = [*_stray(captures)]
     for own in (MANIFEST, *OTHER_FILES):
         if (captures.path / own).is_file():
@@ -149,8 +150,9 @@ def render(console: Console) -> None:
             on = escape(f"  {record.id}: {about} on {record.machine}")
             thin = f", thin: {absent / 1e6:.2f} MB not here" if absent else ""
             console.print(f"{on}{thin}, {state}", highlight=False, soft_wrap=True)
-        missing = [name for name in catalogue.EXPERIMENTS if name not in captures.experiments]
+        missing = [n for n in catalogue.EXPERIMENTS if n not in {**captures.experiments, **captures.skipped}]
         for line in (
+            *(f"{name}: skipped, {reason}" for name, reason in captures.skipped.items()),
             lacks(captures),
             *(str(finding) for finding in _undated(captures)),
             f"not captured in this set: {', '.join(missing)}" if missing else "",

@@ -93,7 +93,7 @@ def kit(
     machine: Annotated[str, typer.Option("--machine", help="Its processor: x86_64 or aarch64.")] = "x86_64",
     more: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="PACKAGE", help="Another package: torch, cupy-cuda13x, hypothesis."),
+        typer.Option("--with", metavar="PACKAGE", help="Another package, such as torch or cupy-cuda13x."),
     ] = None,
     without: Annotated[
         list[str] | None,

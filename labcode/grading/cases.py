@@ -79,17 +79,19 @@ def compared(show: Callable[[Any], str] | None, expected: Any, got: Any) -> tupl
 
 def matches(expected: Any, got: Any, relative: float) -> bool:
     """Whether an answer is the expected one: same keys, same order in lists, numbers within ``relative``."""
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(got, Mapping)
-            and set(expected) == set(got)
-            and all(matches(value, got[key], relative) for key, value in expected.items())
-        )
     if isinstance(expected, list):
         return (
             isinstance(got, list)
             and len(expected) == len(got)
             and all(matches(a, b, relative) for a, b in zip(expected, got, strict=True))
+        )
+    if type(expected) in (str, int) and type(expected) is type(got) and expected == got:
+        return True
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(got, Mapping)
+            and set(expected) == set(got)
+            and all(matches(value, got[key], relative) for key, value in expected.items())
         )
     if _is_number(expected) and _is_number(got):
         return math.isclose(expected, got, rel_tol=relative, abs_tol=relative * 1e-3) or (

@@ -51,6 +51,10 @@ def encode(value: Any, depth: int = 0) -> Any:
     """A value as something `json.dumps` takes."""
     if depth > _DEEPEST:
         return _other(value)
+    if type(value) in (str, int, float, bool):
+        return value
+    if type(value) in (list, tuple):
+        return [encode(item, depth + 1) for item in value]
     if value is None or value is pd.NA:
         return None
     if isinstance(value, bool | np.bool_):
@@ -83,7 +87,7 @@ def encode(value: Any, depth: int = 0) -> Any:
 def decode(data: Any) -> Any:
     """The value `encode` was given (lists for tuples and sets, dictionaries for series)."""
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return [decode(item) if type(item) in (list, dict) else item for item in data]
     if not isinstance(data, dict):
         return data
     kind = data["$"]
@@ -100,6 +104,9 @@ def write_database(tables: Mapping[str, pd.DataFrame]) -> Path:
     """A new SQLite file with these tables, in a new temporary folder; missing values are NULL."""
     path = Path(tempfile.mkdtemp(prefix="export-")) / "export.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA journal_mode = OFF")  # a file for a moment need not survive a power cut
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("BEGIN")
         for name, table in tables.items():
             declared = ", ".join(
                 f'"{column}" {"TEXT" if table[column].dtype in ("str", "object") else "INTEGER"}'

@@ -14,13 +14,14 @@ Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,10 +45,11 @@ class TooSlowError(BaseException):
 
 @dataclass(frozen=True)
 class Mistake:
-    """A typical mistake: what to say about it, and the text of the solution with it."""
+    """A typical mistake: what to say about it, the solution's text with it, the lines that it changes."""
 
     says: str
     source: str
+    lines: frozenset[int]
 
 
 class Task:
@@ -112,12 +114,36 @@ class Task:
         key = number, id(case)
         if key not in self._given:
             try:
+                if not self.reaches(self.mistakes[number].lines, case.function):
+                    return self.expect(case)
                 if number not in self._mistaken:
                     self._mistaken[number] = namespace(self.mistakes[number].source, self.solution)
                 self._given[key] = answer(self._mistaken[number], case)
             except Exception as error:
                 self._given[key] = error
         return self._given[key]
+
+    def reaches(self, lines: Collection[int], function: str) -> bool:
+        """Whether a change of these lines of the solution can change what a function of it answers."""
+        uses = ([used for span, used in self._uses if line in span] for line in lines)
+        return any(not found or function in found[0] for found in uses)
+
+    @cached_property
+    def _uses(self) -> list[tuple[range, set[str]]]:
+        """The lines of each function of the solution; its name and the names of all that it is used by."""
+        if self.solution.suffix == ".sql":
+            return []
+        body = [one for one in ast.parse(self.source).body if not isinstance(one, ast.If)]  # ``__main__``
+        names = [({n.id for n in ast.walk(one) if isinstance(n, ast.Name)}, _defined(one)) for one in body]
+        found = []
+        for one in body:
+            if isinstance(one, ast.FunctionDef):
+                used, size = {one.name}, 0
+                while len(used) > size:
+                    size = len(used)
+                    used |= {name for read, made in names if read & used for name in made}
+                found.append((range(one.lineno, (one.end_lineno or one.lineno) + 1), used))
+        return found
 
     @cached_property
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -127,14 +153,15 @@ class Task:
             changes = list(zip(*map(_texts, (entry["old"], entry["new"])), strict=False))
             if len(_texts(entry["old"])) != len(_texts(entry["new"])):
                 raise LabError(f"{self._file}: mistake {number}: as many new texts as old ones")
-            source = self.source
+            source, lines = self.source, set[int]()
             for old, new in changes:
                 if old not in source:
                     raise LabError(
                         f"{self._file}: mistake {number}: {old!r} does not stand in {self.part.file}"
                     )
+                lines |= _lines_of(old, self.source)
                 source = source.replace(old, new)
-            made.append(Mistake(str(entry["says"]), source))
+            made.append(Mistake(str(entry["says"]), source, frozenset(lines)))
         return tuple(made)
 
     @cached_property
@@ -238,6 +265,23 @@ def limited(limit_s: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, left)
         signal.signal(signal.SIGALRM, handler)
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """The names that a statement at the top of a module defines."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _lines_of(piece: str, text: str) -> set[int]:
+    """The numbers of the lines on which a piece of a text stands; 0, which is none, where it does not."""
+    before, *after = text.split(piece)
+    lines, number = set[int](), 1 + before.count("\n")
+    for rest in after:
+        lines |= set(range(number, number + piece.count("\n") + 1))
+        number += (piece + rest).count("\n")
+    return lines or {0}
 
 
 def _is_file(argument: Any) -> bool:

@@ -34,7 +34,8 @@ from labcode.tools import ToolResult, run_tool
 MACHINES = ("x86_64", "aarch64")
 _TOP = "kit"
 _GLIBC = 28  # minor version: of RHEL 8, Debian 10, Ubuntu 20.04 and all later ones
-_BESIDE = ("nvidia-ml-py", "pytest", "pytest-timeout")
+_TESTS = ("hypothesis", "pytest", "pytest-timeout")
+_LARGE = frozenset(("cupy-cuda13x", "torch"))  # gigabytes, and most GPU machines have them
 _LEAST_FREE = 300_000_000  # bytes: two copies of what a kit for this package alone holds
 _PIP_LIMIT_S = 3600.0
 _APT_LIMIT_S = 300.0
@@ -141,9 +142,10 @@ def _wheels(folder: Path, root: Path, wanted: Wanted) -> list[Path]:
         constraints = (root / "constraints.txt").resolve(strict=True)
     except FileNotFoundError:
         raise LabError(f"{root}: no checkout of the lab; run `labcode kit` in one") from None
-    asked = [*project["dependencies"], *_BESIDE]
+    small = [name for name in project["optional-dependencies"]["gpu"] if name not in _LARGE]
+    own = {_canonical(line): line for line in (*project["dependencies"], *small, *_TESTS)}
     left_out = {_canonical(name) for name in wanted.without}
-    asked = [line for line in asked if _canonical(line) not in left_out]
+    asked = [line for name, line in own.items() if name not in left_out]
     command = [
         *(sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--progress-bar", "off"),
         *("--disable-pip-version-check", "--retries", "2", "--only-binary", ":all:"),
@@ -156,9 +158,9 @@ def _wheels(folder: Path, root: Path, wanted: Wanted) -> list[Path]:
         raise _pip_error(result, wanted, folder)
     wheels = sorted(folder.glob("*.whl"))
     there = {_canonical(wheel.name): wheel for wheel in wheels}
-    names = {*there, *map(_canonical, project["dependencies"]), *_BESIDE}
-    for name in left_out - names:
-        raise LabError(f"kit: --without {name}: it would not be in the kit. {nearest(name, sorted(names))}")
+    for name in left_out - {*there, *own}:
+        known = sorted({*there, *own})
+        raise LabError(f"kit: --without {name}: it would not be in the kit. {nearest(name, known)}")
     return [wheel for name, wheel in there.items() if name not in left_out]
 
 

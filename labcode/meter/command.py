@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -104,14 +104,7 @@ def status(meter: Meter, seconds: float) -> str:
             + (f" {clock} MHz" if clock is not None else "")
             + (f" {heat} °C" if heat is not None else "")
         )
-    return "  ".join(parts)[: max(20, _columns() - 1)]
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):
-        return 80
+    return "  ".join(parts)[: max(20, shutil.get_terminal_size().columns - 1)]
 
 
 @contextmanager

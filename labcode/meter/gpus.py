@@ -20,14 +20,15 @@ class GpuLostError(Exception):
 
 
 class Gpu:
-    """One GPU: ``number`` as CUDA counts, ``name``, ``digest`` for its UUID, ``power_limit_w`` and `read`.
+    """One GPU: ``number`` as CUDA counts, ``nvml_index`` as the machine does, ``name``, ``digest`` for its
+    UUID, ``power_limit_w`` and `read`.
 
     Raises `LabError` for a GPU with MIG, without an energy counter or without readings of power, and where
     reading them is not permitted.
     """
 
-    def __init__(self, nvml: Any, handle: Any, number: int) -> None:
-        self._nvml, self._handle, self.number = nvml, handle, number
+    def __init__(self, nvml: Any, handle: Any, number: int, nvml_index: int | None = None) -> None:
+        self._nvml, self._handle, self.number, self.nvml_index = nvml, handle, number, nvml_index
         self.name: str = _text(self._ask("nvmlDeviceGetName") or "GPU")
         uuid = _text(self._ask("nvmlDeviceGetUUID") or "")
         self.digest = hashlib.sha256(f"labcode.power {uuid}".encode()).hexdigest()[:12] if uuid else ""
@@ -164,7 +165,7 @@ def open_gpus() -> list[Gpu]:
             f"CUDA_VISIBLE_DEVICES={chosen}: GPUs of several kinds are here, which CUDA and NVML number "
             "differently; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID (`nvidia-smi -L`)"
         )
-    return [Gpu(nvml, handles[index], number) for number, index in enumerate(visible(chosen, uuids))]
+    return [Gpu(nvml, handles[index], number, index) for number, index in enumerate(visible(chosen, uuids))]
 
 
 def driver_version(gpus: list[Gpu]) -> str:

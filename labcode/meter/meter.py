@@ -50,6 +50,7 @@ class Metered(Protocol):
     """What a meter needs of a GPU; `labcode.meter.gpus.Gpu` has it."""
 
     number: int
+    nvml_index: int | None
     name: str
     digest: str
     power_limit_w: float | None
@@ -259,6 +260,7 @@ class Meter:
                     Device(
                         number=gpu.number,
                         name=gpu.name,
+                        nvml_index=gpu.nvml_index,
                         digest=gpu.digest,
                         power_limit_w=gpu.power_limit_w,
                         samples_merged=columns.merged,

@@ -36,6 +36,9 @@ class TimelineReport(Protocol):
     def window(self) -> tuple[int, int]:
         """The measured part."""
 
+    def utc_origin_ns(self) -> int | None:
+        """The Unix time at 0 of its clock; None where nothing says so."""
+
     def kernels(self) -> pd.DataFrame:
         """Kernel executions."""
 
@@ -143,6 +146,10 @@ class PowerReport(Protocol):
     @property
     def windows(self) -> pd.DataFrame:
         """The stretches of time that have a name."""
+
+    @property
+    def clock(self) -> pd.DataFrame:
+        """Pairs of its clock and Unix time."""
 
     def of(self, device: int) -> pd.DataFrame:
         """The samples of one GPU."""

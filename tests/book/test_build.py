@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")  # t
 REPOSITORY = Path(__file__).parents[2]
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\n```\n"
+TIMES = "```{capture-times}\n```\n\n```{capture-times}\n:each:\n```\n"
 PAGE = (
     HEADER
     + """# A page
@@ -49,7 +50,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")
-    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n")
+    write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n\n" + TIMES)
     write_set(root / "captures", "h200", 10.0, warnings=("sampling was off",))
     write_set(root / "captures", "my-l4", 17.0)
     monkeypatch.setenv("LABCODE_HOME", str(root))
@@ -61,6 +62,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_page(root: Path, name: str, text: str) -> None:
     (root / "book" / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def text_of(page: str) -> str:
+    """What a page says, without its tags."""
+    plain = re.sub(r"</?(?:span|code|strong|a)\b[^>]*>", "", page)
+    return re.sub(r"[ \n]+", " ", re.sub(r"<[^>]+>", " ", plain))
 
 
 def html(root: Path, name: str) -> str:
@@ -85,7 +92,11 @@ def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys):
     assert claims["claims"]["page#the-copy-is-fast"]["shown"] == "10.0\u202fµs"
     listing = html(house, "claims")
     assert 'href="page.html#claim-the-copy-is-fast"' in listing
-    assert "my-l4" in listing
+    assert "MY-L4" in listing
+
+    times = re.sub(r"<[^>]+>|\s+", " ", html(house, "captures"))
+    assert re.search(r"Recorded by +h200 +my-l4", times)
+    assert re.search(r"measuring +42 +42", times)
 
     downloads = sorted(path.name for path in (house / "_build/html/_downloads").rglob("*.json"))
     assert downloads == ["record.json", "record.json"]  # of both sets, from the page of all captures
@@ -102,9 +113,12 @@ def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
     assert build(None, "html") == 0  # who is writing the page still sees it
 
 
-def test_a_claim_that_was_not_recorded_fails_the_strict_build(house, capsys):
+def test_claims_that_were_not_recorded_or_share_a_key_fail_the_strict_build(house, capsys):
+    twice = PAGE.replace("book.claim(", 'book.claim("the copy is fast", True)\nbook.claim(')
+    write_page(house, "page", twice)
     assert build(None, "html", strict=True) == 1
     error = capsys.readouterr().err
+    assert "two claims of this page have the key 'the-copy-is-fast'" in error
     assert (
         "claims.json is not what this build found: page#the-copy-is-fast: on the page, but not recorded"
         in error
@@ -112,17 +126,110 @@ def test_a_claim_that_was_not_recorded_fails_the_strict_build(house, capsys):
     assert "python -m labcode book --update-claims" in error
 
 
-def test_a_false_claim_on_another_set_is_printed_beside_the_shipped_value(house, capsys):
+def test_a_claim_shows_its_value_on_the_other_sets_whichever_is_built(house, capsys):
     assert build(None, "html", update_claims=True) == 0
+    assert "lab-claim-compare" not in html(house, "page")  # nothing is recorded of the other set yet
     assert build("my-l4", "html", strict=True) == 0
+    assert build("my-l4", "html", update_claims=True) == 0
     assert capsys.readouterr().err == ""
-    page = html(house, "page")
-    assert "lab-claim-fails" in page
-    assert "Does not hold on this GPU: 17.0\u202fµs. On the book’s H200: 10.0\u202fµs." in page.replace(
-        "'", "’"
+    page = text_of(html(house, "page"))
+    assert "✗ the copy is fast: 17.0\u202fµs (at most 12.0\u202fµs)" in page
+    assert "does not hold on this GPU · H200: ✓ 10.0\u202fµs" in page
+    assert "lab-claim-fails" in html(house, "page")
+    assert "✗ 17.0\u202fµs ✓ 10.0\u202fµs" in text_of(html(house, "claims"))
+
+    assert build("h200", "html", strict=True) == 0
+    page = text_of(html(house, "page"))
+    assert "✓ the copy is fast: 10.0\u202fµs (at most 12.0\u202fµs) MY-L4: ✗ 17.0\u202fµs" in page
+    assert "✓ 10.0\u202fµs ✗ 17.0\u202fµs" in text_of(html(house, "claims"))
+
+
+def test_a_bound_that_differs_is_said_and_two_sets_of_one_gpu_are_told_apart(house):
+    write_page(house, "page", PAGE.replace("at_most=12", "at_most=time"))
+    for name, time in (("my-l4", 17.0), ("other", 10.0)):
+        manifest = write_set(house / "captures", name, time) / "manifest.json"
+        manifest.write_text(manifest.read_text(encoding="utf-8").replace(f"A {name.upper()}", "A L4"))
+        assert build(name, "html", update_claims=True) == 0
+    assert build("h200", "html") == 0
+    page = text_of(html(house, "page"))
+    assert "L4 (my-l4): ✓ 17.0\u202fµs (at most 17.0\u202fµs) · L4 (other): ✓ 10.0\u202fµs " in page
+
+
+def test_a_claim_that_depends_on_the_host_says_so(house):
+    write_page(house, "page", PAGE.replace('unit="µs", fmt', 'unit="µs", host=True, fmt'))
+    assert build(None, "html", update_claims=True) == 0
+    assert build("my-l4", "html") == 0
+    page = text_of(html(house, "page"))
+    assert "does not hold on this GPU · depends on the host · H200: ✓ 10.0\u202fµs" in page
+    assert "the copy is fast (depends on the host)" in text_of(html(house, "claims"))
+    assert json.loads((house / "captures/h200/claims.json").read_text())["claims"]["page#the-copy-is-fast"][
+        "host"
+    ]
+
+
+TWO = PAGE.replace(
+    "It took",
+    """```{captures-used} fusion
+```
+
+```{code-cell} python
+fused = book.record("fusion", "record")["results"]["time_us"]
+book.claim("fusing helps", time / fused, at_least=2)
+book.claim("still fast", time, at_most=20)
+```
+
+It took""",
+)
+
+
+def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, capsys):
+    """An experiment that the set lacks is shown from the shipped set, and so are the claims about it."""
+    write_page(house, "page", TWO)
+    write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    write_set(house / "captures", "my-l4", 17.0, skipped={"fusion": "needs 40 GB"})
+    assert build(None, "html", update_claims=True) == 0
+    assert build("my-l4", "html", update_claims=True, strict=True) == 0
+    assert capsys.readouterr().err == ""
+    recorded = json.loads((house / "captures/my-l4/claims.json").read_text())["claims"]
+    assert {key: claim["shown"] for key, claim in recorded.items()} == {
+        "page#the-copy-is-fast": "17.0\u202fµs",
+        "page#still-fast": "17.00",
+    }
+    page = text_of(html(house, "page"))
+    assert "fusing helps: 3.40 (at least 2.00) measured on H200, not on MY-L4" in page
+    assert "not in set my-l4: shown from set h200" in page
+    assert "Set my-l4 does not have fusion (needs 40 GB). The page shows the H200 instead." in page
+    assert "lab-claim-borrowed" in html(house, "page")
+    assert "fusing helps at least 2.00 – ✓ 2.00" in text_of(html(house, "claims"))
+
+
+def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
+    """Its traces are elsewhere: the page runs on the shipped set, the claims are those of its own record."""
+    write_page(house, "page", TWO)
+    write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    whole = write_set(house / "captures", "my-l4", 17.0, more={"fusion": 17.0}, trace=True)
+    assert build("my-l4", "html", update_claims=True) == 0
+    recorded = (whole / "claims.json").read_text(encoding="utf-8")
+    assert "lab-lacking" not in html(house, "page")
+
+    manifest = json.loads((whole / "manifest.json").read_text())
+    manifest["experiments"]["fusion"]["thin"] = True
+    (whole / "manifest.json").write_text(json.dumps(manifest))
+    (whole / "fusion" / "record.sqlite.xz").unlink()
+    assert build("my-l4", "html", strict=True, update_claims=True) == 0
+    assert capsys.readouterr().err == ""
+    assert (whole / "claims.json").read_text(encoding="utf-8") == recorded
+    page = text_of(html(house, "page"))
+    assert (
+        "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them. Claims on "
+        "them have the values recorded with the whole set. The page shows the H200 instead." in page
     )
-    assert "✗ 17.0\u202fµs" in html(house, "claims")
-    assert "✓ 10.0\u202fµs" in html(house, "claims")
+    assert (
+        "✗ fusing helps: 1.00 (at least 2.00) recorded with the whole set · does not hold on this GPU" in page
+    )
+    assert "traces not in set my-l4: shown from set h200" in page
+    assert "✓ still fast: 17.00 (at most 20.00)" in page
+    assert "record.sqlite.xz (not in this thin set)" in text_of(html(house, "captures"))
 
 
 def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
@@ -175,25 +282,23 @@ def test_pages_follow_captures_without_a_clean_build(house):
     assert "✓ 11.0\u202fµs" in html(house, "claims")
 
 
-def test_two_claims_with_one_key_are_reported(house, capsys):
-    write_page(
-        house, "page", PAGE.replace("book.claim(", 'book.claim("the copy is fast", True)\nbook.claim(')
-    )
-    assert build(None, "html") == 0
-    assert "two claims of this page have the key 'the-copy-is-fast'" in capsys.readouterr().err
-
-
 def test_notebooks_are_executed_and_plain(house):
+    write_page(
+        house,
+        "always",
+        PAGE.replace("  name: python3\n", "  name: python3\nmystnb:\n  execution_mode: force\n"),
+    )
     assert build(None, "html") == 0
     assert build(None, "notebooks") == 0  # from a book that was built before
     written = sorted((house / "_build" / "notebooks").rglob("*.ipynb"))
-    assert [path.name for path in written] == ["page.ipynb"]
-    text = written[0].read_text(encoding="utf-8")
-    assert "the `copy` is fast" in text
-    assert "text/html" in text
-    assert "It took 10.0\u202fµs, and" in text
-    assert "vnd.labcode" not in text
-    assert "papermill" not in text
+    assert [path.name for path in written] == ["always.ipynb", "page.ipynb"]
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert "the `copy` is fast" in text
+        assert "text/html" in text
+        assert "It took 10.0\u202fµs, and" in text
+        assert "vnd.labcode" not in text
+        assert "papermill" not in text
 
 
 def test_formulas_that_cannot_be_read_are_named(house):

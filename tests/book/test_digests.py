@@ -16,6 +16,8 @@ def root(tmp_path: Path) -> Path:
         "cuda/common/timing.cuh",
         "captures/h200/manifest.json",
         "captures/h100/manifest.json",
+        "captures/h200/claims.json",
+        "captures/h100/claims.json",
     ):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +42,9 @@ def building(root: Path) -> str:
         ("captures/h200/manifest.json", True, True),
         ("labcode/workloads/loop.py", False, True),
         ("labcode/cli/main.py", False, True),
-        ("captures/h100/manifest.json", False, True),
+        ("captures/h100/manifest.json", True, True),
+        ("captures/h100/claims.json", False, True),
+        ("captures/h200/claims.json", False, False),
         ("labcode/analysis/__pycache__/overlap.py", False, False),
         ("labcode/analysis/notes.txt", False, False),
     ],
@@ -63,6 +67,12 @@ def test_sets_have_caches_of_their_own(root):
     assert digests.reading_digest(root, root / "captures/h200") != digests.reading_digest(
         root, root / "captures/h100"
     )
+
+
+def test_a_set_that_may_be_thin_shows_what_it_recorded(root):
+    before = digests.build_digest(root, root / "captures", "h100")
+    (root / "captures/h100/claims.json").write_text("changed", encoding="utf-8")
+    assert digests.build_digest(root, root / "captures", "h100") != before
 
 
 def test_static_files_of_any_kind_count(tmp_path):

@@ -130,29 +130,30 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
 
 
 @pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
-@pytest.mark.parametrize("width", [390, 1280])
-def test_in_a_browser_the_frame_follows_the_page(house: Path, width: int) -> None:
+def test_in_a_browser_the_frame_follows_the_page(house: Path) -> None:
     write_page(house, "page", PAGE)
     shutil.copytree(REPOSITORY / "book" / "_static", house / "book" / "_static", dirs_exist_ok=True)
     assert build(None, "html") == 0
+    inside = "document.querySelector('iframe').contentDocument?.documentElement"
+    still = "getComputedStyle(document.querySelector('.lab-interactive-still')).display"
     with served(house / "_build" / "html") as address, browser(find_browser() or "") as tab:
         for name in ("Page", "Network", "Runtime", "Log"):
             tab.call(f"{name}.enable")
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        tab.call("Emulation.setDeviceMetricsOverride", **size)
-        tab.open(f"{address}/page.html")
-        tab.evaluate("document.querySelector('iframe').scrollIntoView()")
-        inside = "document.querySelector('iframe').contentDocument?.documentElement"
-        _wait(tab, f"{inside}?.dataset.ready === 'true'")
-        for theme in ("dark", "light"):
-            tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-            _wait(tab, f"{inside}.dataset.theme === '{theme}'")
-        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
-        assert tab.evaluate(f"{inside}.scrollWidth <= {inside}.clientWidth") is True
-        still = "getComputedStyle(document.querySelector('.lab-interactive-still')).display"
-        assert tab.evaluate(still) == "none"
-        tab.call("Emulation.setEmulatedMedia", media="print")
-        assert tab.evaluate(still) == "block"
+        for width in (390, 1280):
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            tab.call("Emulation.setDeviceMetricsOverride", **size)
+            tab.call("Emulation.setEmulatedMedia", media="screen")
+            tab.open(f"{address}/page.html")
+            tab.evaluate("document.querySelector('iframe').scrollIntoView()")
+            _wait(tab, f"{inside}?.dataset.ready === 'true'")
+            for theme in ("dark", "light"):
+                tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+                _wait(tab, f"{inside}.dataset.theme === '{theme}'")
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+            assert tab.evaluate(f"{inside}.scrollWidth <= {inside}.clientWidth") is True
+            assert tab.evaluate(still) == "none"
+            tab.call("Emulation.setEmulatedMedia", media="print")
+            assert tab.evaluate(still) == "block"
         assert complaints(tab.events, address) == []
 
 

@@ -39,9 +39,9 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "sets"))
     monkeypatch.setenv("LABCODE_CAPTURES", "mine")
     monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
-    pages._holder.cache_clear()
+    pages._taken.clear()
     yield place
-    pages._holder.cache_clear()
+    pages._taken.clear()
 
 
 def test_traces_and_histories(shelf: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from pathlib import Path
 
 from tests.support import exports as e
@@ -35,10 +37,21 @@ if verb == "profile":
         sys.exit(1)
     if mode == "silent":
         sys.exit(1)
+    if mode == "slow-report":
+        from tests.capture.fakes import log
+        time.sleep(1.5)
+        log("report written")
     print("WARNING: CPU IP/backtrace sampling not supported, see /home/someone/notes.txt")
     out.with_name(out.name + ".nsys-rep").write_bytes(b"report")
     sys.exit(code)
 if verb == "export":
+    from tests.capture.fakes import log
+    log("begin export")
+    if mode == "slow-export":
+        time.sleep(1.5)
+    if mode == "export-hangs":
+        time.sleep(600)
+    log("end export")
     if mode == "full-disk":
         packed = out.parent.parent / (out.name.removesuffix(".raw.sqlite") + ".sqlite.xz")
         packed.symlink_to("/dev/full")
@@ -54,12 +67,20 @@ sys.exit(3)
 PROGRAM = '''"""A program under test."""
 import argparse, json, os, signal, subprocess, sys, time
 
+def log(what):
+    if "FAKE_LOG" in os.environ:
+        with open(os.environ["FAKE_LOG"], "a") as file:
+            file.write(f"{time.monotonic()} {what}\\n")
+
 options = argparse.ArgumentParser()
 options.add_argument("--variant", default="record")
 options.add_argument("--json")
 options.add_argument("--gpus")
 given = options.parse_args()
 mode = os.environ.get("FAKE_PROGRAM", "")
+log(f"begin {given.variant} on {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+log(f"end {given.variant}")
 if mode == "hang":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     open(os.environ["FAKE_PIDS"], "w").write(f"{os.getpid()} {child.pid}")
@@ -82,6 +103,13 @@ if mode != "no-record":
     open(given.json, "w").write("{" if mode == "bad-record" else json.dumps(record))
 sys.exit(1 if mode == "check" else 0)
 '''
+
+
+def log(what: str) -> None:
+    """Add a line to the file that tests look into, if one is named."""
+    if "FAKE_LOG" in os.environ:
+        with open(os.environ["FAKE_LOG"], "a") as file:
+            file.write(f"{time.monotonic()} {what}\n")
 
 
 def private_export(path: Path, *, window: bool = True) -> Path:

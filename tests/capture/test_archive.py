@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import archive, scan, verify
+from labcode.capture import archive, catalogue, scan, verify
 from labcode.capture.filing import open_set
 from labcode.errors import InputError, LabError
 from labcode.store import load_set
@@ -338,6 +338,12 @@ def test_parts_are_archives_in_their_own_right(captured: Lab, tmp_path: Path) ->
     }
 
 
+def test_a_set_whose_folder_was_renamed_is_packed_by_its_new_name(captured: Lab, tmp_path: Path) -> None:
+    renamed = (captured.sets / "mine").rename(captured.sets / "other")
+    (packed,) = archive.write(tmp_path / "x.tar", renamed, ["beta"])
+    assert archive.add([packed], tmp_path / "elsewhere") == ["other/beta: added"]
+
+
 def test_packing_a_set(captured: Lab, tmp_path: Path) -> None:
     said = labcode("captures", "pack", "mine", "--archive", tmp_path / "x.tar", "--part-size", "1MB").stdout
     assert said == f"{tmp_path / 'x-1.tar'}: {captured.archive.stat().st_size / (1 << 20):.2f} MiB\n"
@@ -422,16 +428,39 @@ archive.add([pathlib.Path({str(of_beta(packed, {}))!r})])
     assert (after == before) == (step < 4)
 
 
-def test_an_archive_of_the_first_schema_is_imported(packed: Path, lab: Lab, tmp_path: Path) -> None:
+def test_an_archive_of_the_first_schema_is_imported(packed: Path, lab: Lab) -> None:
+    today = load_set("mine").experiment("beta").captured
+
     def first(manifest: dict) -> None:  # type: ignore[type-arg]
         manifest["schema"] = 1
         for entry in manifest["experiments"].values():
             entry["sources"] = ["program.py"]
 
     old = rewrite(packed, lambda m: edit_manifest(m, first))
-    assert archive.add([old])[0].startswith("mine/alpha: the same")
+    undated = "its sources have no digests, so nothing says whether it is fresh"
+    assert archive.add([old])[1] == f"mine/beta: the same as it was, captured {today}; {undated}"
     (finding,) = verify.verify("mine")
     assert str(finding) == (
         "manifest.json: stale: of the first schema, without digests of sources: nothing says whether alpha, "
         "beta are fresh; capture again what pages should vouch for"
     )
+    listed = labcode("captures", "list").stdout
+    assert f"stale: {undated}" in listed and str(finding) in listed
+
+
+def test_what_an_older_book_captured_is_imported_and_said(
+    packed: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.program.write_text(lab.program.read_text() + "\nchanged = True\n")
+    monkeypatch.delitem(catalogue.EXPERIMENTS, "beta")
+    assert archive.add([packed], tmp_path / "elsewhere") == [
+        "mine/alpha: added; its sources changed since it was captured",
+        "mine/beta: added; the catalogue has no such experiment any more",
+    ]
+
+
+def test_what_the_gpus_cannot_run_travels_with_an_archive(packed: Path, lab: Lab) -> None:
+    why = {"gamma": "needs 3 gpus", "beta": "needs more"}
+    archive.add([rewrite(packed, lambda m: edit_manifest(m, lambda d: d.update(skipped=why)))])
+    assert load_set("mine").skipped == {"gamma": "needs 3 gpus"}  # the set holds beta
+    assert "not captured in this set: gamma (needs 3 gpus)" in labcode("captures", "list").stdout

@@ -23,7 +23,7 @@ def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     staging = tmp_path / "staging"
     staging.mkdir()
-    options = {"options": ("--period-ms=5",), "show": lambda step: None, **job}
+    options = {"options": ("--period-ms=5",), **job}
     one = Job(
         tool="power",
         argv=("python", "-m", "program"),
@@ -34,7 +34,8 @@ def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any)
         cwd=lab.home,
         **options,
     )
-    return power.finish(one, power.measure(one))
+    results = [part.run() for part in power.parts(one)]
+    return power.finish(one, power.measured(one, results, {"under the meter": 1.0}))
 
 
 def test_record_and_log_of_one_run_are_filed(

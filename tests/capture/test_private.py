@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import lzma
+import socket
 import sqlite3
 import time
 from collections.abc import Callable
@@ -245,18 +247,22 @@ def test_in_claims_machines_and_titles(captured: Lab, text: str) -> None:
             archive.add([other])
 
 
-@planted
-def test_in_a_report_of_nsight_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
+def test_in_a_report_of_nsight_compute(tmp_path: Path) -> None:
     data = ncu.path("basic.ncu-rep").read_bytes()
-    block = next(block for block in wire.blocks(data) if block.results)
-    leaves = wire.leaves(data[slice(*block.results[0])])
-    victim = next(leaf for leaf in leaves if len(leaf) > 100 and wire.is_text(leaf) and b"<" not in leaf)
+    results = [data[slice(*result)] for block in wire.blocks(data) for result in block.results]
+    leaves = dict.fromkeys(leaf for result in results for leaf in wire.leaves(result))
+    victims = [leaf for leaf in leaves if len(leaf) > 80 and wire.is_text(leaf) and b"<" not in leaf]
+    laid = [text.ljust(len(victim)) for text, victim in zip(PLANTED.values(), victims, strict=False)]
+    assert len(laid) == len(PLANTED)
+    for victim, text in zip(victims, laid, strict=False):
+        data = data.replace(victim, text.encode())
     source = tmp_path / "raw.ncu-rep"
-    source.write_bytes(data.replace(victim, text.encode().ljust(len(victim))))
-    assert privacy.find(scan.texts_of(source)) != []
+    source.write_bytes(data)
+    assert set(laid) <= set(scan.texts_of(source)) and all(privacy.find([text]) for text in laid)
     made = ncu_scrub.scrub_file(source)
-    assert privacy.find(scan.texts_of(made)) == [] and made.stat().st_size == source.stat().st_size
+    texts = list(scan.texts_of(made))
+    assert privacy.find(texts) == [] and not set(laid) & set(texts)
+    assert made.stat().st_size == source.stat().st_size
     assert len(open_report(made).list) == len(ncu.opened("basic").list)
 
 
@@ -301,8 +307,48 @@ def test_names_can_be_given(captured: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("owner", "name", "value"),
+    [
+        (getpass, "getuser", lambda: "zaphod"),
+        (socket, "gethostname", lambda: "zaphod.example"),
+        (Path, "home", lambda: Path("/h/zaphod")),
+    ],
+)
+def test_names_of_this_machine_are_looked_for_unless_the_lab_uses_them(
+    captured: Lab, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, value: Callable[[], object]
+) -> None:
+    put(captured, "beta", "record.json", b'["the Zaphod run of the baseline"]')
+    other = rewrite(captured.archive, lambda m: replace(m, "beta/record.json", b'["on zaphod"]'))
+    scan.own_names.cache_clear()
+    try:
+        assert found() == []
+        monkeypatch.setattr(owner, name, value)
+        scan.own_names.cache_clear()
+        said = "private: the name of a host or user (Zaphod)"
+        assert [str(finding) for finding in found()] == [f"beta/record.json: {said}"]
+        with pytest.raises(InputError, match=r"something private: the name of a host or user \(zaphod\)"):
+            archive.add([other])
+        monkeypatch.setattr(getpass, "getuser", lambda: "baseline")
+        scan.own_names.cache_clear()
+        assert not any("baseline" in finding.text for finding in found())
+    finally:
+        scan.own_names.cache_clear()
+
+
+def test_who_has_no_home_has_no_name_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", none)
+    monkeypatch.setattr(getpass, "getuser", lambda: "zaphod")
+    assert "zaphod" in privacy.own_names([]) and "zaphod" not in privacy.own_names(["Zaphod's"])
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("at 77:00.0", "the id of a device? (77:00.0)"),
+        ("Hostname: fatbox", "a host's or user's name? (Hostname: fatbox)"),
         ("staged on /scratch3", "a folder of the system? (/scratch3)"),
         ("from https://git.acme.dev/x", "a web address? (https://git.acme.dev)"),
         ("job 01234567-89ab-cdef-0123-456789abcdef", "an id? (01234567-89ab-cdef-0123-456789abcdef)"),

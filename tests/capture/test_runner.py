@@ -248,7 +248,7 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
         found.append(packed.read_bytes())  # what a kill at this moment would leave
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(runner._MEASURE, "bench", killed)
+    monkeypatch.setitem(runner._PARTS, "bench", killed)
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)
     assert found == [packed.read_bytes()]

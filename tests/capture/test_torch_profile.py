@@ -142,7 +142,7 @@ def test_what_goes_wrong_is_one_line_and_nothing_is_filed(
     monkeypatch.setenv("FAKE_PROGRAM", mode)
     if mode == "private":
         monkeypatch.setattr(privacy, "reduce", lambda text, names=(): text)  # as if a rule failed
-        here = lambda job, measured: torch_profile.finish(job, measured)  # noqa: E731
+        here = lambda job, run: torch_profile.finish(job, run)  # noqa: E731
         monkeypatch.setattr(finishing, "finish", here)
     with pytest.raises(LabError, match="nothing was captured"):
         lab.capture("traced")
@@ -201,7 +201,9 @@ def test_a_real_recording_reads_as_pytorch_says_of_it(
         time_limit_s=120.0,
         cwd=Path(__file__).resolve().parents[2],
     )
-    names = torch_profile.finish(job, torch_profile.measure(job)).files
+    results = [part.run() for part in torch_profile.parts(job)]
+    run = torch_profile.measured(job, results, {"clean": 1.0, "recorded": 2.0})
+    names = torch_profile.finish(job, run).files
     assert names == ["run.trace.json.gz", "run.averages.json.xz", "run.json", "run.clean.json"]
     said = json.loads(lzma.decompress((tmp_path / "run.averages.json.xz").read_bytes()))["rows"]
     python = any(row["name"].startswith("nn.Module: ") for row in said)  # newer versions count functions, too

@@ -6,7 +6,7 @@ Tests are skipped where there is no compiler.
 from __future__ import annotations
 
 import fcntl
-import os
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -51,11 +51,17 @@ def nvcc() -> Path:
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for this test run, the same for all processes of pytest-xdist."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
-    folder.mkdir(exist_ok=True)
+def compiled(nvcc: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder of pytest's cache for this compiler, these flags and sources; those of others are removed."""
+    key = hashlib.sha256(" ".join(FLAGS).encode())
+    key.update(subprocess.run([nvcc, "--version"], capture_output=True, check=True).stdout)
+    for source in sorted([*CUDA.rglob("*.cu*"), *CUDA.rglob("*.h*"), *Path(__file__).parent.glob("*.cu")]):
+        key.update(source.name.encode() + source.read_bytes())
+    assert request.config.cache is not None
+    folder = request.config.cache.mkdir(f"cuda-{key.hexdigest()[:16]}")
+    for other in folder.parent.glob("cuda-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from labcode.workloads.cuda import gemm
-from tests.cuda.conftest import NEWEST, Assemble, Built
+from tests.cuda.conftest import CUDA, NEWEST, Assemble, Built
 from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
 
 TENSOR_MAPS = ("wgmma_tma", "specialized", "persistent", "cluster", "order", "store")
@@ -28,9 +29,63 @@ def flags(sizes: str) -> list[str]:
     return [word for pair in zip(names, sizes.split(), strict=True) for word in pair]
 
 
-def test_addresses_descriptors_and_the_order_of_tiles(built: Built) -> None:
-    done = run([built("host_gemm")])
-    assert (done.returncode, done.stdout) == (0, "")
+SYNCHRONIZATION = re.compile(
+    r"__syncthreads\(|group_sync\(worker|copies_wait<.*?>\(|products_wait<\d>\("
+    r"|wait_for\([^;]*(?=\);)|cluster_sync<kBlocks>\("
+)
+
+
+@pytest.fixture(scope="module")
+def on_the_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The kernels compiled for the host, their synchronizations numbered; what these are, in order."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++ here")
+    folder, found = tmp_path_factory.mktemp("host"), list[str]()
+
+    def numbered(match: re.Match[str]) -> str:
+        found.append(match.group())
+        return f"{match.group()}{'' if match.group().endswith('(') else ', '}{len(found) - 1}"
+
+    for name in ("bf16", "fp32"):
+        text = re.sub(r"#include .*\n", "", (CUDA / "gemm" / f"{name}.cuh").read_text(encoding="utf-8"))
+        shared = r"extern __shared__ ([\w ]+) (\w+)\[\];"
+        text = re.sub(shared, r"\1* const \2 = static_cast<\1*>(block_memory());", text)
+        (folder / f"{name}_on_host.cuh").write_text(SYNCHRONIZATION.sub(numbered, text), encoding="utf-8")
+    source = Path(__file__).with_name("host_gemm.cpp")
+    options = ["-std=c++17", "-O1", "-g", "-w", "-fsanitize=address", f"-I{folder}"]
+    done = run([compiler, *options, source, "-o", folder / "run"])
+    if done.returncode != 0 and ("cannot find" in done.stderr or "unrecognized" in done.stderr):
+        pytest.skip("this g++ has no address sanitizer")
+    assert done.returncode == 0, done.stderr
+    return folder / "run", found
+
+
+def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[str]]) -> None:
+    done = run([on_the_host[0]], timeout=200)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[:2000]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "said"),
+    [
+        ("wait_for(&full, parity", r"wgmma_tma, 8 x 8 x 8: \d+ elements are wrong"),
+        ("cluster_sync<kBlocks>(", r"cluster: its threads wait for each other forever"),
+        (
+            "wait_for(&empty[turn.slot], turn.parity ^ 1",
+            r"specialized: its threads wait for each other forever",
+        ),
+        ("products_wait<1>(", r"specialized, 260 x 264 x 328: \d+ elements are wrong"),
+        ("copies_wait<kMmaStages - 2>(", r"mma_sync, 130 x 136 x 264: \d+ elements are wrong"),
+        ("copies_wait<T::kStages - 2>(", r"double_buffer, 33 x 65 x 17: \d+ elements are wrong"),
+    ],
+)
+def test_missing_synchronizations_are_found(
+    on_the_host: tuple[Path, list[str]], left_out: str, said: str
+) -> None:
+    program, found = on_the_host
+    done = run([program, found.index(left_out)], timeout=200)
+    assert done.returncode == 1 and re.match(said, done.stdout), done.stdout + done.stderr[:2000]
 
 
 @pytest.mark.parametrize("architecture", ["80", NEWEST])

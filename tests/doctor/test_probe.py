@@ -8,6 +8,7 @@ import json
 import socket
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -33,6 +34,7 @@ class NvmlError(Exception):
 def fake_nvml(**changes: Any) -> ModuleType:
     """An NVML with two H200s, of which the second does not tell its power limit, and has MIG on."""
     nvml: Any = ModuleType("pynvml")
+    nvml.__spec__ = ModuleSpec("pynvml", None)  # it is looked for, as a package that experiments need
 
     def unsupported(*_: object) -> Any:
         raise NvmlError("Not Supported")

@@ -84,14 +84,14 @@ _SQL = [
 ]
 
 
-def mutants(source: str, file: str) -> Iterator[tuple[str, str]]:
-    """The name and the text of each mutant of a solution."""
+def mutants(source: str, file: str) -> Iterator[tuple[str, str, int]]:
+    """The name and the text of each mutant of a solution, and the line of what was changed."""
     regions = _regions(source, SIGNS[Path(file).suffix])
     changed = _of_sql(source, regions) if file.endswith(".sql") else _of_python(source, regions)
     seen: Counter[str] = Counter()
-    for name, text in changed:
+    for name, text, line in changed:
         seen[name] += 1
-        yield (name if seen[name] == 1 else f"{name} #{seen[name]}"), text
+        yield (name if seen[name] == 1 else f"{name} #{seen[name]}"), text, line
 
 
 def _regions(source: str, sign: str) -> set[int]:
@@ -105,7 +105,7 @@ def _regions(source: str, sign: str) -> set[int]:
     return lines
 
 
-def _of_sql(source: str, regions: set[int]) -> Iterator[tuple[str, str]]:
+def _of_sql(source: str, regions: set[int]) -> Iterator[tuple[str, str, int]]:
     lines = source.splitlines(keepends=True)
     for number in sorted(regions):
         code = lines[number - 1].partition("--")[0]
@@ -113,10 +113,10 @@ def _of_sql(source: str, regions: set[int]) -> Iterator[tuple[str, str]]:
             for match in re.finditer(pattern, code):
                 line = code[: match.start()] + match.expand(new) + code[match.end() :]
                 text = "".join([*lines[: number - 1], line.rstrip() + "\n", *lines[number:]])
-                yield f"{' '.join(code.split())} -> {' '.join(line.split())}", text
+                yield f"{' '.join(code.split())} -> {' '.join(line.split())}", text, number
 
 
-def _of_python(source: str, regions: set[int]) -> Iterator[tuple[str, str]]:
+def _of_python(source: str, regions: set[int]) -> Iterator[tuple[str, str, int]]:
     """Each place is changed in the tree itself, written out, and put back."""
     tree = ast.parse(source)
     for function, statement, node in _nodes(tree, regions):
@@ -126,7 +126,7 @@ def _of_python(source: str, regions: set[int]) -> Iterator[tuple[str, str]]:
             after, text = _shown(statement), ast.unparse(tree)
             undo()
             if after != before:
-                yield f"{function}: {before} -> {after}", text
+                yield f"{function}: {before} -> {after}", text, statement.lineno
 
 
 def _nodes(tree: ast.Module, regions: set[int]) -> Iterator[tuple[str, ast.stmt, ast.AST]]:

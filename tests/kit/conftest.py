@@ -15,7 +15,10 @@ HERE = "{}.{}".format(*sys.version_info)
 PROJECT = """
 [project]
 name = "labcode"
-dependencies = ["alpha>=1", "beta"]
+dependencies = ["alpha>=1"]
+
+[project.optional-dependencies]
+gpu = ["beta", "torch"]
 """
 
 
@@ -71,7 +74,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("LABCODE_HOME", str(root))
-    monkeypatch.setattr(gather, "_BESIDE", ())
+    monkeypatch.setattr(gather, "_TESTS", ())
     return root
 
 

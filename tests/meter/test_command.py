@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -97,6 +99,30 @@ def test_signals_reach_the_command_and_the_report_is_written(tmp_path: Path) -> 
         assert process.returncode == expected
         assert f"exit code {expected}" in err and "J ±" in err
         assert open_log(log).exit_code == expected
+
+
+def test_on_a_terminal_power_is_shown_and_ctrl_c_comes_once(tmp_path: Path) -> None:
+    log, heard = tmp_path / "a.power.json", tmp_path / "heard"
+    script = f"trap 'echo int >> {heard}' INT; echo up; for i in 1 2 3 4; do sleep 0.5; done; exit 5"
+    words = ["--period", "20ms", "--idle", "0s", "-o", str(log), "--", "bash", "-c", script]
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        code = _WITH_GPUS.format(gpus="FakeGpu()")
+        os.execve(sys.executable, [sys.executable, "-c", code, *words], environment)
+    shown = b""
+    while b"MHz" not in shown:
+        shown += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    with contextlib.suppress(OSError):  # the other end is gone
+        while more := os.read(terminal, 4096):
+            shown += more
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+    assert heard.read_text() == "int\n"
+    text = shown.decode()
+    assert " s  GPU 0 200 W 1980 MHz 45 °C\x1b[K" in text
+    assert "exit code 5" in text and open_log(log).exit_code == 5
 
 
 def test_a_lost_gpu_leaves_a_partial_report(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.support.fake_nvml import FakeGpu, FakeNvml
 class Ticking:
     """A GPU that draws 100 W and whose counter is always right; ``clock`` is moved by hand."""
 
-    number, name, digest, power_limit_w = 0, "Ticking", "", None
+    number, nvml_index, name, digest, power_limit_w = 0, 0, "Ticking", "", None
 
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000

@@ -24,6 +24,7 @@ from tests.support import exports, histories, ncu, traces
         *[("a.sqlite", "nsys"), ("a.sqlite.xz", "nsys"), ("a.nsys-rep", "nsys"), ("a", "nsys")],
         *[("a.ncu-rep", "ncu"), ("A.NCU-REP.XZ", "ncu")],
         *[("a.trace.json", "kineto"), ("a.json.gz", "kineto"), (".", "kineto")],
+        *[("a.power.json", "power"), ("A.POWER.JSON.XZ", "power")],
         *[("a.memory.json", "memory"), ("a.memory.json.xz", "memory"), ("a.memory.json.gz", "memory")],
     ],
 )

@@ -329,6 +329,7 @@ def make_export(
     path.unlink(missing_ok=True)
     strings: dict[str, int] = {}
     with sqlite3.connect(path) as db:
+        db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN")
         for name, rows in ENUMS.items():
             db.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, name TEXT, label TEXT)")
             db.executemany(f"INSERT INTO {name} VALUES (?, ?, ?)", rows)

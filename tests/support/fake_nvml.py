@@ -52,7 +52,7 @@ class FakeNvml:
     NVML_TEMPERATURE_GPU = 0
 
     def __init__(self, *gpus: FakeGpu, init: int = 0, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        self.gpus = list(gpus)
+        self.gpus = list(gpus) or [FakeGpu()]
         self.init = init
         self.clock = clock
         self.began = clock()

@@ -21,6 +21,7 @@ def device(
     seconds: float = 12.0,
     begin_s: float = 0.0,
     number: int = 0,
+    nvml_index: int | None = None,
     name: str = "NVIDIA H100",
     reasons: int = 0,
 ) -> Device:
@@ -29,6 +30,7 @@ def device(
     read = (sensor or Sensor()).samples(load, at)
     return Device(
         number=number,
+        nvml_index=nvml_index,
         name=name,
         digest="abc",
         power_limit_w=700.0,

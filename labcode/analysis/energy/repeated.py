@@ -58,7 +58,7 @@ def repeated(record: Mapping[str, Any], log: PowerReport, device: int = 0) -> pd
     """
     samples = log.of(device)
     curve = curve_of(samples)
-    idle_w, _ = idle_power(log, device)
+    idle_w, _ = idle_power(log, curve)
     first, last = float(samples["t_ns"].min()), float(samples["t_ns"].max())
     rows = {}
     for name, told in windows_of(record).items():

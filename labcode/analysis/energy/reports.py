@@ -21,7 +21,7 @@ def power_sum(log: PowerReport) -> pd.DataFrame:
     for device, name, limit in _devices(log):
         samples = log.of(device)
         curve = curve_of(samples)
-        idle_w, idle_error_w = idle_power(log, device)
+        idle_w, idle_error_w = idle_power(log, curve)
         one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
         inside = samples[(samples["t_ns"] >= begin) & (samples["t_ns"] <= end)]
         rows.append(

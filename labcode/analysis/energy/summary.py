@@ -30,8 +30,8 @@ def summaries(log: PowerLog) -> list[Summary]:
         ["device", "name", "power_limit_w", "samples"]
     ].itertuples(index=False, name=None):
         if samples:
-            idle_w, idle_error_w = idle_power(log, device)
             curve = curve_of(log.of(device))
+            idle_w, idle_error_w = idle_power(log, curve)
             energy = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)
             found.append(Summary(device, name, limit, energy, curve))
     return found

@@ -21,6 +21,7 @@ from labcode.reports.report import PowerReport
 Floats = NDArray[np.float64]
 FEW_UPDATES = 10  # below, an energy is flagged
 LEAST_UPDATES = 3  # below, none is given
+_STANDING_S = 5.0  # so long no counter takes for its updates
 DISAGREEMENT = 0.05  # of the energy: above, and above the error bar, it is told
 _ENERGY_COLUMNS = (
     *("seconds", "counter_j", "error_j", "integral_j", "disagreement", "mean_w", "peak_w", "idle_w"),
@@ -98,7 +99,9 @@ class Curve:
     """One GPU's samples, ready to be asked for many windows: see `curve_of`.
 
     ``t_ns`` and ``joules`` since the first sample: the counter, resets bridged; ``knots_ns`` and ``knots_j``
-    the updates; ``after`` the place in ``knots_j`` of the first update that came after each sample.
+    the updates, each halfway between the samples that it came between, the earlier in ``known_after_ns``;
+    ``power_ns``, ``watts`` and their ``integral`` (J); ``all_ns`` every sample and its ``reasons``;
+    ``resets`` when the counter was seen to fall.
     """
 
     t_ns: Floats
@@ -177,6 +180,8 @@ class Curve:
         declined = updates < LEAST_UPDATES
         if len(self.t_ns) < 2:
             flags.append("the counter was not read")
+        elif declined and seconds > _STANDING_S:
+            flags.append(f"the counter stood still: {updates} updates in {seconds:.3g} s")
         elif declined:
             flags.append(
                 f"too short for this instrument: {updates} updates of the counter in {seconds:.3g} s; repeat "
@@ -201,7 +206,7 @@ class Curve:
     def throttled(self, begin_ns: float, end_ns: float) -> dict[str, float]:
         """Seconds in which each reason slowed the clocks down; a reading holds until the next sample."""
         starts = np.clip(self.all_ns, begin_ns, end_ns)
-        held = np.diff(np.append(starts, max(end_ns, starts[-1]))) / 1e9
+        held = np.diff(np.append(starts, starts[-1])) / 1e9
         found = {
             name: float(held[(self.reasons & bit) != 0].sum())
             for bit, (name, slows) in REASONS.items()
@@ -244,13 +249,12 @@ def curve_of(samples: pd.DataFrame) -> Curve:
     )
 
 
-def idle_power(log: PowerReport, device: int) -> tuple[float, float]:
+def idle_power(log: PowerReport, curve: Curve) -> tuple[float, float]:
     """Mean power in the window named idle, and half its range, in W; (nan, 0) without such a window."""
     found = log.windows[log.windows["name"] == IDLE]
     if not len(found):
         return float("nan"), 0.0
     begin, end = int(found["begin_ns"].iloc[0]), int(found["end_ns"].iloc[0])
-    curve = curve_of(log.of(device))
     watts = curve.watts[(curve.power_ns >= begin) & (curve.power_ns <= end)]
     if len(watts) < 2 or end <= begin:
         return float("nan"), 0.0
@@ -263,15 +267,15 @@ def windows(log: PowerReport) -> pd.DataFrame:
     A row for each window, instance (from 0, of a name) and device; times in ns, energies in J, powers in W.
     ``disagreement`` is the integral's share above the counter; ``verdict`` says what speaks against a row.
     """
-    stretches = [*log.windows.itertuples(index=False, name=None)] or [("log", *log.window())]
+    named = [*log.windows.itertuples(index=False, name=None)] or [("log", *log.window())]
     curves = {
-        int(device): (curve_of(log.of(int(device))), *idle_power(log, int(device)))
+        int(device): (curve := curve_of(log.of(int(device))), *idle_power(log, curve))
         for device, samples in zip(log.devices["device"], log.devices["samples"], strict=True)
         if samples
     }
     rows = []
     seen: dict[str, int] = {}
-    for name, begin, end in stretches:
+    for name, begin, end in named:
         instance = seen[name] = seen.get(name, -1) + 1
         for device, (curve, idle_w, idle_error_w) in curves.items():
             one = curve.energy(begin, end, idle_w=idle_w, idle_error_w=idle_error_w)

@@ -21,7 +21,7 @@ IDLE_SHARE = 0.5
 SWING = 0.25  # of the mean, from one update of the power to the next
 GAP = 3.0  # periods
 GAP_SHARE = 0.01
-_BOOK = "energy/power"
+_BOOK = "energy/measurement"
 
 
 @rule(

@@ -291,23 +291,33 @@ def _place_between(
     """
     by_number = _by_number(ranges)
     known: dict[tuple[Thread, int, int], Path] = {}
+    spans: dict[int, tuple[Thread, int, int] | None] = {}  # by the range around a launch
+    ends: dict[int, Frame] = {}
+    starts = api[["pid", "tid", "start_ns"]].to_numpy(np.int64)
     for op in np.flatnonzero((table["how"] == "none").to_numpy() & (rows >= 0)).tolist():
-        call = api.iloc[rows[op]]
-        span = (int(call["pid"]), int(call["tid"])), int(call["start_ns"]), int(call["start_ns"])
+        pid, tid, start = starts[rows[op]].tolist()
         inner = int(around[op])
-        if not neighbors.known(span[0]):
-            forward = _forward(ranges, by_number, inner) if inner >= 0 else []
-            if not forward:
-                continue
-            inner = forward[0]
-        if inner >= 0:
-            span = _span(ranges, _outwards(ranges, inner)[-1])
+        if inner < 0:
+            span = ((pid, tid), start, start) if neighbors.known((pid, tid)) else None
+        elif inner in spans:
+            span = spans[inner]
+        else:
+            forward = [inner] if neighbors.known((pid, tid)) else _forward(ranges, by_number, inner)
+            span = _span(ranges, _outwards(ranges, forward[0])[-1]) if forward else None
+            spans[inner] = span
+        if span is None:
+            continue
         if span not in known:
             known[span] = neighbors.between(*span)
         if known[span]:
-            function, file, line = known[span][-1]
-            table.loc[op, ["function", "file", "how"]] = [function, file, "between"]
-            table.loc[op, "line"] = pd.NA if line is None else line
+            ends[op] = known[span][-1]
+    if ends:
+        at = table.index[list(ends)]
+        for place, name in enumerate(_SITE):
+            table.loc[at, name] = pd.Series(
+                [end[place] for end in ends.values()], index=at, dtype=table[name].dtype
+            )
+        table.loc[at, "how"] = "between"
 
 
 def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:

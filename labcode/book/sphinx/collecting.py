@@ -14,8 +14,9 @@ from sphinx.util import logging
 
 from labcode import store
 from labcode.book import claims as claims_file
-from labcode.book.sphinx.directives import all_claims
-from labcode.book.sphinx.render import claim_box, inline_nodes, plain_table
+from labcode.book import provenance, two_sets
+from labcode.book.sphinx.directives import all_claims, stamp_box
+from labcode.book.sphinx.render import claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
 if TYPE_CHECKING:
@@ -55,35 +56,48 @@ class ClaimCollector(EnvironmentCollector):
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Note the claims of a page that was read."""
         docname = app.env.current_document.docname
-        found = [Claim(**box["claim"]) for box in doctree.findall(claim_box)]
+        found = [(Claim(**box["claim"]), bool(box["borrowed"])) for box in doctree.findall(claim_box)]
         if found:
             _by_page(app.env)[docname] = found
         if any(True for _ in doctree.findall(all_claims)):
             _listing_pages(app.env).add(docname)
 
 
-def claims_of(env: BuildEnvironment) -> dict[str, Claim]:
-    """Every claim of the book by ``page#key``, in the order of the table of contents."""
-    pages = _by_page(env)
-    return {f"{page}#{claim.key}": claim for page in _reading_order(env) for claim in pages.get(page, ())}
+def claims_of(env: BuildEnvironment) -> dict[str, Claim | None]:
+    """Every claim of the book by ``page#key``, in the order of the table of contents, with its value on the
+    set of this build.
+
+    Of a value that rests on experiments of another set this is the one recorded when the set was whole, or
+    ``None``.
+    """
+    recorded = recorded_claims(env.config.labcode_set)
+    return {
+        (name := f"{page}#{claim.key}"): recorded.get(name) if borrowed else claim
+        for page in _reading_order(env)
+        for claim, borrowed in _by_page(env).get(page, ())
+    }
+
+
+def recorded_claims(set_name: str) -> dict[str, Claim]:
+    """The claims that a set's ``claims.json`` records."""
+    return store.read_claims(store.claims_path(set_name))
 
 
 def check(app: Sphinx, env: BuildEnvironment) -> None:
     """Warn of claims that are false on the shipped set, of doubled keys, and in strict builds of a record out
     of date.
     """
+    shipped = app.config.labcode_set == store.SHIPPED_SET
     for page, found in _by_page(env).items():
-        keys = [claim.key for claim in found]
+        keys = [claim.key for claim, _ in found]
         for key in sorted({key for key in keys if keys.count(key) > 1}):
             _warn(page, f"two claims of this page have the key {key!r}; give one of them key=")
-        if app.config.labcode_set == store.SHIPPED_SET:
-            for claim in found:
-                if not claim.holds:
-                    _warn(page, f"claim {claims_file.as_line(claim)}")
-    strict = app.config.labcode_strict and not app.config.labcode_update_claims
-    if strict and app.config.labcode_set == store.SHIPPED_SET:
+        for claim, _ in found:
+            if shipped and not claim.holds:
+                _warn(page, f"claim {claims_file.as_line(claim)}")
+    if app.config.labcode_strict and not app.config.labcode_update_claims and shipped:
         path = store.claims_path(app.config.labcode_set)
-        lines = claims_file.differences(store.read_claims(path), claims_of(env))
+        lines = claims_file.differences(store.read_claims(path), _measured(env))
         if lines:
             more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
             _warn(
@@ -92,44 +106,105 @@ def check(app: Sphinx, env: BuildEnvironment) -> None:
             )
 
 
+def _measured(env: BuildEnvironment) -> dict[str, Claim]:
+    return {key: claim for key, claim in claims_of(env).items() if claim is not None}
+
+
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    if app.config.labcode_set != store.SHIPPED_SET:
-        shipped = store.read_claims(store.claims_path(store.SHIPPED_SET))
-        for box in doctree.findall(claim_box):
-            _compare(box, shipped.get(f"{docname}#{box['claim']['key']}"))
+    _say_what_is_lacking(doctree)
+    boxes = list(doctree.findall(claim_box))
+    if boxes:
+        sets = SideBySide(app.config.labcode_set)
+        for box in boxes:
+            sets.complete(box, f"{docname}#{box['claim']['key']}")
     for placeholder in list(doctree.findall(all_claims)):
-        placeholder.replace_self(_all_claims_table(app, docname))
+        placeholder.replace_self(_claims_table(app, docname, placeholder["only"]))
 
 
-def _compare(box: claim_box, shipped: Claim | None) -> None:
-    """Say in a claim's box whether it holds on this GPU, and what the shipped set has."""
-    parts = [] if box["claim"]["holds"] else [f"Does not hold on this GPU: {box['claim']['shown']}."]
-    if shipped is not None:
-        parts.append(f"On the book's {store.SHIPPED_SET.upper()}: {shipped.shown}.")
-    if parts:
-        box += nodes.paragraph(text=" ".join(parts), classes=["lab-claim-compare"])
+def _say_what_is_lacking(doctree: nodes.document) -> None:
+    """Below a page's title: what of it is not of the set that the book is built around, and why."""
+    lacking = [sentence for box in doctree.findall(stamp_box) for sentence in box["lacking"]]
+    title = next(iter(doctree.findall(nodes.title)), None)
+    if not lacking or title is None:
+        return
+    note = nodes.paragraph(classes=["lab-lacking"])
+    note += inline_nodes(" ".join(dict.fromkeys(lacking)))
+    title.parent.insert(title.parent.index(title) + 1, note)
 
 
-def _all_claims_table(app: Sphinx, docname: str) -> nodes.Node:
+class SideBySide:
+    """The sets at hand, to say in a claim's box what the other sets have."""
+
+    def __init__(self, current: str) -> None:
+        """Read the claims and the GPU's name of each set."""
+        self.current = current
+        self.claims = {name: recorded_claims(name) for name in store.list_sets()}
+        self.labels = provenance.set_labels()
+
+    def complete(self, box: claim_box, key: str) -> None:
+        """Put the current set's value into a box whose value was computed from another one, and add the line
+        with the other sets' values.
+        """
+        computed = claim = Claim(**box["claim"])
+        notes: list[list[nodes.Node]] = []
+        others = [name for name in self.claims if name != self.current]
+        if box["borrowed"] and key in self.claims[self.current]:
+            claim = self.claims[self.current][key]
+            fill_claim(box, claim)
+            notes.append([nodes.Text("recorded with the whole set")])
+        elif box["borrowed"]:
+            box["classes"] = ["lab-claim", "lab-claim-borrowed"]
+            here, there = self.labels[self.current], self.labels[store.SHIPPED_SET]
+            notes.append([nodes.Text(f"measured on {there}, not on {here}")])
+            others = [name for name in others if name != store.SHIPPED_SET]
+        own = claim is not computed or not box["borrowed"]
+        if own and not claim.holds and self.current != store.SHIPPED_SET:
+            notes.append([nodes.Text("does not hold on this GPU")])
+        if computed.host:
+            notes.append([nodes.Text("depends on the host")])
+        for name in others:
+            other = self.claims[name].get(key)
+            if other is not None:
+                bound = f" ({other.bound})" if other.bound != claim.bound else ""
+                notes.append([nodes.Text(f"{self.labels[name]}: "), *_value(other), nodes.Text(bound)])
+        if notes:
+            line = nodes.paragraph(classes=["lab-claim-compare"])
+            for position, note in enumerate(notes):
+                line += nodes.Text(" · " if position else "")
+                line += nodes.inline("", "", *note, classes=["lab-claim-note"])
+            box += line
+
+
+def _claims_table(app: Sphinx, docname: str, only: str) -> nodes.Node:
+    """All claims of the book, or only those that a second set changes in the way that ``only`` says."""
     current = app.config.labcode_set
     found = claims_of(app.env)
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
-    others = {
-        name: store.read_claims(store.claims_path(name)) for name in store.list_sets() if name != current
-    }
-    sets: dict[str, Mapping[str, Claim]] = {current: found, **others}
+    if only:
+        compared = two_sets.claims(two_sets.pair())
+        changed = set(compared.index[compared["change"] == only])
+        found = {key: claim for key, claim in found.items() if key in changed}
+        if not found:
+            return nodes.paragraph(text="None.")
+    others = {name: recorded_claims(name) for name in store.list_sets() if name != current}
+    sets: dict[str, Mapping[str, Claim | None]] = {current: found, **others}
+    labels = provenance.set_labels()
     rows = list(_rows(app, docname, found, sets))
     widths = (8, 3, *(2 for _ in sets))
-    return plain_table(("Claim", "Bound", *sets), widths, rows, "lab-claims")
+    return plain_table(("Claim", "Bound", *(labels[name] for name in sets)), widths, rows, "lab-claims")
 
 
 def _rows(
-    app: Sphinx, docname: str, found: Mapping[str, Claim], sets: Mapping[str, Mapping[str, Claim]]
+    app: Sphinx,
+    docname: str,
+    found: Mapping[str, Claim | None],
+    sets: Mapping[str, Mapping[str, Claim | None]],
 ) -> Iterator[list[list[nodes.Node]]]:
+    stated = {f"{page}#{claim.key}": claim for page, of in _by_page(app.env).items() for claim, _ in of}
     last = ""
-    for key, claim in found.items():
-        page = key.split("#")[0]
+    for key in found:
+        page, claim = key.split("#")[0], stated[key]
         if page != last:
             title = _reference(app, docname, page, "")
             title += nodes.Text(app.env.titles[page].astext())
@@ -137,8 +212,9 @@ def _rows(
             last = page
         sentence = _reference(app, docname, page, f"claim-{claim.key}")
         sentence.extend(inline_nodes(claim.text))
+        host = [nodes.inline(text=" (depends on the host)", classes=["lab-host"])] if claim.host else []
         values = [_value(of_set.get(key)) for of_set in sets.values()]
-        yield [[sentence], [nodes.Text(claim.bound or "true")], *values]
+        yield [[sentence, *host], [nodes.Text(claim.bound or "true")], *values]
 
 
 def _value(claim: Claim | None) -> list[nodes.Node]:
@@ -170,7 +246,7 @@ def _pages_to_rewrite(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
 def _write(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None:
         return
-    found = claims_of(app.env)
+    found = _measured(app.env)
     claims_file.write_claims(Path(app.outdir) / store.CLAIMS_FILE, app.config.labcode_set, found)
     if app.config.labcode_update_claims:
         path = store.claims_path(app.config.labcode_set)
@@ -182,11 +258,12 @@ def _warn(page: str | None, message: str) -> None:
     LOGGER.warning(message, location=page, type="labcode", subtype="claim")
 
 
-def _by_page(env: BuildEnvironment) -> dict[str, list[Claim]]:
+def _by_page(env: BuildEnvironment) -> dict[str, list[tuple[Claim, bool]]]:
+    """The claims of each page, each with whether its value rests on another set."""
     state: Any = env
     if not hasattr(state, "labcode_claims"):
         state.labcode_claims = {}
-    found: dict[str, list[Claim]] = state.labcode_claims
+    found: dict[str, list[tuple[Claim, bool]]] = state.labcode_claims
     return found
 
 

@@ -1,7 +1,7 @@
 """Directives of the book: what a page asks for in, docutils nodes out.
 
-``captures-used``, ``all-captures``, ``all-claims``, ``exercise-card``, ``all-exercises``, ``api-package``;
-the role ``spec``.
+``captures-used``, ``all-captures``, ``capture-times``, ``all-claims``, ``exercise-card``, ``all-exercises``,
+``api-package``; the role ``spec``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from labcode import store
-from labcode.book import provenance
+from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.errors import LabError
@@ -28,6 +29,7 @@ from labcode.store import CaptureSet
 _NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 LOGGER = logging.getLogger(__name__)
 
@@ -174,7 +176,9 @@ def _how_to_open() -> nodes.paragraph:
     return paragraph
 
 
-def _download(file: CapturedFile, label: str, srcdir: Path) -> addnodes.download_reference:
+def _download(file: CapturedFile, label: str, srcdir: Path) -> nodes.Element:
+    if not file.here:
+        return nodes.inline("", "", nodes.literal(text=label), nodes.Text(" (not in this thin set)"))
     target = "/" + Path(os.path.relpath(file.path, srcdir)).as_posix()
     reference = addnodes.download_reference(
         "", "", reftarget=target, refdoc="", reftype="download", refdomain=""
@@ -221,6 +225,7 @@ def register(app: Sphinx) -> None:
     """Add the directives and the role to the application."""
     app.add_directive("captures-used", CapturesUsed)
     app.add_directive("all-captures", AllCaptures)
+    app.add_directive("capture-times", CaptureTimes)
     app.add_directive("all-claims", AllClaims)
     app.add_directive("exercise-card", ExerciseCard)
     app.add_directive("all-exercises", AllExercises)
@@ -233,12 +238,25 @@ class all_claims(nodes.General, nodes.Element):  # noqa: N801 (docutils names no
     """Stands for the table of all claims until every page has been read."""
 
 
+def note_sets(env: BuildEnvironment) -> None:
+    """The page that is being read depends on every set and its recorded claims."""
+    for name in store.list_sets():
+        for path in (store.sets_root() / name / "manifest.json", store.claims_path(name)):
+            env.note_dependency(str(path))
+
+
 class AllClaims(SphinxDirective):
-    """``{all-claims}``: a table of every claim of the book with its value on each set."""
+    """``{all-claims}``: a table of every claim of the book with its value on each set.
+
+    With ``:only: turns over`` or ``:only: moved`` those alone that another set changes in this way.
+    """
+
+    option_spec: ClassVar[dict[str, Any]] = {"only": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """The placeholder."""
-        return [all_claims()]
+        note_sets(self.env)
+        return [all_claims(only=self.options.get("only", ""))]
 
 
 class Spec(SphinxRole):
@@ -249,19 +267,31 @@ class Spec(SphinxRole):
         return [nodes.inline(self.rawtext, self.text, classes=["lab-spec"])], []
 
 
+class stamp_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
+    """The box of a page's captures; its attribute ``lacking`` says what the current set does not have."""
+
+
 class CapturesUsed(SphinxDirective):
-    """``{captures-used} experiment …``: where this page's numbers come from, and the files to download."""
+    """``{captures-used} experiment …``: where this page's numbers come from, and the files to download.
+
+    With ``:every-set:`` of a page that reads these experiments and the claims of all sets.
+    """
 
     required_arguments = 1
     final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = {"every-set": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         """The stamp; in strict builds a warning for each stale capture."""
-        box = nodes.container(classes=["lab-stamp"])
+        box = stamp_box(classes=["lab-stamp"])
         try:
-            current = self.config.labcode_set
-            holders = [(store.holder(current, name), name) for name in self.arguments[0].split()]
-            found = [provenance.stamp(captures, name, current) for captures, name in holders]
+            names, current = self.arguments[0].split(), self.config.labcode_set
+            if "every-set" in self.options:
+                holders, wanted = self._everywhere(names), None
+            else:
+                holders, wanted = [(store.holder(current, name), name) for name in names], current
+            box["lacking"] = provenance.lacking(current, names) if wanted else []
+            found = [provenance.stamp(captures, name, wanted) for captures, name in holders]
         except LabError as error:
             raise self.error(str(error)) from None
         for (captures, _), stamp in zip(holders, found, strict=True):
@@ -276,6 +306,12 @@ class CapturesUsed(SphinxDirective):
                 )
         box.extend(stamp_nodes(found, Path(self.env.srcdir)))
         return [box]
+
+    def _everywhere(self, names: Sequence[str]) -> list[tuple[CaptureSet, str]]:
+        """The experiments in each set that has them."""
+        note_sets(self.env)
+        sets = [store.load_set(name) for name in store.list_sets()]
+        return [(captures, name) for captures in sets for name in names if name in captures.experiments]
 
 
 class AllCaptures(SphinxDirective):
@@ -295,6 +331,27 @@ class AllCaptures(SphinxDirective):
             found.append(nodes.rubric(text=f"Set {name}{around}", classes=["lab-set"]))
             found.extend(set_nodes(captures, stamps, Path(self.env.srcdir)))
         return found or [nodes.paragraph(text="There is no capture set in this checkout.")]
+
+
+class CaptureTimes(SphinxDirective):
+    """``{capture-times}``: how long capturing each set took, by tool; with ``:each:`` by experiment."""
+
+    option_spec: ClassVar[dict[str, Any]] = {"each": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """A table with a column for each set."""
+        names = store.list_sets()
+        for name in names:
+            self.env.note_dependency(str(store.sets_root() / name / "manifest.json"))
+        try:
+            sets = [store.load_set(name) for name in names]
+        except LabError as error:
+            raise self.error(str(error)) from None
+        each = "each" in self.options
+        header = ("Experiment", *(f"{name}, s" for name in names)) if each else ("Recorded by", *names)
+        rows = durations.by_experiment(sets) if each else durations.by_tool(sets)
+        cells: list[list[list[nodes.Node]]] = [[[nodes.Text(text)] for text in row] for row in rows]
+        return [plain_table(header, (2, *(1 for _ in names)), cells)]
 
 
 class ExerciseCard(SphinxDirective):

@@ -16,6 +16,7 @@ from sphinx import addnodes
 
 from labcode.book import display
 from labcode.book.frames import frame_nodes
+from labcode.store import Claim
 
 if TYPE_CHECKING:
     from myst_nb.core.render import MimeData, NbElementRenderer
@@ -47,26 +48,32 @@ class LabRenderer:
 
 
 class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
-    """The box of one claim; its attribute ``claim`` holds the claim's fields."""
+    """The box of one claim: its attribute ``claim`` holds the claim's fields, ``borrowed`` the experiments of
+    another set that its value rests on. What only the whole build knows is added at the end.
+    """
 
 
 def claim_node(content: dict[str, Any]) -> nodes.Element:
-    """The box of a claim, still without what only the page knows: the value on the shipped set is added
-    later.
-    """
-    holds = content["holds"]
-    box = claim_box(classes=["lab-claim", "lab-claim-holds" if holds else "lab-claim-fails"], claim=content)
-    box["ids"].append(f"claim-{content['key']}")
-    line = nodes.paragraph()
-    line += nodes.inline(text="✓ " if holds else "✗ ", classes=["lab-claim-mark"])
-    line += inline_nodes(content["text"])
-    line += nodes.Text(": ")
-    line += nodes.strong(text=content["shown"], classes=["lab-claim-value"])
-    if content["bound"]:
-        line += nodes.Text(" ")
-        line += nodes.inline(text=f"({content['bound']})", classes=["lab-claim-bound"])
-    box += line
+    """The box of a claim with its first line."""
+    box = claim_box(classes=["lab-claim"], **content)
+    box["ids"].append(f"claim-{content['claim']['key']}")
+    fill_claim(box, Claim(**content["claim"]))
     return box
+
+
+def fill_claim(box: nodes.Element, claim: Claim) -> None:
+    """Put a claim into its box, in place of what is there: the sentence, the value and the bound."""
+    box["classes"] = ["lab-claim", "lab-claim-holds" if claim.holds else "lab-claim-fails"]
+    line = nodes.paragraph()
+    line += nodes.inline(text="✓ " if claim.holds else "✗ ", classes=["lab-claim-mark"])
+    line += inline_nodes(claim.text)
+    line += nodes.Text(": ")
+    line += nodes.strong(text=claim.shown, classes=["lab-claim-value"])
+    if claim.bound:
+        line += nodes.Text(" ")
+        line += nodes.inline(text=f"({claim.bound})", classes=["lab-claim-bound"])
+    box.children = []
+    box += line
 
 
 def table_node(content: dict[str, Any]) -> nodes.Element:

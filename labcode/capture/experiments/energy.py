@@ -30,6 +30,7 @@ def _torch(
         runs=runs,
         sources=(*_workload(name), *_WINDOWS, *sources),
         needs=("torch", "pynvml", *needs),
+        host_bound=True,  # the meter reads on the host, and all GPUs
     )
 
 
@@ -52,6 +53,7 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
             *CUDA_SOURCES,
         ),
         needs=("nvcc", "pynvml"),
+        host_bound=True,
     ),
     _torch(
         "sensor",

@@ -56,7 +56,7 @@ def bars(
     bar's. limit: (value, name) of a line that all bars are held against, such as a peak.
     """
     heights = _numbers(values, labels)
-    figure, axes = _bar_axes(len(labels) * 0.3, width, title)
+    figure, axes = bar_axes(len(labels) * 0.3, width, title)
     names = [roles] * len(labels) if isinstance(roles, str) else list(roles)
     palette = current()
     y = np.arange(len(labels))
@@ -100,7 +100,7 @@ def paired_bars(
 ) -> Figure:
     """Two bars a label, before and after a change, with the ratio of the two (over 1 where it got better)."""
     one, two = _numbers(before, labels), _numbers(after, labels)
-    figure, axes = _bar_axes(len(labels) * 0.46 + 0.22, width, title)
+    figure, axes = bar_axes(len(labels) * 0.46 + 0.22, width, title)
     palette = current()
     y = np.arange(len(labels))
     axes.barh(y - 0.19, one, height=0.34, color=palette.fill(roles[0]), linewidth=0)
@@ -112,7 +112,7 @@ def paired_bars(
         ratio = f"{number(float(gain))}×" if np.isfinite(gain) else ""
         ends.append((float(b), i + 0.19, _value(float(b), unit, format), ratio))
     _finish_bars(axes, labels, ends, quantity, unit, max(_top(one), _top(two)))
-    _key(axes, [(name, palette.fill(role)) for name, role in zip(names, roles, strict=True)])
+    color_key(axes, [(name, palette.fill(role)) for name, role in zip(names, roles, strict=True)])
     return figure
 
 
@@ -133,7 +133,7 @@ def shares(
     normalize: show shares of each row's sum; otherwise values in `unit`, with the sum at the end.
     """
     palette = current()
-    figure, axes = _bar_axes(len(table) * 0.36 + 0.22, width, title)
+    figure, axes = bar_axes(len(table) * 0.36 + 0.22, width, title)
     sums = table.sum(axis=1).to_numpy("float64")
     divisors = np.where(sums > 0, sums, 1.0) if normalize else np.ones(len(table))
     values = table.to_numpy("float64") / divisors[:, None]
@@ -165,7 +165,7 @@ def shares(
     if normalize:
         axes.set_xlim(0, 1)
         axes.set_xticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
-    _key(axes, [(str(column), palette.fill(roles[str(column)])) for column in table.columns])
+    color_key(axes, [(str(column), palette.fill(roles[str(column)])) for column in table.columns])
     return figure
 
 
@@ -191,13 +191,13 @@ def distribution(
     chosen = {name: (roles or {}).get(name, "kernel" if kind == "strip" else "") for name in data}
     for index, name in enumerate(data):
         chosen[name] = chosen[name] or f"series{index % 4 + 1}"
-    figure, axes = _bar_axes(2.4 if kind == "ecdf" else len(data) * 0.62, width, title)
+    figure, axes = bar_axes(2.4 if kind == "ecdf" else len(data) * 0.62, width, title)
     notes: list[tuple[float, float, str]] = []
     if kind == "ecdf":
         _draw_ecdf(axes, data, chosen, unit)
     else:
         notes = _draw_strips(axes, data, chosen, unit)
-        axes.set_yticks(range(len(data)), labels=[_shorten(name) for name in data])
+        axes.set_yticks(range(len(data)), labels=[shorten(name) for name in data])
         axes.tick_params(axis="y", labelsize=TEXT_PT, labelcolor=current().text)
         axes.set_ylim(len(data) - 0.4, -0.6)
     plain_numbers(axes.xaxis)
@@ -284,10 +284,11 @@ def _draw_ecdf(axes: Axes, data: Mapping[str, Floats], roles: Mapping[str, str],
     axes.set_ylim(0, 1.02)
     axes.set_yticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
     axes.set_ylabel("samples at or below (%)")
-    _key(axes, entries)
+    color_key(axes, entries)
 
 
-def _bar_axes(body: float, width: float, title: str | None) -> tuple[Figure, Axes]:
+def bar_axes(body: float, width: float, title: str | None) -> tuple[Figure, Axes]:
+    """A figure with axes of a height in inches, below a title if there is one."""
     figure = Figure(figsize=(width, body + 0.5 + (0.28 if title else 0.05)), layout="constrained")
     axes = figure.add_subplot()
     if title:
@@ -306,7 +307,7 @@ def _finish_bars(
     """Labels, axis, and the texts at the ends of bars: (end, y, value, ratio)."""
     palette = current()
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_yticks(range(len(labels)), labels=[_shorten(label) for label in labels])
+    axes.set_yticks(range(len(labels)), labels=[shorten(label) for label in labels])
     axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(_axis_label(quantity, unit))
@@ -334,7 +335,7 @@ def _at_end(axes: Axes, x: float, y: float, shift_pt: float, text: str, color: s
     return text
 
 
-def _key(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
+def color_key(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     """Names of colors above the axes, in as many columns as fit."""
     handles = [Rectangle((0, 0), 1, 1, facecolor=color, linewidth=0, label=name) for name, color in entries]
     widest = max((width_in(name) for name, _ in entries), default=1.0) + 0.4
@@ -364,7 +365,8 @@ def _axis_label(quantity: str, unit: str) -> str:
     return f"{quantity} ({unit})" if quantity and unit else quantity or unit
 
 
-def _shorten(label: str) -> str:
+def shorten(label: str) -> str:
+    """A label of a row, cut to what fits beside the axes."""
     label = tidy(label)
     while width_in(label, TEXT_PT) > WIDEST_LABEL_IN:
         label = label[: max(1, int(len(label) * 0.95) - 2)].rstrip() + "…"

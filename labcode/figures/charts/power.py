@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from labcode.analysis.energy.window import curve_of
 from labcode.errors import LabError
@@ -17,6 +18,7 @@ from labcode.reports.power.log import PowerLog
 
 _PANEL_IN = 2.1
 _MOST_WINDOWS = 40  # that are shaded and named
+_UPDATE_APART = 10  # samples between updates that are drawn: when one came is known to a sample
 _LINES = (  # what is drawn, its color's role, its name in the key
     ("instant_w", "kernel", "instantaneous"),
     ("average_w", "nccl", "averaged by the GPU"),
@@ -34,9 +36,9 @@ def power_over_time(
 ) -> Figure:
     """Power in W over seconds since the first sample, a panel for each GPU.
 
-    Lines: NVML's instantaneous power, its average, and the mean power between updates of the energy counter;
-    dashed the power limit where it is near. The log's windows are shaded and named. ``window``: only this
-    part, in ns of the log.
+    Lines: NVML's instantaneous power, its average, and the mean power between updates of the energy counter
+    that are at least ten samples apart; dashed the power limit where it is near. The log's windows are shaded
+    and named. ``window``: only this part, in ns of the log.
     """
     palette = current()
     devices = log.devices[log.devices["samples"] > 0]
@@ -57,14 +59,17 @@ def power_over_time(
         panels.append(axes)
         samples = log.of(device)
         samples = samples[(samples["t_ns"] >= begin) & (samples["t_ns"] <= end)]
-        curve = curve_of(samples) if len(samples) else None
+        curve = curve_of(samples) if len(samples) > 1 else None
         top = 0.0
         for column, role, label in _LINES:
             if column == "counter_w":
-                if curve is None or len(curve.knots_ns) < 2:
+                if curve is None:
                     continue
-                values = np.diff(curve.knots_j) / np.diff(curve.knots_ns) * 1e9
-                times = (curve.knots_ns - log.samples["t_ns"].min()) / 1e9
+                kept = _apart(curve.knots_ns, _UPDATE_APART * float(np.median(np.diff(curve.all_ns))))
+                if len(kept) < 2:
+                    continue
+                values = np.diff(curve.knots_j[kept]) / np.diff(curve.knots_ns[kept]) * 1e9
+                times = (curve.knots_ns[kept] - log.samples["t_ns"].min()) / 1e9
                 axes.stairs(
                     values, times, baseline=None, color=palette.fill(role), label=label, linewidth=1.2
                 )
@@ -132,19 +137,30 @@ def _whole(log: PowerLog) -> tuple[int, int]:
 
 def _shade(axes: Axes, windows: pd.DataFrame, zero: int, shown: tuple[int, int]) -> None:
     palette = current()
-    inside = windows[(windows["end_ns"] > shown[0]) & (windows["begin_ns"] < shown[1])]
-    for name, begin, end in inside.head(_MOST_WINDOWS).itertuples(index=False, name=None):
+    inside = windows[(windows["end_ns"] > shown[0]) & (windows["begin_ns"] < shown[1])].head(_MOST_WINDOWS)
+    spans = list(inside.itertuples(index=False, name=None))
+    for name, begin, end in spans:
         low, high = (max(begin, shown[0]) - zero) / 1e9, (min(end, shown[1]) - zero) / 1e9
-        axes.axvspan(low, high, color=palette.grid, alpha=0.45, linewidth=0)
+        axes.axvspan(low, high, color=palette.grid, alpha=0.45, linewidth=0, zorder=0)
         for edge in (low, high):
-            axes.axvline(edge, color=palette.muted, linewidth=0.5)
+            axes.axvline(edge, color=palette.muted, linewidth=0.5, zorder=0)
+        holds = any(begin <= b and e <= end and (begin, end) != (b, e) for _, b, e in spans)
         if high - low > 0.08 * (shown[1] - shown[0]) / 1e9:
             axes.text(
                 (low + high) / 2,
-                0.03,
+                0.9 if holds else 0.03,  # one that holds others is named above them
                 tidy(name)[:24],
                 transform=axes.get_xaxis_transform(),
                 fontsize=SMALL_PT,
                 ha="center",
                 color=palette.muted,
             )
+
+
+def _apart(times: NDArray[np.float64], least: float) -> list[int]:
+    """Places of times, ascending, that are at least so far apart."""
+    kept: list[int] = []
+    for place, time in enumerate(times.tolist()):
+        if not kept or time - float(times[kept[-1]]) >= least:
+            kept.append(place)
+    return kept

@@ -275,6 +275,10 @@ class KinetoReport:
         number = self.ranks[0] if rank is None else rank
         return next(one.metadata for one in self._run.ranks if one.rank == number)
 
+    def utc_origin_ns(self) -> int | None:
+        """When the trace's clock showed 0, in ns of Unix time; None where a rank's file does not say so."""
+        return self.origin_ns if all(one.base_ns for one in self._run.ranks) else None
+
     def window(self) -> tuple[int, int]:
         """(start, end) of the measured part: the annotations `MEASURED`, else from first to last event.
 

@@ -74,42 +74,54 @@ def put_varint(number: int) -> bytes:
 
 def fields(data: bytes) -> Iterator[Field]:
     """The fields of a message, in their order; `WireError` when the bytes are no message."""
-    place = 0
-    while place < len(data):
-        key, place = varint(data, place)
+    place, end = 0, len(data)
+    while place < end:
+        key = data[place]
+        place += 1
+        if key > 127:  # numbers of one byte, which most are, are read here
+            key, place = varint(data, place - 1)
         number, kind = key >> 3, key & 7
         if number == 0:
             raise WireError("a field without a number")
-        if kind == 0:
-            value, place = varint(data, place)
-            yield number, kind, value
-            continue
-        if kind == 2:
-            size, place = varint(data, place)
+        if kind in (0, 2):
+            size = data[place] if place < end else 128
+            if size < 128:
+                place += 1
+            else:
+                size, place = varint(data, place)
+            if kind == 0:
+                yield number, kind, size
+                continue
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
             raise WireError(f"a field of kind {kind}, which protobuf does not have")
-        if place + size > len(data):
+        start, place = place, place + size
+        if place > end:
             raise WireError("a field longer than what holds it")
-        yield number, kind, data[place : place + size]
-        place += size
+        yield number, kind, data[start:place]
 
 
-def leaves(data: bytes) -> Iterator[bytes]:
+def leaves(data: bytes) -> list[bytes]:
     """The texts and bytes in a message and in its messages; of bytes that are no message, themselves."""
+    found: list[bytes] = []
+    _add_leaves(data, found)
+    return found
+
+
+def _add_leaves(data: bytes, found: list[bytes]) -> None:
     try:
         held = [value for _, kind, value in fields(data) if kind == 2 and isinstance(value, bytes)]
     except WireError:
-        yield data
+        found.append(data)
         return
     for value in held:
         if not _TEXT.search(value):
             continue
         if is_text(value) and not value.startswith(b"\n"):  # also the mark of a message's first text
-            yield value
+            found.append(value)
         else:
-            yield from leaves(value)
+            _add_leaves(value, found)
 
 
 def is_text(data: bytes) -> bool:

@@ -420,6 +420,16 @@ class NsysReport:
                 last.append(int(np.maximum(end.filled(int(start.min())), start).max()))
         return (min(first), max(last)) if first else (0, 0)
 
+    def utc_origin_ns(self) -> int | None:
+        """When the capture's clock showed 0, in ns of Unix time (``TARGET_INFO_SESSION_START_TIME``).
+
+        None where the export does not say so: scrubbed ones do not.
+        """
+        if not self.source.has_columns(schema.SESSION_START, ("utcEpochNs",)):
+            return None
+        found = self.source.ints(schema.SESSION_START, ("utcEpochNs",))["utcEpochNs"].values
+        return int(found[0]) if len(found) else None
+
     # ---- helpers
 
     def _where(self, raw: Mapping[str, Column]) -> dict[str, Ints]:

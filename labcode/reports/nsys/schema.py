@@ -35,6 +35,7 @@ STRINGS = "StringIds"
 GPU = "TARGET_INFO_GPU"
 CUDA_DEVICE = "TARGET_INFO_CUDA_DEVICE"
 THREADS = "ThreadNames"
+SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 OVERHEAD = "PROFILER_OVERHEAD"
 METADATA = "META_DATA_EXPORT"
@@ -103,7 +104,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     STRINGS: ("id", "value"),
     METADATA: ("name", "value"),
 }
-OPTIONAL = (GPU, CUDA_DEVICE, THREADS, DIAGNOSTICS, OVERHEAD)
+OPTIONAL = (GPU, CUDA_DEVICE, THREADS, SESSION_START, DIAGNOSTICS, OVERHEAD)
 
 # What an export of an older minor version cannot hold, in the words of the warning.
 _SINCE = (

@@ -31,6 +31,7 @@ _MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
 }
 _DEVICE_TYPES = {
     "device": "int64",
+    "nvml_index": "Int64",
     "name": "str",
     "digest": "str",
     "power_limit_w": "float64",
@@ -50,13 +51,13 @@ class _Head(msgspec.Struct):
 class PowerLog:
     """What was measured of the GPUs of one run; times in ns of the log's own clock.
 
-    ``devices``: device (as CUDA counts), name, digest (stands for the UUID), power_limit_w, peak_w, lost
-    ('' or why its samples end early), samples. ``samples``, by device and time: device, t_ns, instant_w,
-    average_w, energy_j (the counter, since the driver was loaded), sm_mhz, memory_mhz, temperature_c (all
-    float64, nan where a reading is missing), reasons (int64: NVML's bits, 0 where missing). ``windows``:
-    name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and UTC. ``period_s`` between
-    samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or None; ``partial`` where
-    something could not be measured; ``warnings`` what is odd, a line each.
+    ``devices``: device (as CUDA counts), nvml_index (as the machine does; Int64), name, digest (stands for
+    the UUID), power_limit_w, peak_w, lost ('' or why its samples end early), samples. ``samples``, by device
+    and time: device, t_ns, instant_w, average_w, energy_j (the counter, since the driver was loaded), sm_mhz,
+    memory_mhz, temperature_c (all float64, nan where a reading is missing), reasons (int64: NVML's bits, 0
+    where missing). ``windows``: name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and
+    UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or
+    None; ``partial`` where something could not be measured; ``warnings`` what is odd, a line each.
     """
 
     path: Path
@@ -131,7 +132,16 @@ def log_of(document: Document, path: Path) -> PowerLog:
         _ints(pair, "clock", path)
     devices = pd.DataFrame(
         [
-            (d.number, d.name, d.digest, _number(d.power_limit_w), _watts(d.peak_mw), d.lost, len(d.t_ns))
+            (
+                d.number,
+                d.nvml_index,
+                d.name,
+                d.digest,
+                _number(d.power_limit_w),
+                _watts(d.peak_mw),
+                d.lost,
+                len(d.t_ns),
+            )
             for d in document.devices
         ],
         columns=list(_DEVICE_TYPES),

@@ -47,13 +47,15 @@ Values = list[int | None]
 class Device(msgspec.Struct, kw_only=True):
     """One GPU and its samples.
 
-    ``digest`` stands for its UUID; ``samples_merged``: neighbors that were averaged into one sample to bound
+    ``number`` as CUDA counts in the process that was metered, ``nvml_index`` as the machine does; ``digest``
+    stands for its UUID; ``samples_merged``: neighbors that were averaged into one sample to bound
     memory (1: none); ``peak_mw`` the highest instantaneous power before that; ``lost``: why its samples end
     early, in words, or ''.
     """
 
     number: int
     name: str
+    nvml_index: int | None = None
     digest: str = ""
     power_limit_w: float | None = None
     samples_merged: int = 1

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def write_set(
         "gpu_count": 1,
         "driver": "580.1",
         "cuda": "13.0",
+        "cpu": "EPYC",
     }
     manifest = {"schema": 1, "set": name, "machines": {"m1": machine}, "experiments": listed}
     (root / name / "manifest.json").write_text(json.dumps(manifest))
@@ -97,7 +99,8 @@ def test_claims_with_what_does_not_hold(sets: Path) -> None:
     assert table.loc["twice", ["first", "second", "ratio"]].tolist() == [2.0, 0.5, 0.25]
     assert table.loc["twice", "note"] == "does not hold in b200 (at least 1)"
     assert table.loc["l", "note"] == "not in b200"
-    assert table.loc["twice", "where"] == "p"
+    assert table.loc["twice", "where"] == "p#k"
+    assert table["change"].to_dict() == {"twice": "turns over", "l": "only one"}
 
 
 def test_what_one_set_lacks_is_named(sets: Path) -> None:
@@ -136,11 +139,115 @@ def test_formats(sets: Path) -> None:
         run("a100", "b200", fmt=fmt, output=output)
         texts[fmt] = output.getvalue()
     assert texts["csv"].splitlines()[0] == ",".join(COLUMNS)
-    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0)"
+    assert json.loads(texts["json"])["machines"][0] == "1 × NVIDIA A100 (driver 580.1, cuda 13.0, EPYC)"
     assert (
         "Results of the programs" in texts["table"] and "note: experiment old: only in a100" in texts["table"]
     )
-    assert "## Claims of the book" in texts["md"]
+    assert "## Claims that turn over (1)\n" in texts["md"] and "| p | twice |" in texts["md"]
+    assert texts["csv"].splitlines()[1].startswith("claim,turns over,p#k,twice,2,0.5,0.25,30,")
+
+
+def of_claims(first: dict[str, Any], second: dict[str, Any]) -> Any:
+    """The comparison of sets ``a`` and ``b`` with these claims, and with no results."""
+    root = Path(os.environ["LABCODE_SETS"])
+    for name, claims in (("a", first), ("b", second)):
+        (root / name).mkdir()
+        write_set(root, name, {}, {f"p#{key}": {**value, "text": key} for key, value in claims.items()})
+    return compare_sets("a", "b").rows.set_index("name")
+
+
+def test_claims_that_turn_over_come_first_then_what_moved_farthest(sets: Path) -> None:
+    share = {"shown": "50%", "bound": ""}
+    percent = {"shown": "50.0%", "bound": ""}
+    first = {
+        "alike": claim("", 2.0), "far": claim("", 1.0), "farther": claim("", 1.0), "sign": claim("", -1.0),
+        "turned": claim("", 1.0, holds=False), "share": claim("", 0.5) | share, "gone": claim("", 1.0),
+        "points": claim("", 0.5) | share, "percent": claim("", 50.0) | percent, "undefined": claim("", None),
+        "neither": claim("", 0.1, holds=False), "lost": claim("", 1.0, holds=False),
+    }  # fmt: skip
+    second = {
+        "alike": claim("", 2.19), "far": claim("", 1.2), "farther": claim("", 0.5), "sign": claim("", 1.0),
+        "turned": claim("", 1.01), "share": claim("", 0.529) | share, "lost": claim("", None, holds=False),
+        "points": claim("", 0.42) | share, "percent": claim("", 56.5) | percent, "undefined": claim("", None),
+        "neither": claim("", 0.1, holds=False), "new": claim("", 1.0),
+    }  # fmt: skip
+    rows = of_claims(first, second)
+    moved = {
+        "lost": math.inf,
+        "sign": math.inf,
+        "farther": 10.0,
+        "points": 8 / 3,
+        "percent": 13 / 6,
+        "far": 2.0,
+    }
+    same = {"alike": 0.95, "neither": 0.0, "share": 29 / 30, "undefined": 0.0}
+    groups = {"turns over": ["turned"], "moved": moved, "same": same, "only one": ["gone", "new"]}
+    assert list(rows["change"].items()) == [(name, group) for group, of in groups.items() for name in of]
+    for name, far in {**moved, **same}.items():
+        assert rows.loc[name, "moved"] == pytest.approx(far), name
+    assert rows.loc["neither", "note"] == "does not hold in a (at least 1); does not hold in b (at least 1)"
+
+
+def test_claims_that_depend_on_the_host_move_by_more(sets: Path) -> None:
+    host = {"host": True}
+    shares = [claim("", value) | {"shown": "50%"} | host for value in (0.5, 0.62, 0.7)]
+    first = {"near": shares[0], "far": shares[0], "value": claim("", 1.0) | host}
+    rows = of_claims(first, {"near": shares[1], "far": shares[2], "value": claim("", 1.4) | host})
+    assert rows["change"].to_dict() == {"far": "moved", "near": "same", "value": "same"}
+    assert rows["moved"].tolist() == pytest.approx([4 / 3, 0.8, 0.8])
+
+
+def test_bounds_that_differ_are_said(sets: Path) -> None:
+    rows = of_claims({"c": claim("", 1.0)}, {"c": claim("", 1.0, holds=False) | {"bound": "at least 2"}})
+    assert (
+        rows.loc["c", "note"] == "does not hold in b (at least 2); bounds differ: at least 1 and at least 2"
+    )
+
+
+def test_results_move_by_what_their_own_repetitions_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
+    quiet = {"time_us": 100.0, "time_q1_us": 99.0, "time_q3_us": 101.0, "noisy_ms": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    rows = [{"name": "copy", "kind": "a", "time_us": 1.0}, {"name": "sum", "kind": "a", "time_us": 3.0}]
+    same = [{"name": "x", "n": 1}, {"name": "x", "n": 2}]
+    write_set(tmp_path, "a", {"e": {"r": results(**quiet, plain=1.0, rows=rows, same=same)}})
+    later = {"time_us": 109.0, "time_q1_us": 79.0, "time_q3_us": 139.0, "noisy_ms": [2.0, 3.0, 4.0, 5.0, 6.0]}
+    write_set(tmp_path, "b", {"e": {"r": results(**later, plain=1.2, rows=rows[::-1], same=same)}})
+    table = compare_sets("a", "b").rows.set_index("name")
+    assert table["change"].to_dict() == {
+        "plain": "moved",
+        **dict.fromkeys(
+            (
+                "time_us",
+                "noisy_ms",
+                "rows[copy, a].time_us",
+                "rows[sum, a].time_us",
+                "same[0].n",
+                "same[1].n",
+            ),
+            "same",
+        ),
+    }
+    assert table.loc["time_us", "moved"] == pytest.approx(0.09 / (60 / 109))
+    assert table.loc["noisy_ms", "moved"] == pytest.approx((1 / 3) / (2 / 3))
+    assert table.loc["plain", "moved"] == pytest.approx(2.0)
+    output = io.StringIO()
+    run("a", "b", fmt="table", output=output)
+    assert "Results of the programs that stay (6, 4 of them equal and not listed)" in output.getvalue()
+    output = io.StringIO()
+    run("b", "a", fmt="csv", output=output)
+    assert len(output.getvalue().splitlines()) == 8
+
+
+def test_thin_sets_can_be_compared(sets: Path) -> None:
+    manifest = json.loads((sets / "a100/manifest.json").read_text())
+    entry = manifest["experiments"]["loop"]
+    entry["thin"] = True
+    entry["runs"]["base"]["files"]["base.sqlite.xz"] = {"sha256": "0" * 64, "bytes": 9}
+    before = compare_sets("a100", "b200").rows
+    (sets / "a100/manifest.json").write_text(json.dumps(manifest))
+    assert compare_sets("a100", "b200").rows.equals(before)
 
 
 def test_bad_use(sets: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labcode.analysis.energy.sensor import Load, Sensor
-from labcode.analysis.energy.window import FEW_UPDATES, curve_of
+from labcode.analysis.energy.window import COLUMNS, FEW_UPDATES, curve_of, windows
+from tests.support import power
 
 S = 1_000_000_000
 
@@ -93,6 +94,12 @@ def test_no_counter_is_no_energy_and_not_zero() -> None:
     assert found.verdict == "the counter was not read"
 
 
+def test_a_counter_that_stands_still_is_told() -> None:
+    load = Load(np.array([0.0, 12 * S]), np.array([300.0]))
+    found = curve_of(read(load, Sensor()).assign(energy_j=5.0)).energy(1 * S, 11 * S)
+    assert found.declined and found.verdict == "the counter stood still: 0 updates in 10 s"
+
+
 def test_above_idle_and_throttling() -> None:
     load = Load(np.array([0.0, 12 * S]), np.array([300.0]))
     samples = read(load, Sensor())
@@ -102,3 +109,16 @@ def test_above_idle_and_throttling() -> None:
     assert found.above_idle_error_j == pytest.approx(found.error_j + 20)
     assert found.throttled == {"power cap": pytest.approx(3.0, abs=0.03)}
     assert found.throttled_s == pytest.approx(3.0, abs=0.03)
+
+
+def test_windows_of_a_log() -> None:
+    spans = [("idle", 0.5, 1.0), ("command", 1.0, 11.0), ("part", 2.0, 4.0), ("part", 5.0, 9.0)]
+    log = power.log(power.device(power.steady(300)), windows=spans)
+    table = windows(log)
+    assert list(table.columns) == list(COLUMNS)
+    assert table["instance"].to_list() == [0, 0, 0, 1]
+    assert table["counter_j"].to_list() == pytest.approx([150, 3000, 600, 1200], rel=0.02)
+    assert table["idle_w"].to_list() == pytest.approx([300] * 4)
+    assert table["above_idle_j"].abs().max() < 10
+    whole = power.log(power.device(power.steady(300)))
+    assert windows(whole)["name"].to_list() == ["log"]

@@ -1,0 +1,39 @@
+"""How long the experiments of capture sets took: sets in, rows of text for a table out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from labcode.store import CaptureSet, ExperimentRecord
+
+_TOOLS = {
+    "nsys": "Nsight Systems",
+    "ncu": "Nsight Compute",
+    "torch": "PyTorch's profiler",
+    "memory": "PyTorch's allocator",
+    "bench": "timed without a profiler",
+}
+_ABSENT = "–"
+
+
+def by_tool(sets: Sequence[CaptureSet]) -> list[tuple[str, ...]]:
+    """A row for each recording tool and one for all: the tool, and of each set experiments and minutes."""
+    held = [list(captures.experiments.values()) for captures in sets]
+    rows = [
+        (title, *(_together([record for record in records if record.tool == tool]) for records in held))
+        for tool, title in _TOOLS.items()
+    ]
+    return [*rows, ("all", *map(_together, held))]
+
+
+def by_experiment(sets: Sequence[CaptureSet]) -> list[tuple[str, ...]]:
+    """A row for each experiment, the longest of the first set that has it first: its id, and seconds."""
+    took = [{name: record.wall_s for name, record in captures.experiments.items()} for captures in sets]
+    first = {name: seconds for one in reversed(took) for name, seconds in one.items()}
+    names = sorted(first, key=lambda name: (-first[name], name))
+    return [(name, *(f"{one[name]:.0f}" if name in one else _ABSENT for one in took)) for name in names]
+
+
+def _together(records: Sequence[ExperimentRecord]) -> str:
+    minutes = sum(record.wall_s for record in records) / 60
+    return f"{len(records)} in {minutes:.1f} min" if records else _ABSENT

@@ -1,0 +1,114 @@
+"""Two capture sets' values side by side in; a scatter of shares, or strips of ratios, out as Figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from labcode.figures.charts.basic import bar_axes, color_key, shorten
+from labcode.figures.style import SMALL_PT, TEXT_PT, WIDTH_IN, current, logarithmic, styled
+
+_ROLES = ("series2", "nccl", "series3", "d2h")
+_WIDEST_RATIO = 30.0
+
+
+@styled
+def shares_on_two(
+    shares: pd.DataFrame, *, names: tuple[str, str], scale: float, width: float = 5.6, height: float = 5.2
+) -> Figure:
+    """Each kernel's share of its GPU's own copy, on one GPU against the other.
+
+    shares: columns first, second (shares of 1) and group, which gives the color. scale: how many times as
+    fast the first one's copy is; a kernel that takes the same time on both lies on the line of this slope.
+    """
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    palette = current()
+    top = 100 * max(1.0, float(shares[["first", "second"]].to_numpy().max())) * 1.05
+    ends = np.array([0.0, top])
+    lines = (
+        (ends, ends, "the same share:\nmemory sets the pace"),
+        (ends / scale, ends, "the same time:\nit does not matter"),
+    )
+    for x, y, text in lines:
+        axes.plot(x, y, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+        axes.annotate(
+            text,
+            (0.55 * x[1], 0.55 * y[1]),
+            xytext=(6 if x[1] == y[1] else -6, 0),
+            textcoords="offset points",
+            ha="left" if x[1] == y[1] else "right",
+            va="top" if x[1] == y[1] else "bottom",
+            fontsize=SMALL_PT,
+            color=palette.muted,
+        )
+    groups = dict.fromkeys(shares["group"])
+    for group, role in zip(groups, _ROLES * len(groups), strict=False):
+        of = shares[shares["group"] == group]
+        axes.plot(
+            100 * of["first"],
+            100 * of["second"],
+            linestyle="none",
+            marker="o",
+            markersize=4.2,
+            markeredgewidth=0,
+            color=palette.fill(role),
+            alpha=0.75,
+            zorder=3,
+        )
+    axes.set_xlim(0, top)
+    axes.set_ylim(0, top)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"share of the copy on the {names[0]} (%)")
+    axes.set_ylabel(f"share of the copy on the {names[1]} (%)")
+    color_key(
+        axes, [(group, palette.fill(role)) for group, role in zip(groups, _ROLES * len(groups), strict=False)]
+    )
+    return figure
+
+
+@styled
+def claims_on_two(
+    parts: Mapping[str, pd.DataFrame], *, names: tuple[str, str], width: float = WIDTH_IN
+) -> Figure:
+    """A row a part of the book: every claim's value on the second set by that on the first, as a dot.
+
+    parts: tables with the columns ratio and turns_over; a claim that holds on one set alone is drawn as a
+    diamond. Ratios beyond a factor of 30 stand at the edge.
+    """
+    figure, axes = bar_axes(len(parts) * 0.5, width, None)
+    palette = current()
+    axes.axvline(1.0, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    for row, of in enumerate(parts.values()):
+        ratios = of["ratio"].clip(1 / _WIDEST_RATIO, _WIDEST_RATIO)
+        jitter = (np.arange(len(of)) * 0.6180339887) % 1.0  # spread evenly, the same on every build
+        for turned, marker, size, color in (
+            (False, "o", 3.2, palette.fill("kernel")),
+            (True, "D", 4.6, palette.warn),
+        ):
+            here = (of["turns_over"] == turned).to_numpy()
+            axes.plot(
+                ratios[here],
+                row - 0.3 + 0.6 * jitter[here],
+                linestyle="none",
+                marker=marker,
+                markersize=size,
+                markeredgewidth=0,
+                color=color,
+                alpha=0.9 if turned else 0.55,
+                zorder=4 if turned else 3,
+            )
+    axes.set_xscale("log")
+    drawn = pd.concat([of["ratio"] for of in parts.values()]).abs()
+    reach = float(np.clip(np.exp(np.abs(np.log(drawn[drawn > 0])).max()) * 1.1, 2.0, _WIDEST_RATIO * 1.2))
+    axes.set_xlim(1 / reach, reach)
+    logarithmic(axes.xaxis, np.array([1 / reach, reach]))
+    axes.set_ylim(len(parts) - 0.45, -0.55)
+    axes.set_yticks(range(len(parts)), labels=[shorten(part) for part in parts])
+    axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
+    axes.set_xlabel(f"value on the {names[1]} ÷ value on the {names[0]}")
+    color_key(axes, [("holds on both, or on neither", palette.fill("kernel")), ("turns over", palette.warn)])
+    return figure

@@ -1,0 +1,35 @@
+from types import SimpleNamespace
+
+from labcode.book.durations import by_experiment, by_tool
+
+
+def a_set(**took):
+    """A set of experiments: name, tool and seconds."""
+    records = {n: SimpleNamespace(id=n, tool=tool, wall_s=s) for n, (tool, s) in took.items()}
+    return SimpleNamespace(experiments=records)
+
+
+FIRST = a_set(loop=("nsys", 90.0), copies=("nsys", 30.4), sums=("ncu", 60.0))
+SECOND = a_set(loop=("nsys", 45.0), extra=("bench", 75.0))
+
+
+def test_each_tool_has_a_row_and_a_set_without_it_a_dash():
+    rows = {row[0]: row[1:] for row in by_tool([FIRST, SECOND])}
+    assert rows["Nsight Systems"] == ("2 in 2.0 min", "1 in 0.8 min")
+    assert rows["Nsight Compute"] == ("1 in 1.0 min", "–")
+    assert rows["timed without a profiler"] == ("–", "1 in 1.2 min")
+    assert rows["all"] == ("3 in 3.0 min", "2 in 2.0 min")
+
+
+def test_experiments_come_longest_first_by_the_first_set_that_has_them():
+    assert by_experiment([FIRST, SECOND]) == [
+        ("loop", "90", "45"),
+        ("extra", "–", "75"),
+        ("sums", "60", "–"),
+        ("copies", "30", "–"),
+    ]
+
+
+def test_without_sets_there_is_nothing_but_the_sum():
+    assert by_experiment([]) == []
+    assert by_tool([])[-1] == ("all",)

@@ -1,0 +1,450 @@
+"""When experiments run: their order, what fits into a budget, who runs beside whom, and what is skipped."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from labcode import store
+from labcode.capture import catalogue, runner, schedule, verify
+from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
+from labcode.capture.runner import Wishes
+from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spoken
+from labcode.errors import LabError
+from labcode.hardware import driver, needs
+from labcode.hardware.driver import CudaDevice, Driver
+from labcode.kernels import build
+from tests.capture import fakes
+from tests.capture.conftest import Lab
+
+
+def experiment(name: str, **changes: object) -> Experiment:
+    plain = Experiment(name, "A measurement", "bench", "program", (Run("record"),), ("program.py",), 1, 20.0)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def known(monkeypatch: pytest.MonkeyPatch, *experiments: Experiment, **took: float) -> None:
+    """The catalogue holds these experiments, and the shipped set took so many seconds for each."""
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
+    monkeypatch.setattr(schedule, "shipped_seconds", lambda: took)
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where programs and exports write when they begin and end."""
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    return tmp_path / "log"
+
+
+def events(log: Path) -> list[str]:
+    """What was logged, in the order in which it happened."""
+    lines = [line.split(" ", 1) for line in log.read_text().splitlines()]
+    return [what for _, what in sorted(lines, key=lambda line: float(line[0]))]
+
+
+def test_most_pages_first_then_the_shortest_and_the_labs_own_speed_last() -> None:
+    took = schedule.shipped_seconds()
+    pages = schedule.pages_using()
+    order = in_order(EXPERIMENTS.values(), took)
+    assert sorted(e.id for e in order) == sorted(EXPERIMENTS)
+    assert {e.id for e in order[-2:]} == {"report_speed", "report_speed_recorded"}
+    keys = [(-pages[e.id], took.get(e.id, math.inf)) for e in order[:-2]]
+    assert keys == sorted(keys) and pages[order[0].id] >= 5
+
+
+def test_every_experiment_that_the_shipped_set_holds_has_a_time() -> None:
+    took = schedule.shipped_seconds()
+    assert set(took) == set(store.load_set(store.SHIPPED_SET).experiments) and min(took.values()) > 0
+
+
+def test_this_machines_pace_counts_once_enough_is_known_of_it() -> None:
+    slow, fast = experiment("slow"), experiment("fast")
+    pace = Pace({"slow": 600.0, "fast": 6.0})
+    assert pace.expect([slow, fast]) == 606.0
+    pace.learn("fast", 18.0)  # three times as long, but only 6 s of experience
+    assert 606 < pace.expect([slow, fast]) < 800
+    pace.learn("slow", 1200.0)
+    assert pace.expect([fast]) == pytest.approx(6 * 1278 / 666)
+    pace.learn("unknown", 99.0)
+    assert pace.expect([experiment("unknown")]) == pytest.approx(303 * 1278 / 666)
+    assert Pace({}).expect([slow, fast]) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (98, "98 s"), (120, "2 min"), (3540, "59 min"), (3900, "1 h 05 min")]
+)
+def test_times_are_said_in_a_few_words(seconds: float, text: str) -> None:
+    assert spoken(seconds) == text
+
+
+def test_a_budget_is_a_time() -> None:
+    assert [parse_time(t, "--budget") for t in ("30m", "90s", "1h30m", "2h", "5min")] == [
+        *(1800, 90, 5400, 7200, 300),
+    ]
+    for text in ("30", "m", "", "0s", "-5m", "half an hour"):
+        with pytest.raises(LabError, match=r"--budget .*: give a time such as 30m, 90s or 1h30m"):
+            parse_time(text, "--budget")
+
+
+def test_gpus_are_numbers_of_those_that_are_there() -> None:
+    assert parse_gpus("0, 1", 2) == (0, 1) and parse_gpus("3", 4) == (3,)
+    for text in ("", "0,", "all", "0,0", "²"):
+        with pytest.raises(LabError, match="give numbers of GPUs, each once, such as 0,1"):
+            parse_gpus(text, 4)
+    with pytest.raises(LabError, match="--gpus 0,2: there is no GPU 2 here; programs see GPUs 0 to 1"):
+        parse_gpus("0,2", 2)
+    with pytest.raises(LabError, match="there is no GPU 1 here; programs see GPU 0 alone"):
+        parse_gpus("1", 1)
+
+
+def test_listing_says_how_long_experiments_took_and_what_remains(
+    captured: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "shipped_seconds", lambda: {"alpha": 300.0, "beta": 30.0, "gamma": 90.0})
+    stream = io.StringIO()
+    catalogue.render(Console(file=stream, width=200), "mine")
+    assert "took 5 min on h200" in stream.getvalue() and "took 30 s on h200" in stream.getvalue()
+    (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("At the pace of mine ")]
+    assert re.fullmatch(r".* 3 experiments take 6\d s, the 1 that mine lacks 1\d s", line)  # a seventh
+
+
+def test_a_set_that_is_gone_on_with_knows_the_pace_of_this_machine(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(monkeypatch, experiment("one"), experiment("two"), one=600.0, two=600.0)
+    assert lab.capture("one") == 0 and "about 10 min" in lab.printed
+    assert lab.capture("two") == 0 and "1 to capture; about 55 s" in lab.printed  # 60 s of 660 s
+
+
+def test_the_start_and_each_experiment_say_what_remains(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, experiment("one"), experiment("two"), one=60.0, two=600.0)
+    assert lab.capture() == 0
+    assert "2 to capture; about 11 min" in lab.printed
+    assert "one: filed after 0 s; 1 to go, about 5 min" in lab.printed  # the pace: 60 s of 120 s
+    assert "two: filed after 0 s; 0 to go\n" in lab.printed
+
+
+def test_each_run_says_how_its_seconds_divide(lab: Lab) -> None:
+    assert lab.capture("alpha") == 0
+    (line,) = [line for line in lab.printed.splitlines() if line.startswith("alpha/baseline: ")]
+    for step in ("clean", "under nsys", "of which after the program", "export", "trim", "scrub", "compress"):
+        assert f"{step} " in line
+    assert line.endswith(" MB")
+
+
+def test_what_does_not_fit_into_the_budget_is_left_out_and_said(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, short, last = experiment("long"), experiment("short"), experiment("last", times=("program.py",))
+    known(monkeypatch, long, short, last, long=700.0, short=20.0, last=1.0)
+    assert lab.capture(wishes=Wishes(budget_s=100.0)) == 0
+    assert set(store.load_set("mine").experiments) == {"short", "last"}
+    assert "left out, for they would not be done in time: long; --only-missing goes on" in lab.printed
+    assert lab.capture("long", wishes=Wishes(budget_s=100.0)) == 1  # it was asked for by name
+    assert lab.capture(wishes=Wishes(budget_s=0.0)) == 0
+    assert "left out, for they would not be done in time: short, long, last;" in lab.printed
+    assert lab.capture(only_missing=True) == 0
+    assert set(store.load_set("mine").experiments) == {"short", "last", "long"}
+
+
+def test_several_gpus_measure_an_experiment_each_and_the_manifest_says_so(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "0.6")
+    names = {name: experiment(name, runs=(Run("r", ("--variant", name)),)) for name in ("a", "b", "quiet")}
+    quiet = replace(names["quiet"], host_bound=True)
+    known(monkeypatch, names["a"], quiet, names["b"])
+    assert lab.capture(wishes=Wishes(gpus=(0, 1))) == 0, lab.printed
+    happened = events(log)
+    assert set(happened[:2]) == {"begin a on 0", "begin b on 1"}
+    assert set(happened[2:4]) == {"end a", "end b"}
+    assert happened[4][:14] == "begin quiet on" and happened[5] == "end quiet"
+    held = store.load_set("mine").experiments
+    assert held["a"].shared_with == ("b",) and held["b"].shared_with == ("a",)
+    assert held["quiet"].shared_with == ()
+
+
+def test_gpus_are_numbered_among_those_that_are_visible_and_who_needs_several_gets_all(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    argv = ("--variant", "both", "--gpus", catalogue.GPUS)
+    known(monkeypatch, experiment("both", runs=(Run("r", argv),), needs_gpus=2))
+    assert lab.capture(wishes=Wishes(gpus=(1, 0))) == 0, lab.printed
+    assert events(log)[0] == "begin both on 7,5"
+    assert "--gpus 2" in " ".join(store.load_set("mine").run("both", "r").argv)
+    with pytest.raises(LabError, match="both: needs 2 GPUs, --gpus names 1"):
+        lab.capture(wishes=Wishes(gpus=(0,)))
+    assert store.load_set("mine").skipped == {}  # the machine has them
+
+
+def test_a_run_is_exported_while_the_next_is_measured(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NSYS", "slow-export")
+    assert lab.capture("alpha", "beta") == 0
+    happened = events(log)
+    assert happened.index("begin improved on None") < happened.index("end export")
+    assert happened.index("begin record on None") > max(
+        i for i, what in enumerate(happened) if what == "end export"
+    )  # beta depends on the host
+
+
+def test_beside_what_depends_on_the_host_nothing_is_exported(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NSYS", "slow-export")
+    alpha = replace(catalogue.EXPERIMENTS["alpha"], host_bound=True)
+    monkeypatch.setattr(catalogue, "EXPERIMENTS", {"alpha": alpha, "after": experiment("after")})
+    assert lab.capture() == 0
+    happened = events(log)
+    last = max(i for i, what in enumerate(happened) if what.startswith("end improved"))
+    assert happened.index("begin export") > last
+    assert happened.index("begin record on None") > happened.index("end export")
+
+
+def test_what_is_being_exported_ends_with_the_capture(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NSYS", "export-hangs")
+
+    def interrupt() -> None:
+        while not (log.exists() and "begin export" in log.read_text()):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        lab.capture("alpha")
+    assert time.monotonic() - began < 60
+    marked = [
+        entry
+        for entry in Path("/proc").glob("[0-9]*/environ")
+        if str(log).encode() in _read(entry) and b"LABCODE_CHILD_OF=" in _read(entry)
+    ]
+    assert marked == [] and not (lab.sets / "mine").exists()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_gpu_too_small_is_named_kept_in_the_manifest_and_forgotten_when_one_is_large_enough(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known(monkeypatch, experiment("small"), experiment("large", needs_gb=90))
+    device = CudaDevice("NVIDIA H100", "9.0", 85_028_765_696, "0000:1b:00.0", {})
+    monkeypatch.setattr(driver, "ask", lambda: Driver("13.0", (device,), None))
+    why = "needs a GPU with 90 GB of memory, the one here has 85 GB"
+    assert lab.capture() == 0
+    assert f"large: not run: {why}" in lab.printed
+    assert store.load_set("mine").skipped == {"large": why}
+    stream = io.StringIO()
+    verify.render(Console(file=stream, width=200))
+    assert f"large: skipped, {why}" in stream.getvalue() and "not captured" not in stream.getvalue()
+    assert lab.capture("small", "large") == 1
+    with pytest.raises(LabError, match=f"nothing was captured; large: {why}"):
+        lab.capture("large")
+    monkeypatch.setattr(
+        needs.driver, "ask", lambda: Driver("13.0", (replace(device, memory_bytes=10**11),), None)
+    )
+    assert lab.capture("large") == 0
+    assert json.loads((lab.sets / "mine/manifest.json").read_text()).get("skipped") is None
+
+
+def test_memory_that_is_declared_is_what_the_shipped_runs_reserved() -> None:
+    captures = store.load_set(store.SHIPPED_SET)
+    for name, one in EXPERIMENTS.items():
+        if name in captures.experiments and one.tool in ("nsys", "torch"):
+            records = [captures.record(name, run.name, clean=True)["results"] for run in one.runs]
+            most = max(record.get("memory_reserved_bytes", 0) for record in records)
+            assert one.needs_gb >= most / 1e9 + 1 if most > 15e9 else not one.needs_gb, name
+
+
+def test_resuming_is_capturing_what_is_missing(captured: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from labcode.cli.main import app
+
+    asked: list[object] = []
+    monkeypatch.setattr(
+        runner, "capture", lambda *given, **options: asked.append(options["only_missing"]) or 0
+    )
+    for option in ("--only-missing", "--resume"):
+        assert CliRunner().invoke(app, ["capture", "--set", "mine", option]).exit_code == 0
+    assert asked == [True, True]
+
+
+FAKE_TORCH = f"""
+import sys, time, types
+cuda = types.SimpleNamespace(is_initialized=lambda: False)
+sys.path.insert(0, {str(fakes.HERE)!r})
+from tests.capture.fakes import log
+sys.path.pop(0)
+log("begin import")
+time.sleep(0.8)
+log("end import")
+"""
+
+CURIOUS = """
+import json, os, sys, traceback
+place = sys.argv[sys.argv.index("--json") + 1]
+results = {
+    "imported": "torch" in sys.modules,
+    "path": os.environ.get("PYTHONPATH"),
+    "left": [k for k in os.environ if k.startswith(("LABCODE_GO", "LABCODE_OWN"))],
+    "places": [place for place in sys.path if place.endswith("ahead")],
+    "frames": [frame.name for frame in traceback.extract_stack()],
+}
+json.dump({"program": "curious", "results": results, "checks": {}}, open(place, "w"))
+"""
+
+
+@pytest.fixture
+def fake_torch(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package called torch that takes its time, on the path where programs look for packages."""
+    folder = lab.home.parent / "packages"
+    folder.mkdir()
+    (folder / "torch.py").write_text(FAKE_TORCH)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setattr(needs, "unmet", lambda _: {})
+    return folder
+
+
+def test_the_next_program_imports_pytorch_while_one_runs(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1.5")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two", "three"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
+    assert lab.capture() == 0, lab.printed
+    happened = [what for what in events(log) if "import" not in what]
+    assert happened == [
+        f"{edge} {run.name}{' on None' * (edge == 'begin')}" for run in runs for edge in ("begin", "end")
+    ]
+    everything = events(log)
+    assert (
+        everything.index("begin one on None")
+        < _nth(everything, "begin import", 2)
+        < everything.index("end one")
+    )
+    assert _nth(everything, "end import", 3) < everything.index("end two")
+    line = next(line for line in lab.printed.splitlines() if line.startswith("torchy/two: run "))
+    assert float(line.split()[2]) < 2.3  # of its own time, not of that in which it waited
+
+
+def _nth(items: list[str], item: str, number: int) -> int:
+    return [place for place, other in enumerate(items) if other == item][number - 1]
+
+
+def test_a_program_started_before_its_turn_runs_as_any_other(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.program.write_text(CURIOUS)
+    plain = experiment("plain", runs=(Run("a"), Run("b")))
+    known(monkeypatch, plain, replace(plain, id="torchy", needs=("torch",)))
+    assert lab.capture() == 0, lab.printed
+    captures = store.load_set("mine")
+    expected = captures.record("plain", "b")["results"]
+    assert not expected["imported"]
+    for run in ("a", "b"):
+        assert captures.record("torchy", run)["results"] == {**expected, "imported": True}
+
+
+def test_a_pytorch_that_takes_the_gpu_when_it_is_imported_is_named(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake_torch / "torch.py").write_text(FAKE_TORCH.replace("lambda: False", "lambda: True"))
+    known(monkeypatch, experiment("torchy", runs=(Run("a"), Run("b")), needs=("torch",)))
+    with pytest.raises(LabError, match="importing PyTorch began to use the GPU; another program is being"):
+        lab.capture()
+
+
+def test_beside_what_depends_on_the_host_no_program_starts_before_that_has_measured(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1")
+    monkeypatch.setenv("FAKE_NSYS", "slow-report")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    bound = experiment("torchy", tool="nsys", runs=runs, needs=("torch",), host_bound=True)
+    known(monkeypatch, bound)
+    assert lab.capture() == 0, lab.printed
+    happened = events(log)
+    measured = [happened.index(f"end {run.name}") for run in runs]
+    imports = [place for place, what in enumerate(happened) if what == "begin import"]
+    begun = [place for place, what in enumerate(happened) if what.startswith(("begin one", "begin two"))]
+    ended = [place for place, what in enumerate(happened) if what.startswith(("end one", "end two"))]
+    assert len(imports) == len(begun) == 4 and measured[0] == ended[0]
+    for number in (1, 2, 3):  # after the one before has measured, and before its own turn
+        assert ended[number - 1] < imports[number] < begun[number]
+    assert imports[2] < happened.index("report written")  # while nsys writes the report of the first run
+
+
+def test_where_nsys_watches_python_programs_start_as_ever(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    watched = experiment("torchy", tool="nsys", runs=runs, needs=("torch",))
+    known(monkeypatch, replace(watched, nsys_args=("--python-sampling=true",)))
+    assert lab.capture() == 0, lab.printed
+    assert "begin import" not in events(log)  # this program does not import it by itself
+
+
+def test_a_program_that_waits_for_its_turn_ends_when_the_one_before_fails(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROGRAM", "crash")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
+    began = time.monotonic()
+    with pytest.raises(LabError, match="torchy/one: failed with exit code 2"):
+        lab.capture()
+    assert time.monotonic() - began < 20
+    assert not (lab.sets / "mine").exists()
+
+
+def test_the_time_limit_counts_from_a_programs_turn(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "2")
+    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two", "three"))
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=3.4))
+    assert lab.capture() == 0, lab.printed
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=1.0))
+    with pytest.raises(LabError, match="torchy/one: not done after 1 s"):
+        lab.capture()
+
+
+def test_cuda_programs_are_built_before_anything_is_measured(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(program: str, capability: tuple[int, int]) -> None:
+        fakes.log(f"built {program} for {capability}")
+        if program == "broken":
+            raise LabError("broken: does not compile")
+
+    monkeypatch.setattr(build, "build", built)
+    device = CudaDevice("NVIDIA H100", "9.0", 85_028_765_696, "0000:1b:00.0", {})
+    monkeypatch.setattr(driver, "ask", lambda: Driver("13.0", (device,), None))
+    known(monkeypatch, *(experiment(n, program="sum") for n in "ab"), experiment("c", program="broken"))
+    lab.program.write_text(f"import sys\nsys.argv[1:] = sys.argv[2:]\n{lab.program.read_text()}")
+    assert lab.capture() == 0, lab.printed
+    assert sorted(events(log)[:2]) == ["built broken for (9, 0)", "built sum for (9, 0)"] and events(log)[
+        2
+    ].startswith("begin")
+    assert "2 CUDA programs built or at hand after 0 s" in lab.printed

@@ -1,0 +1,499 @@
+// The products' device code on the host: a fiber for each thread of the blocks of a cluster, the instructions of instructions.cuh in
+// plain C++. Tells wrong results, deadlocks, and, by the address sanitizer, accesses outside an array. Exit code 0: nothing wrong.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever hardware may do early or late is done at the worst time: the copy engine writes as soon as it is asked, wgmma reads when
+// its results are waited for, asynchronous copies write at once in one run and when they are waited for in another. With a number, the
+// synchronization of this number in the headers (the test numbers them) is left out.
+
+#include "host_fibers.hpp"
+
+static bool lazy;  // asynchronous copies
+
+static void __syncwarp() {}
+
+// ---- instructions ----------------------------------------------------------------------------------------------------------------
+
+#define LAB_CLUSTER(blocks)
+#define LAB_WGMMA
+
+struct __nv_bfloat16 {
+    unsigned short bits;
+};
+struct __nv_bfloat162 {
+    __nv_bfloat16 x, y;
+};
+static float __bfloat162float(__nv_bfloat16 x) {
+    const unsigned bits = static_cast<unsigned>(x.bits) << 16;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+}
+static __nv_bfloat16 __float2bfloat16_rn(float x) {
+    unsigned bits;
+    std::memcpy(&bits, &x, 4);
+    return {static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+static __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)}; }
+
+constexpr unsigned kMemory = 227 << 10, kFirst = 0x400;      // shared memory of a block; the address where it starts
+alignas(1024) static unsigned char memories[2][kMemory];
+static void* block_memory() { return memories[fibers::rank()] + 16; }  // as the driver does: on 16 bytes, not on more
+static unsigned char& shared_byte(unsigned address) { return memories[fibers::rank()][address - kFirst]; }
+static float shared_bf16(unsigned address) {
+    __nv_bfloat16 x;
+    std::memcpy(&x, &shared_byte(address), 2);
+    return __bfloat162float(x);
+}
+// Where the copy engine puts the byte that would lie at `place` without a swizzle (boxes start on 1024 bytes): bits 4 to 6 are
+// exclusive-ored with bits 7 to 9. wgmma reads so too.
+static unsigned engine(unsigned place) { return place ^ ((place >> 7 & 7) << 4); }
+
+namespace lab {
+namespace rows {
+struct Barrier {
+    struct State {
+        int count, missing, bytes;
+        unsigned phase;
+    } of[2];
+    void settle(int block) {
+        State& s = of[block];
+        if (s.missing < 0) std::printf("a barrier got more arrivals than it awaits\n"), std::exit(1);
+        if (s.missing == 0 && s.bytes == 0) s.phase ^= 1, s.missing = s.count, ++fibers::happened;
+    }
+    void arrive(int block) { --of[block].missing, settle(block); }
+};
+static void set_up(Barrier* b, unsigned count) { b->of[fibers::rank()] = {static_cast<int>(count), static_cast<int>(count), 0, 0}; }
+static void publish_barriers() {}
+static void expect(Barrier* b, unsigned bytes) { b->of[fibers::rank()].bytes += static_cast<int>(bytes), b->arrive(fibers::rank()); }
+static int cluster_rank() { return fibers::rank(); }
+template <int kBlocks>
+static void cluster_sync(int number) {
+    LAB_UNLESS(number) fibers::meeting(kBlocks == 1 ? 0 : -1).meet(fibers::threads * kBlocks);
+}
+static unsigned shared_address(const void* p) {
+    return static_cast<unsigned>(static_cast<const unsigned char*>(p) - memories[fibers::rank()]) + kFirst;
+}
+}  // namespace rows
+
+namespace gemm {
+using Size = unsigned long long;
+using Bf16 = __nv_bfloat16;
+constexpr int parts(int whole, int part) { return (whole + part - 1) / part; }
+template <typename T>
+bool on_words(const T* start, int ld) {
+    return reinterpret_cast<Size>(start) % 16 == 0 && ld % (16 / static_cast<int>(sizeof(T))) == 0;
+}
+
+// Work of a thread that is under way: groups in the order of their commits.
+struct Queue {
+    std::vector<std::function<void()>> open;
+    std::vector<std::vector<std::function<void()>>> groups;
+    void commit() { groups.push_back(std::move(open)), open.clear(); }
+    void wait(std::size_t pending) {
+        while (groups.size() > pending) {
+            for (const auto& work : groups.front()) work();
+            groups.erase(groups.begin());
+        }
+    }
+};
+static std::map<unsigned, Queue> copies, products;
+
+template <int kBytes>
+void copy_async(void* to, const void* from, int valid) {
+    if (reinterpret_cast<Size>(to) % kBytes != 0 || reinterpret_cast<Size>(from) % (valid > 0 ? kBytes : 1) != 0) std::printf("a copy of %d bytes is not aligned\n", kBytes), std::exit(1);
+    const auto work = [=] {
+        std::memset(to, 0, kBytes);
+        std::memcpy(to, from, valid);
+    };
+    if (lazy) copies[fibers::now].open.push_back(work);
+    else work();
+}
+static void copies_commit() { copies[fibers::now].commit(); }
+template <int kPending>
+void copies_wait(int number) {
+    LAB_UNLESS(number) copies[fibers::now].wait(kPending);
+}
+
+struct Lane {
+    const void* row;
+    unsigned a[4], b[2];
+};
+static Lane lanes[1024];
+static Lane* warp() { return lanes + fibers::now / 32 * 32; }
+static unsigned short half_at(const void* row, unsigned i) {
+    unsigned short x;
+    std::memcpy(&x, static_cast<const unsigned char*>(row) + 2 * i, 2);
+    return x;
+}
+static void load_matrices(unsigned (&r)[4], const uint4* chunk) {
+    const unsigned l = fibers::thread() % 32;
+    warp()[l].row = chunk;
+    warp_meet();
+    for (unsigned j = 0; j < 4; ++j) std::memcpy(&r[j], static_cast<const unsigned char*>(warp()[8 * j + l / 4].row) + 4 * (l % 4), 4);
+    warp_meet();
+}
+static void load_turned(unsigned (&r)[4], const uint4* chunk) {
+    const unsigned l = fibers::thread() % 32;
+    warp()[l].row = chunk;
+    warp_meet();
+    for (unsigned j = 0; j < 4; ++j) {
+        const Lane* const rows = warp() + 8 * j + l % 4 * 2;
+        r[j] = half_at(rows[0].row, l / 4) | static_cast<unsigned>(half_at(rows[1].row, l / 4)) << 16;
+    }
+    warp_meet();
+}
+static float half_of(unsigned pair, unsigned i) { return __bfloat162float({static_cast<unsigned short>(pair >> 16 * i)}); }
+static void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    const unsigned l = fibers::thread() % 32;
+    std::memcpy(warp()[l].a, a, sizeof a);
+    warp()[l].b[0] = b0, warp()[l].b[1] = b1;
+    warp_meet();
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned row = l / 4, column = l % 4 * 2 + i % 2;
+        for (unsigned k = 0; k < 16; ++k) {
+            const float x = half_of(warp()[row * 4 + k % 8 / 2].a[i / 2 + k / 8 * 2], k % 2);
+            d[i] += x * half_of(warp()[column * 4 + k % 8 / 2].b[k / 8], k % 2);
+        }
+    }
+    warp_meet();
+}
+
+struct TensorMap {
+    Bf16* matrix;
+    int rows, columns, ld, box_rows;
+};
+static unsigned char* aligned(unsigned char* start) { return start + (1024 - rows::shared_address(start) % 1024) % 1024; }
+static void prefetch_map(const TensorMap&) {}
+template <int kBlocks>
+void fetch_box(void* to, const TensorMap& map, int column, int row, rows::Barrier* barrier) {
+    const unsigned start = rows::shared_address(to);
+    for (int block = kBlocks == 1 ? fibers::rank() : 0; block < (kBlocks == 1 ? fibers::rank() + 1 : kBlocks); ++block) {
+        for (int r = 0; r < map.box_rows; ++r) {
+            for (int c = 0; c < 64; ++c) {
+                const bool inside = row + r < map.rows && column + c < map.columns;
+                const Bf16 x = inside ? map.matrix[static_cast<Size>(row + r) * map.ld + column + c] : Bf16{0};
+                std::memcpy(&memories[block][engine(start + 128 * r + 2 * c) - kFirst], &x, 2);
+            }
+        }
+        barrier->of[block].bytes -= 128 * map.box_rows;
+        barrier->settle(block);
+    }
+}
+static void write_box(const TensorMap& map, int column, int row, const void* from) {
+    const unsigned start = rows::shared_address(from);
+    for (int r = 0; r < map.box_rows; ++r) {
+        for (int c = 0; c < 64; ++c) {
+            if (row + r < map.rows && column + c < map.columns) std::memcpy(&map.matrix[static_cast<Size>(row + r) * map.ld + column + c], &shared_byte(engine(start + 128 * r + 2 * c)), 2);
+        }
+    }
+}
+template <int kPending, bool kDone>
+void boxes_wait() {}
+static void arrive_in(int block, rows::Barrier* barrier) { barrier->arrive(block); }
+static void wait_for(rows::Barrier* barrier, unsigned parity, int number) {
+    rows::Barrier::State& s = barrier->of[fibers::rank()];
+    LAB_UNLESS(number) fibers::until([&] { return s.phase != parity; });
+}
+static void publish_writes() {}
+template <int>
+void give_registers() {}
+template <int>
+void take_registers() {}
+static void group_sync(int group, int number) { LAB_UNLESS(number) fibers::meeting(1 + group).meet(128); }
+static void store_matrices(void* row, const unsigned (&r)[4]) {
+    const unsigned l = fibers::thread() % 32;
+    warp()[l].row = row;
+    warp_meet();
+    for (unsigned j = 0; j < 4; ++j) std::memcpy(static_cast<unsigned char*>(const_cast<void*>(warp()[8 * j + l / 4].row)) + 4 * (l % 4), &r[j], 4);
+    warp_meet();
+}
+
+// What a descriptor says of a matrix, by the layouts in the PTX manual (128-byte swizzle): the address of an element.
+struct Described {
+    unsigned start, leading, stride;
+    explicit Described(Size d)
+        : start(static_cast<unsigned>(d & 0x3fff) << 4), leading(static_cast<unsigned>(d >> 16 & 0x3fff) << 4), stride(static_cast<unsigned>(d >> 32 & 0x3fff) << 4) {
+        if (d >> 62 != 1 || (d >> 49 & 7) != 0) std::printf("a descriptor names another swizzle\n"), std::exit(1);
+    }
+    unsigned along_k(unsigned row, unsigned k) const { return engine(start + row / 8 * stride + row % 8 * 128 + 2 * k); }
+    unsigned along_n(unsigned k, unsigned n) const { return engine(start + n / 64 * leading + k / 8 * stride + k % 8 * 128 + n % 64 * 2); }
+};
+
+static void products_begin() {}
+static void products_commit() { products[fibers::now].commit(); }
+template <int kPending>
+void products_wait(int number) {
+    LAB_UNLESS(number) products[fibers::now].wait(kPending);
+}
+template <int kN>
+void multiply(float (&d)[kN / 2], Size a, Size b, int adds) {
+    float* const sums = d;
+    products[fibers::now].open.push_back([=] {
+        const Described of_a(a), of_b(b);
+        const unsigned row = fibers::thread() % 128 / 32 * 16 + fibers::thread() % 32 / 4, column = fibers::thread() % 4 * 2;
+        for (unsigned i = 0; i < kN / 2; ++i) {
+            if (!adds) sums[i] = 0;
+        }
+        for (unsigned k = 0; k < 16; ++k) {
+            const float low = shared_bf16(of_a.along_k(row, k)), high = shared_bf16(of_a.along_k(row + 8, k));
+            for (unsigned i = 0; i < kN / 8; ++i) {
+                for (unsigned j = 0; j < 2; ++j) {
+                    const float x = shared_bf16(of_b.along_n(k, 8 * i + column + j));
+                    sums[4 * i + j] += low * x, sums[4 * i + 2 + j] += high * x;
+                }
+            }
+        }
+    });
+}
+}  // namespace gemm
+}  // namespace lab
+
+#include "bf16_on_host.cuh"  // the headers without their includes, synchronizations numbered
+#include "fp32_on_host.cuh"
+
+namespace {
+
+using namespace lab::gemm;
+
+int wrong = 0;
+
+void expect(bool holds, const char* what) {
+    if (holds) return;
+    std::printf("wrong: %s\n", what);
+    ++wrong;
+}
+
+// How many different words of 4 banks each group of 4 banks has to deliver, at most: 1 without conflicts.
+int turns(const std::vector<int>& bytes) {
+    std::map<int, std::set<int>> words;
+    for (const int byte : bytes) words[byte / 16 % 8].insert(byte / 16);
+    std::size_t most = 0;
+    for (const auto& group : words) most = group.second.size() > most ? group.second.size() : most;
+    return static_cast<int>(most);
+}
+
+void descriptors() {
+    for (const unsigned stage : {0x400u, 0xc400u, 0x24400u}) {
+        for (int group = 0; group < 2; ++group) {
+            for (int i = 0; i < kTileK / 16; ++i) {
+                const Described a(descriptor_a(stage + group * kGroupM * kBoxRow) + i * kStepA);
+                const Described b(descriptor_b(stage + kBytesA) + i * kStepB);
+                for (unsigned k = 0; k < 16; ++k) {
+                    for (unsigned row = 0; row < kGroupM; ++row) {
+                        const unsigned fetched = engine(stage + (group * kGroupM + row) * kBoxRow + 2 * (16 * i + k));
+                        expect(a.along_k(row, k) == fetched, "wgmma finds A where the copy engine put it");
+                    }
+                    for (unsigned n = 0; n < 256; ++n) {
+                        const unsigned fetched = engine(stage + kBytesA + n / kBox * kBytesBoxB + (16 * i + k) * kBoxRow + 2 * (n % kBox));
+                        expect(b.along_n(k, n) == fetched, "wgmma finds B where the copy engine put it");
+                    }
+                }
+            }
+        }
+    }
+    for (unsigned row = 0; row < 64; ++row) {
+        for (unsigned chunk = 0; chunk < 8; ++chunk) {
+            expect(engine(row * kBoxRow + chunk * 16) == row * kBoxRow + swizzled(row, chunk) * 16, "boxes of C are swizzled as the engine expects");
+        }
+    }
+}
+
+void banks() {
+    for (int first = 0; first < kMmaK; first += 8) {
+        for (int chunk = 0; chunk < kChunksB; ++chunk) {
+            std::vector<int> of_a, of_b;
+            for (int r = first; r < first + 8; ++r) {
+                if (chunk < kChunksA) of_a.push_back((r * kChunksA + swizzled(r, chunk)) * 16);
+                of_b.push_back((r * kChunksB + swizzled(r, chunk)) * 16);
+            }
+            expect(turns(of_a) <= 1 && turns(of_b) == 1, "ldmatrix reads 8 rows without conflicts");
+        }
+    }
+}
+
+template <typename T>
+void tiling() {
+    std::set<std::pair<int, int>> places;
+    for (int thread = 0; thread < T::kThreads; ++thread) {
+        for (int r = 0; r < T::kRows; ++r) {
+            for (int s = 0; s < T::kColumns; ++s) places.insert({T::row(thread, r / 4) + r % 4, T::column(thread, s / 4) + s % 4});
+        }
+    }
+    expect(static_cast<int>(places.size()) == T::kM * T::kN, "no two threads have the same element");
+    expect(places.begin()->first == 0 && places.rbegin()->first == T::kM - 1, "threads cover the tile's rows");
+    for (int warp = 0; warp < T::kThreads; warp += 32) {
+        std::set<int> banks;
+        std::vector<int> rows, columns;
+        for (int thread = warp; thread < warp + 32; ++thread) {
+            banks.insert((thread % 8 * T::kPitch + thread / 8) % 32);  // where the copies of pipelined() turn A
+            rows.push_back(T::row(thread, 0) * 4), columns.push_back(T::column(thread, 0) * 4);
+        }
+        expect(banks.size() == 32, "turning A meets no bank twice");
+        if (T::kGroup == 32) expect(turns(rows) == 1 && turns(columns) == 1, "the lanes of a warp read their fragments without conflicts");
+    }
+}
+
+void order() {
+    for (int down = 1; down <= 20; ++down) {
+        for (int across = 1; across <= 20; ++across) {
+            for (const int band : {1, 4, 8, 16}) {
+                std::set<std::pair<int, int>> places;
+                for (int tile = 0; tile < down * across; ++tile) {
+                    const Place at = place_of(tile, down, across, band);
+                    expect(at.row >= 0 && at.row < down && at.column >= 0 && at.column < across, "tiles lie in the matrix");
+                    expect(at.row / band == tile / (band * across), "a band is done before the next begins");
+                    places.insert({at.row, at.column});
+                }
+                expect(static_cast<int>(places.size()) == down * across, "every tile is taken once");
+            }
+        }
+    }
+    Turn<3> turn;
+    for (int i = 0; i < 20; ++i, turn.next()) expect(turn.slot == i % 3 && turn.parity == static_cast<unsigned>(i / 3 % 2), "the parity changes with each turn of the ring");
+}
+
+void sizes() {
+    expect(parts(1, 128) == 1 && parts(128, 128) == 1 && parts(129, 128) == 2, "a part for the rest");
+    constexpr int kMost = 227 * 1024 - 256;  // of a block, less what the barriers take
+    expect(Deep::kBytes <= kMost && Wide::kBytes <= kMost, "the rings fit into shared memory");
+    expect(2 * (kMmaBytes + 1024) <= 228 * 1024 && 2 * (Tuned::kBytes + 1024) <= 228 * 1024, "two blocks fit on a multiprocessor");
+    expect(40 * kGroupThreads + 232 * 2 * kGroupThreads <= 65536, "the registers of the three groups are there");
+    alignas(16) float floats[8] = {};
+    expect(on_words(floats, 8) && !on_words(floats, 6) && !on_words(floats + 1, 8) && on_words(floats + 4, 4), "words start on 16 bytes");
+}
+
+
+// ---- the kernels -----------------------------------------------------------------------------------------------------------------
+
+struct Sides {
+    int m, n, k, lda, ldb, ldc;
+};
+
+void launch(unsigned grid_x, unsigned grid_y, unsigned threads, unsigned columns, unsigned cluster, std::function<void()> body, const char* name) {
+    const bool ended = run_grid({grid_x, grid_y, 1}, threads, columns, cluster, std::move(body), [] {
+        copies.clear(), products.clear();
+        std::memset(memories, 0xff, sizeof memories);
+    });
+    if (ended) return;
+    std::printf("%s: its threads wait for each other forever\n", name);
+    std::exit(1);  // what the fibers hold cannot be given back
+}
+
+template <typename T>
+T narrow(float x) {
+    if constexpr (sizeof(T) == 4) return x;
+    else return __float2bfloat16_rn(x);
+}
+float widen(float x) { return x; }
+float widen(Bf16 x) { return __bfloat162float(x); }
+
+// Fills matrices of exactly these sizes, runs the kernel and compares. Small whole numbers: sums are exact in any order.
+template <typename T>
+void check(const char* name, Sides s, int offset, const std::function<void(const T*, const T*, T*)>& kernel) {
+    if (wrong != 0 && left_out >= 0) return;
+    const auto make = [&](int rows, int ld, int columns) { return static_cast<T*>(std::aligned_alloc(16, (((rows - 1) * static_cast<Size>(ld) + columns + offset) * sizeof(T) + 15) / 16 * 16)); };
+    T *const a = make(s.m, s.lda, s.k), *const b = make(s.k, s.ldb, s.n), *const c = make(s.m, s.ldc, s.n);
+    const auto fill = [&](T* x, int rows, int columns, int ld) {
+        for (int r = 0; r < rows; ++r) {
+            for (int i = 0; i < (r + 1 < rows ? ld : columns); ++i) x[offset + static_cast<Size>(r) * ld + i] = narrow<T>(i < columns ? static_cast<float>(std::rand() % 5 - 2) : NAN);
+        }
+    };
+    fill(a, s.m, s.k, s.lda), fill(b, s.k, s.n, s.ldb), fill(c, s.m, 0, s.ldc);
+    for (int i = 0; i < s.n; ++i) c[offset + (s.m - 1) * static_cast<Size>(s.ldc) + i] = narrow<T>(NAN);
+    kernel(a + offset, b + offset, c + offset);
+    long different = 0, outside = 0;
+    for (int r = 0; r < s.m; ++r) {
+        for (int i = 0; i < (r + 1 < s.m ? s.ldc : s.n); ++i) {
+            const float found = widen(c[offset + static_cast<Size>(r) * s.ldc + i]);
+            if (i >= s.n) {
+                outside += found == found;
+                continue;
+            }
+            float sum = 0;
+            for (int k = 0; k < s.k; ++k) sum += widen(a[offset + static_cast<Size>(r) * s.lda + k]) * widen(b[offset + static_cast<Size>(k) * s.ldb + i]);
+            different += !(found == widen(narrow<T>(sum)));
+        }
+    }
+    if (different != 0 || outside != 0) {
+        std::printf("%s, %d x %d x %d: %ld elements are wrong, %ld were written between the rows\n", name, s.m, s.n, s.k, different, outside);
+        ++wrong;
+    }
+    std::free(a), std::free(b), std::free(c);
+}
+
+unsigned over(int whole, int part) { return static_cast<unsigned>(parts(whole, part)); }
+
+void fp32(Sides s, int offset) {
+    const auto of = [&](const char* name, auto kernel, int tile_m, int tile_n, unsigned threads, unsigned columns) {
+        check<float>(name, s, offset, [&](const float* a, const float* b, float* c) {
+            launch(over(s.n, tile_n), over(s.m, tile_m), threads, columns, 1, [=] { kernel(a, b, c, s.m, s.n, s.k, s.lda, s.ldb, s.ldc); }, name);
+        });
+    };
+    const auto tiled = [&](const char* name, auto kernel, auto tiling) {
+        using T = decltype(tiling);
+        of(name, kernel, T::kM, T::kN, T::kThreads, T::kThreads);
+    };
+    of("naive", naive, kSide, kSide, kSide * kSide, kSide);
+    of("coalesced", coalesced, kSide, kSide, kSide * kSide, kSide);
+    of("shared_tile", shared_tile, kSide, kSide, kSide * kSide, kSide);
+    of("strips", strips, kStripTile, kStripTile, kStripThreads, kStripThreads);
+    of("squares", squares, kSquareTile, kSquareTile, kSquareThreads, kSquareThreads);
+    tiled("vectorized", staged<ByBlock>, ByBlock{});
+    tiled("warp_tiles", staged<ByWarp>, ByWarp{});
+    tiled("double_buffer", pipelined<TwoStages>, TwoStages{});
+    tiled("autotuned", pipelined<Tuned>, Tuned{});
+}
+
+template <typename R, bool kPersistent, int kBlocks, int kBand, bool kStore>
+void ring(const char* name, Sides s) {
+    check<Bf16>(name, s, 0, [&](const Bf16* a, const Bf16* b, Bf16* c) {
+        const TensorMap map_a{const_cast<Bf16*>(a), s.m, s.k, s.lda, kTileM}, map_b{const_cast<Bf16*>(b), s.k, s.n, s.ldb, kTileK}, map_c{c, s.m, s.n, s.ldc, kGroupM};
+        const unsigned tiles = over(s.m, kBlocks * kTileM) * over(s.n, R::kN), clusters = kPersistent && tiles > 2 ? 2 : tiles;
+        launch(clusters * kBlocks, 1, kWorkThreads, kWorkThreads, kBlocks,
+               [=] { specialized<R, kPersistent, kBlocks, kBand, kStore>(map_a, map_b, map_c, c, s.m, s.n, s.k, s.ldc); }, name);
+    });
+}
+
+void bf16(Sides s) {
+    check<Bf16>("wgmma_tma", s, 0, [&](const Bf16* a, const Bf16* b, Bf16* c) {
+        const TensorMap map_a{const_cast<Bf16*>(a), s.m, s.k, s.lda, kTileM}, map_b{const_cast<Bf16*>(b), s.k, s.n, s.ldb, kTileK};
+        launch(over(s.n, Simple::kN), over(s.m, kTileM), kSimpleThreads, kSimpleThreads, 1, [=] { wgmma_tma(map_a, map_b, c, s.m, s.n, s.k, s.ldc); }, "wgmma_tma");
+    });
+    ring<Deep, false, 1, 1, false>("specialized", s);
+    ring<Deep, true, 1, 1, false>("persistent", s);
+    ring<Deep, true, 2, 1, false>("cluster", s);
+    ring<Deep, true, 2, kBand, false>("order", s);
+    ring<Wide, true, 2, kBand, true>("store", s);
+}
+
+void mma(Sides s, int offset) {
+    check<Bf16>("mma_sync", s, offset, [&](const Bf16* a, const Bf16* b, Bf16* c) {
+        launch(over(s.n, kMmaN), over(s.m, kMmaM), kMmaThreads, kMmaThreads, 1, [=] { mma_sync(a, b, c, s.m, s.n, s.k, s.lda, s.ldb, s.ldc); }, "mma_sync");
+    });
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    if (count > 1) left_out = std::atoi(words[1]);
+    descriptors();
+    banks();
+    tiling<ByBlock>();
+    tiling<ByWarp>();
+    tiling<TwoStages>();
+    tiling<Tuned>();
+    order();
+    sizes();
+    for (const bool late : {false, true}) {
+        lazy = late;
+        fp32({33, 65, 17, 17, 65, 65}, 0);
+        if (!late) fp32({130, 140, 40, 44, 144, 148}, 0);
+        else fp32({131, 129, 35, 36, 131, 133}, 1);
+        mma({130, 136, 264, 264, 136, 136}, 0);
+        mma({33, 65, 71, 72, 67, 69}, 1);
+    }
+    bf16({8, 8, 8, 8, 8, 8});
+    bf16({260, 264, 328, 336, 272, 280});
+    return wrong != 0;
+}
