@@ -54,9 +54,9 @@ def profile(
 ) -> Profiled:
     """Run ``command`` under ncu and leave ``report`` (``….ncu-rep``).
 
-    ``options`` are `ALWAYS`, the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises `ToolError`
-    when ncu fails or runs out of time, when counters are not permitted (with how to permit them), and
-    when no kernel matches (with the names of those there were).
+    ``options`` are `ALWAYS`, the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises
+    `ToolError` when ncu fails or runs out of time, when counters are not permitted (with how to permit
+    them), and when no kernel matches (with the names of those there were).
     """
     words: list[str | Path] = [ncu, *options, "--force-overwrite", "--export", report, *command]
     result = run_tool(words, time_limit_s + REPLAY_S, cwd=cwd, what=f"{what} under ncu")

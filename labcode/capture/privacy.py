@@ -242,7 +242,7 @@ _REVIEW = (
 
 @lru_cache(maxsize=64)
 def _rules(names: Names) -> tuple[Rule, ...]:
-    rule = Rule("the name of a host or user", "", _naming(names), lambda _: NAME)
+    rule = _rule("the name of a host or user", "", _naming(names), NAME)
     return (*_RULES, rule) if names else _RULES
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,10 +257,10 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
         return False
     for run in experiment.runs:
         captured = record.runs[run.name]
-        wanted = experiment.argv(run)
-        if len(wanted) != len(captured.argv):
+        wanted, made = experiment.argv(run), _argv_today(captured.argv, record.sources, today)
+        if len(wanted) != len(made):
             return False
-        if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, captured.argv, strict=True)):
+        if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, made, strict=True)):
             return False
         options = {
             "nsys": experiment.nsys_args,
@@ -271,6 +271,19 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
         if experiment.tool in options and captured.tool_args != (*options[experiment.tool], *run.tool_args):
             return False
     return True
+
+
+def _argv_today(
+    argv: Sequence[str], sources: Mapping[str, str], today: Mapping[str, str]
+) -> tuple[str, ...]:
+    """A captured command with its module's name of today, where that file moved and means the same."""
+    digests = {_module_of(path): digest for path, digest in sources.items()}
+    names = {digest: _module_of(path) for path, digest in today.items()}
+    return tuple(names.get(digests.get(word, ""), word) for word in argv)
+
+
+def _module_of(source: str) -> str:
+    return source.removesuffix(".py").replace("/", ".")
 
 
 def restamp(set_name: str) -> Iterator[str]:
@@ -286,6 +299,9 @@ def restamp(set_name: str) -> Iterator[str]:
             if not is_fresh(record) or set(today.values()) != set(record.sources.values()):
                 yield f"{name}: stale, left as it is"
             elif today != dict(record.sources):
-                manifest["experiments"][name]["sources"] = today
+                entry = manifest["experiments"][name]
+                entry["sources"] = today
+                for run in entry["runs"].values():
+                    run["argv"] = list(_argv_today(run["argv"], record.sources, today))
                 yield f"{name}: named anew"
         write_json(captures.path / MANIFEST, manifest)
