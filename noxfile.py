@@ -87,7 +87,10 @@ def solutions(session: nox.Session) -> None:
 
 @nox.session
 def capture(session: nox.Session) -> None:
-    """Measure everything again on this GPU machine: nox -s capture -- --set my-h100."""
+    """Measure everything again on this GPU machine: nox -s capture -- --set my-h100.
+
+    Options: --only-missing goes on where it ended, --budget 30m takes what fits, --gpus 0,1 shares the work.
+    """
     install(session, "-e", ".[gpu]", TORCH)
     labcode(session, "capture", *session.posargs)
 
