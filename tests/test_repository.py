@@ -18,7 +18,7 @@ MAX_BYTES = 40 * 2**20
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
 CAPTURE_FILES = re.compile(
     r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep(\.xz)?"
-    r"|trace\.json\.gz|(averages|memory)\.json\.xz)"
+    r"|trace\.json\.gz|(averages|memory|power)\.json\.xz)"
 )
 PRIVATE_PATHS = re.compile(r"(?<![\w./-])/(?:work|root|home|Users|tmp/lab|mnt/data)/[\w.-]+")
 # Made-up paths: what scrubbing takes out, and the tests that it does.

@@ -7,7 +7,7 @@ A page begins with ``from labcode import book``. The functions of this module sh
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
-from labcode.book.pages import capture, holder, launches, memory, metered, power, record, trace
+from labcode.book.pages import capture, holder, launches, memory, metered, power, record, trace, traced
 from labcode.book.tables import table
 from labcode.book.values import value
 
@@ -24,5 +24,6 @@ __all__ = [
     "record",
     "table",
     "trace",
+    "traced",
     "value",
 ]

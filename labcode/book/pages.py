@@ -109,20 +109,37 @@ def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerL
 
     The set that the experiment is taken from comes first, then the other sets that hold the run.
     """
-    from labcode.hardware.specs import find_spec
     from labcode.reports.power.log import open_log
 
+    return {
+        gpu: (captures.record(experiment, run), open_log(captures.path_of(experiment, run, ".power.json")))
+        for gpu, captures in _everywhere(experiment, run).items()
+    }
+
+
+def traced(experiment: str, run: str) -> dict[str, NsysReport]:
+    """A run's Nsight Systems report on every machine whose traces are at hand, as `metered` has them."""
+    from labcode.reports.nsys.report import open_report
+
+    return {
+        gpu: open_report(captures.path_of(experiment, run, ".sqlite"))
+        for gpu, captures in _everywhere(experiment, run).items()
+        if not captures.absent(experiment)
+    }
+
+
+def _everywhere(experiment: str, run: str) -> dict[str, store.CaptureSet]:
+    """The sets that hold a run, by the GPU's short name, the one the experiment is taken from first."""
+    from labcode.hardware.specs import find_spec
+
     mine = holder(experiment)
-    others = [store.load_set(name) for name in store.list_sets() if name != mine.name]
-    found = {}
-    for captures in (mine, *others):
+    found: dict[str, store.CaptureSet] = {}
+    for captures in (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name)):
         held = captures.experiments.get(experiment)
         if held is None or run not in held.runs:
             continue
         gpu = str((captures.machine_of(experiment).get("gpus") or [{}])[0].get("name", captures.name))
         spec = find_spec(gpu)
         name = spec.name if spec else gpu.removeprefix("NVIDIA ")
-        log = open_log(captures.path_of(experiment, run, ".power.json"))
-        key = name if name not in found else f"{name} ({captures.name})"
-        found[key] = (captures.record(experiment, run), log)
+        found[name if name not in found else f"{name} ({captures.name})"] = captures
     return found
