@@ -117,6 +117,12 @@ def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerL
     }
 
 
+def recorded(experiment: str, run: str, clean: bool = False) -> dict[str, dict[str, Any]]:
+    """A run's record on every machine at hand, as `metered` has them; ``clean`` as in `record`."""
+    sets = _everywhere(experiment, run).items()
+    return {gpu: captures.record(experiment, run, clean=clean) for gpu, captures in sets}
+
+
 def traced(experiment: str, run: str) -> dict[str, NsysReport]:
     """A run's Nsight Systems report on every machine whose traces are at hand, as `metered` has them."""
     from labcode.reports.nsys.report import open_report
