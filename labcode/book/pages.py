@@ -105,7 +105,7 @@ def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
 
 
 def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:
-    """A run's record and power log on every machine at hand, by the GPU's short name.
+    """A run's record and power log on every machine at hand, by its set's label.
 
     The set that the experiment is taken from comes first, then the other sets that hold the run.
     """
@@ -135,17 +135,13 @@ def traced(experiment: str, run: str) -> dict[str, NsysReport]:
 
 
 def _everywhere(experiment: str, run: str) -> dict[str, store.CaptureSet]:
-    """The sets that hold a run, by the GPU's short name, the one the experiment is taken from first."""
-    from labcode.hardware.specs import find_spec
+    """The sets that hold a run, by their labels, the one the experiment is taken from first."""
+    from labcode.book.provenance import set_labels
 
-    mine = holder(experiment)
-    found: dict[str, store.CaptureSet] = {}
-    for captures in (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name)):
-        held = captures.experiments.get(experiment)
-        if held is None or run not in held.runs:
-            continue
-        gpu = str((captures.machine_of(experiment).get("gpus") or [{}])[0].get("name", captures.name))
-        spec = find_spec(gpu)
-        name = spec.name if spec else gpu.removeprefix("NVIDIA ")
-        found[name if name not in found else f"{name} ({captures.name})"] = captures
-    return found
+    labels, mine = set_labels(), holder(experiment)
+    sets = (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name))
+    return {
+        labels[captures.name]: captures
+        for captures in sets
+        if experiment in captures.experiments and run in captures.experiments[experiment].runs
+    }
