@@ -7,7 +7,18 @@ A page begins with ``from labcode import book``. The functions of this module sh
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
-from labcode.book.pages import capture, holder, launches, memory, metered, power, record, recorded, trace, traced
+from labcode.book.pages import (
+    capture,
+    holder,
+    launches,
+    memory,
+    metered,
+    power,
+    record,
+    recorded,
+    trace,
+    traced,
+)
 from labcode.book.tables import table
 from labcode.book.values import value
 
