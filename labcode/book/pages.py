@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labcode import store
 from labcode.book.lineage import experiments_behind
+from labcode.book.provenance import gpu_label
 
 if TYPE_CHECKING:
     from labcode.reports.kineto.report import KinetoReport
@@ -105,7 +106,7 @@ def borrowed(frame: FrameType | None, of: str | None = None) -> list[str]:
 
 
 def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerLog]]:
-    """A run's record and power log on every machine at hand, by its set's label.
+    """A run's record and power log on every machine at hand, by the GPU's short name.
 
     The set that the experiment is taken from comes first, then the other sets that hold the run.
     """
@@ -135,13 +136,13 @@ def traced(experiment: str, run: str) -> dict[str, NsysReport]:
 
 
 def _everywhere(experiment: str, run: str) -> dict[str, store.CaptureSet]:
-    """The sets that hold a run, by their labels, the one the experiment is taken from first."""
-    from labcode.book.provenance import set_labels
-
-    labels, mine = set_labels(), holder(experiment)
-    sets = (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name))
-    return {
-        labels[captures.name]: captures
-        for captures in sets
-        if experiment in captures.experiments and run in captures.experiments[experiment].runs
-    }
+    """The sets that hold a run, by the GPU's short name, the one the experiment is taken from first."""
+    mine = holder(experiment)
+    found: dict[str, store.CaptureSet] = {}
+    for captures in (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name)):
+        held = captures.experiments.get(experiment)
+        if held is None or run not in held.runs:
+            continue
+        name = gpu_label(captures.machine_of(experiment))
+        found[name if name not in found else f"{name} ({captures.name})"] = captures
+    return found
