@@ -85,7 +85,7 @@ copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 # API reference: from docstrings, without the packages that only a GPU machine has.
-autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch"]
+autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch", "triton"]
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "py:obj"
