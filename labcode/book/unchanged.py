@@ -52,7 +52,7 @@ def remember(root: Path, folder: Path, read: str, files: Collection[Path], sets_
     """
     if not read:
         return
-    known = (root.resolve(), _PACKAGE, sets_root.resolve())
+    known = (root.resolve(), _PACKAGE, sets_root.resolve(), folder.parent.resolve())  # the last: cells' output
     places = [*(known[0] / name for name in _FOLDERS), *known[1:]]
     for path in (file.resolve() for file in files):
         if path.parent != known[0] and not any(path.is_relative_to(place) for place in places):

@@ -161,7 +161,7 @@ def _main_pid(one: RankTrace) -> int:
 
 def _gpus(raw: Mapping[str, Any]) -> Ints:
     """The GPU of each event: as its arguments say, else its process; 0 where neither is a GPU's number."""
-    return np.maximum(np.where(raw["device"] < 0, raw["pid"], raw["device"]), 0)
+    return np.asarray(np.where(raw["device"] < 0, raw["pid"], raw["device"]), np.int64).clip(0)
 
 
 def _devices(ranks: Sequence[RankTrace]) -> dict[tuple[int, int], int]:
