@@ -52,7 +52,8 @@ def remember(root: Path, folder: Path, read: str, files: Collection[Path], sets_
     """
     if not read:
         return
-    known = (root.resolve(), _PACKAGE, sets_root.resolve(), folder.parent.resolve())  # the last: cells' output
+    cells_output = folder.parent.resolve()
+    known = (root.resolve(), _PACKAGE, sets_root.resolve(), cells_output)
     places = [*(known[0] / name for name in _FOLDERS), *known[1:]]
     for path in (file.resolve() for file in files):
         if path.parent != known[0] and not any(path.is_relative_to(place) for place in places):
