@@ -47,16 +47,17 @@ def inputs(root: Path, sets_root: Path, current: str) -> str:
 def remember(root: Path, folder: Path, read: str, files: Collection[Path], sets_root: Path) -> None:
     """Record that a build of ``folder`` succeeded on inputs whose digest was ``read`` before it began.
 
-    ``files`` are what the pages include. Where one of them is nothing that `inputs` looks at, there is no
-    record, and the next build is one.
+    ``files`` are what the pages include, modules of packages among them. Where one of them is nothing that
+    `inputs` looks at, there is no record, and the next build is one.
     """
     if not read:
         return
-    cells_output = folder.parent.resolve()
-    known = (root.resolve(), _PACKAGE, sets_root.resolve(), cells_output)
-    places = [*(known[0] / name for name in _FOLDERS), *known[1:]]
+    house, cells_output = root.resolve(), folder.parent.resolve()
+    packages = {place for place in map(Path.resolve, map(Path, sys.path)) if not house.is_relative_to(place)}
+    sources = (house / name for name in _FOLDERS)
+    places = [_PACKAGE, sets_root.resolve(), cells_output, *sources, *packages]
     for path in (file.resolve() for file in files):
-        if path.parent != known[0] and not any(path.is_relative_to(place) for place in places):
+        if path.parent != house and not any(path.is_relative_to(place) for place in places):
             return
     record = {"read": read, "written": _written(folder)}
     with whole(folder.parent / RECORD) as path:
