@@ -47,6 +47,14 @@ def stats(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
     kernel: KernelName = None,
     launch: LaunchNumber = None,
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            "--with",
+            metavar="CAPTURE",
+            help="Of power logs: the nsys export of the same run, for range_energy_sum.",
+        ),
+    ] = None,
 ) -> None:
     """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
 
@@ -59,7 +67,7 @@ def stats(
     if list_only:
         driver.list_reports(files or [], output_format, sys.stdout)
         return
-    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch)
+    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch, beside)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -40,12 +40,15 @@ class Written:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches."""
+    """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches;
+    ``beside``: the Nsight Systems export of a power log's run.
+    """
 
     reports: tuple[str, ...] = ()
     every: bool = False
     kernel: str | None = None
     launch: int | None = None
+    beside: Path | None = None
 
     def names(self, shelf: Shelf[Any]) -> tuple[str, ...]:
         """The reports to ask a file for."""
@@ -212,7 +215,11 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
     for file in files:
         if asked.kernel is not None or asked.launch is not None:
             expect(file, "stats --kernel" if asked.launch is None else "stats --launch", "ncu")
+        if asked.beside is not None:
+            expect(file, "stats --with", "power")
         check_names(kind_of(file), asked.reports)
+    if asked.beside is not None:
+        expect(asked.beside, "stats --with", "nsys")
     check_format(fmt)
     return asked
 
@@ -220,7 +227,9 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
 @contextmanager
 def _opened(shelf: Shelf[Any], file: Path, asked: Asked) -> Iterator[Any]:
     with shelf.open(file) as source:
-        if asked.kernel is None and asked.launch is None:
+        if asked.beside is not None:
+            yield replace(source, beside=asked.beside)
+        elif asked.kernel is None and asked.launch is None:
             yield source
         else:
             yield source.select(asked.kernel, asked.launch)

@@ -34,11 +34,25 @@ def _throttled(log: PowerLog) -> pd.DataFrame:
     return table
 
 
+def range_energy_sum(log: PowerLog) -> pd.DataFrame:
+    """Joules of NVTX ranges, from the log and the Nsight Systems capture of the same run (--with CAPTURE).
+
+    The columns are those of `labcode.analysis.energy.ranges.per_range`.
+    """
+    from labcode.analysis.energy.ranges import per_range
+    from labcode.reports.nsys.report import open_report
+
+    if log.beside is None:
+        raise LackingError(log.path, "the ranges are in the capture of the same run; name it: --with CAPTURE")
+    return per_range(log, open_report(log.beside))
+
+
 SHELF = Shelf(
     of=" of power logs",
     reports={
         "power_sum": _sampled(reports.power_sum),
         "energy_windows": _sampled(window.windows),
+        "range_energy_sum": _sampled(range_energy_sum),
         "clock_reasons": _sampled(wraps(reports.clock_reasons)(_throttled)),
         "power_sensor": _sampled(sensor.updates),
         "power_trace": _sampled(reports.power_trace),

@@ -58,6 +58,7 @@ class PowerLog:
     where missing). ``windows``: name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and
     UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or
     None; ``partial`` where something could not be measured; ``warnings`` what is odd, a line each.
+    ``beside`` is the Nsight Systems export of the same run, where one was named.
     """
 
     path: Path
@@ -71,6 +72,7 @@ class PowerLog:
     exit_code: int | None
     partial: bool
     warnings: tuple[str, ...]
+    beside: Path | None = None
 
     def of(self, device: int) -> pd.DataFrame:
         """The samples of one device; `InputError` where the log has none of it."""

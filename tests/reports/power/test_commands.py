@@ -216,3 +216,22 @@ def test_the_power_limit_is_drawn_where_it_is_near(tmp_path: Path) -> None:
 def test_there_is_nothing_to_scrub(file: Path) -> None:
     refused = labcode("scrub", file)
     assert refused.returncode == 2 and "a power log; `labcode scrub` reads .sqlite" in refused.stderr
+
+
+def test_stats_of_ranges_by_the_capture_of_the_same_run() -> None:
+    folder = Path(__file__).resolve().parents[3] / "captures"
+    log = folder / "h200" / "energy_ranges" / "phases.power.json.xz"
+    capture = folder / "h200" / "energy_ranges" / "phases.sqlite.xz"
+    told = labcode("stats", log, "--with", capture, "-r", "range_energy_sum", "-f", "json")
+    rows = {row["range"]: row for row in json.loads(told.stdout)}
+    assert rows["matmul"]["how"] == "counter" and rows["matmul"]["low_j"] <= rows["matmul"]["energy_j"]
+    assert rows["norm"]["how"] == "declined" and rows["norm"]["energy_j"] is None
+    other = folder / "h100" / "energy_ranges" / "phases.sqlite.xz"
+    for words, message in (
+        ((log,), "the ranges are in the capture of the same run; name it: --with CAPTURE"),
+        ((log, "--with", log), "`labcode stats --with` reads .sqlite and not this"),
+        ((capture, "--with", capture), "`labcode stats --with` reads .power.json and not this"),
+        *([((log, "--with", other), "they are of different runs")] if other.is_file() else []),
+    ):
+        said = labcode("stats", *words, "-r", "range_energy_sum")
+        assert said.returncode == 2 and message in said.stderr and said.stderr.count("\n") == 1
