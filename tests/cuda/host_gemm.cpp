@@ -357,7 +357,7 @@ void sizes() {
     expect(parts(1, 128) == 1 && parts(128, 128) == 1 && parts(129, 128) == 2, "a part for the rest");
     constexpr int kMost = 227 * 1024 - 256;  // of a block, less what the barriers take
     expect(Deep::kBytes <= kMost && Wide::kBytes <= kMost, "the rings fit into shared memory");
-    expect(2 * (kMmaBytes + 1024) <= 228 * 1024 && 2 * (Tuned::kBytes + 1024) <= 228 * 1024, "two blocks fit on a multiprocessor");
+    expect(2 * (kMmaBytes + 1024) <= 228 * 1024 && 2 * (TwoStages::kBytes + 1024) <= 228 * 1024, "two blocks fit on a multiprocessor");
     expect(40 * kGroupThreads + 232 * 2 * kGroupThreads <= 65536, "the registers of the three groups are there");
     alignas(16) float floats[8] = {};
     expect(on_words(floats, 8) && !on_words(floats, 6) && !on_words(floats + 1, 8) && on_words(floats + 4, 4), "words start on 16 bytes");
