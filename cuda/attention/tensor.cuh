@@ -110,7 +110,7 @@ __device__ __forceinline__ void fetch_rows(uint4* to, const T* from, int first, 
     const int row = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
     uint4* const place = to + row * kChunks + swizzled(row, chunk);
     const T* const start = from + static_cast<Size>(first + row) * kDim + 8 * chunk;
-#pragma unroll 4
+#pragma unroll 8
     for (int r = 0; r < kRows; r += kApart) {
         const bool there = first + row + r < length;
         gemm::copy_async<16>(place + r * kChunks, there ? start + static_cast<Size>(r) * kDim : from, there ? 16 : 0);

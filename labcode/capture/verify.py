@@ -273,9 +273,7 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
     return True
 
 
-def _argv_today(
-    argv: Sequence[str], sources: Mapping[str, str], today: Mapping[str, str]
-) -> tuple[str, ...]:
+def _argv_today(argv: Sequence[str], sources: Mapping[str, str], today: Mapping[str, str]) -> tuple[str, ...]:
     """A captured command with its module's name of today, where that file moved and means the same."""
     digests = {_module_of(path): digest for path, digest in sources.items()}
     names = {digest: _module_of(path) for path, digest in today.items()}

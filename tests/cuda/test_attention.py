@@ -13,7 +13,7 @@ import pytest
 from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
-from labcode.workloads.cuda import attention as program
+from labcode.workloads.cuda import attention as wrapper
 from tests.cuda.conftest import CUDA, Built
 from tests.cuda.on_host import compile_on_host
 from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
@@ -67,8 +67,8 @@ def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
     """Registers at the start: what the groups of a block may have; two blocks of mma.sync fit."""
     report = built("attention").with_suffix(".log").read_text()
     found = re.findall(
-        r"Compiling entry function '(\S+)' for 'sm_90a'\n.*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores"
-        r".*\n.*Used (\d+) registers",
+        r"Compiling entry function '(\S+)' for 'sm_90a'\n.*\n\s*(\d+) bytes stack frame, "
+        r"(\d+) bytes spill stores.*\n.*Used (\d+) registers",
         report,
     )
     own = {name: numbers for name, *numbers in found if "mma_sync" in name or "specialized" in name}
@@ -84,8 +84,8 @@ def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
 def test_wrapper_knows_flags_and_variants(built: Built) -> None:
     shown = run([built("attention"), "--help"]).stdout
     said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    assert all(text.endswith(f"({said[flag]})") for flag, text in program.flags.items())
-    assert run([built("attention"), "--list"]).stdout.split() == list(program.variants)
+    assert all(text.endswith(f"({said[flag]})") for flag, text in wrapper.flags.items())
+    assert run([built("attention"), "--list"]).stdout.split() == list(wrapper.variants)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path) ->
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("step", program.variants[1:])
+@pytest.mark.parametrize("step", wrapper.variants[1:])
 def test_results_are_right(tmp_path: Path, step: str) -> None:
     from labcode.kernels.build import build
 

@@ -116,9 +116,9 @@ STEPS = (
 TENSOR_STEPS = (
     Step(
         "mma.sync",
-        "Both products on tensor cores from registers: sums of the first lie as operands of the second do, so "
-        "scores and weights never leave them. A warp has 32 queries, so that what it reads of keys and values "
-        "serves two products; it waits for each tile.",
+        "Both products on tensor cores from registers: sums of the first lie as operands of the second do, "
+        "so scores and weights never leave them. A warp has 32 queries, so that what it reads of keys and "
+        "values serves two products; it waits for each tile.",
         _tensor_entry("mma_sync", "1"),
         _mma(1),
         min_cc=80,
