@@ -345,6 +345,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
                 gemm::take_results(scores);
                 give_back(&empty_k[turn.slot]);
                 soften(tile);
+                gemm::not_before(mine.sum[0] + mine.sum[1]);  // else the assembler has the softmax wait for the values' product
                 gemm::products_wait<0>();
                 gemm::take_results(sums);
                 give_back(&empty_v[before.slot]);

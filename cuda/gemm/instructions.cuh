@@ -211,6 +211,11 @@ __device__ __forceinline__ void take_results(float (&d)[kCount]) {
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// What comes next stays behind the computation of x, which is never negative: the assembler moves no wait across it.
+__device__ __forceinline__ void not_before(float x) {
+    asm volatile("{.reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never bar.warp.sync 0xffffffff;}" ::"f"(x) : "memory");
+}
+
 // Four 8 × 8 matrices of 2-byte elements to shared memory; lane l says where row l % 8 of matrix l / 8 goes.
 __device__ __forceinline__ void store_matrices(void* row, const unsigned (&r)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(rows::shared_address(row)), "r"(r[0]), "r"(r[1]),

@@ -223,6 +223,7 @@ void turn_give(int group) {
 }
 template <int kCount>
 void take_results(float (&)[kCount]) {}
+static void not_before(float) {}
 static void store_matrices(void* row, const unsigned (&r)[4]) {
     const unsigned l = fibers::thread() % 32;
     warp()[l].row = row;
