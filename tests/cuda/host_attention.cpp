@@ -138,7 +138,7 @@ int main(int count, char** words) {
             for (const int length : {1, 150}) readable<64>(length, causal), readable<128>(length, causal);
         }
         if (part == "registers" || part.empty()) tensor<64>(150, causal, false), tensor<128>(causal ? 70 : 200, causal, false);
-        if (part == "maps" || part.empty()) tensor<64>(causal ? 300 : 130, causal, true), tensor<128>(causal ? 150 : 390, causal, true);
+        if (part == "maps" || part.empty()) tensor<64>(causal ? 200 : 130, causal, true), tensor<128>(causal ? 150 : 260, causal, true);
     }
     return wrong != 0;
 }
