@@ -31,7 +31,6 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinx_exercise",
     "sphinx_togglebutton",
     "sphinxcontrib.bibtex",
     "labcode.book.sphinx.extension",
@@ -40,7 +39,6 @@ root_doc = "index"
 exclude_patterns = ["_static", "_templates", "**/.ipynb_checkpoints"]
 templates_path = ["book/_templates"]
 highlight_language = "python"
-numfig = False
 
 # The book and its captures.
 labcode_set = store.current_set()
@@ -87,7 +85,7 @@ copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 # API reference: from docstrings, without the packages that only a GPU machine has.
-autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch"]
+autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch", "triton"]
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "py:obj"

@@ -7,7 +7,18 @@ A page begins with ``from labcode import book``. The functions of this module sh
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
-from labcode.book.pages import capture, holder, launches, memory, metered, power, record, trace, traced
+from labcode.book.pages import (
+    capture,
+    holder,
+    launches,
+    memory,
+    metered,
+    power,
+    record,
+    recorded,
+    trace,
+    traced,
+)
 from labcode.book.tables import table
 from labcode.book.values import value
 
@@ -22,6 +33,7 @@ __all__ = [
     "metered",
     "power",
     "record",
+    "recorded",
     "table",
     "trace",
     "traced",

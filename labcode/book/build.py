@@ -13,9 +13,10 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
+from typing import NamedTuple
 
 from labcode import store
-from labcode.book import links
+from labcode.book import links, unchanged
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 
@@ -36,7 +37,8 @@ def build(
 ) -> int:
     """Build the book around a set (the current one by default) and return an exit code.
 
-    ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on
+    ``what`` is one of `KINDS`. Where nothing changed since the last build of pages that succeeded without a
+    warning, nothing is built. A strict build starts from nothing and fails (exit code 1) on any warning, on
     stale captures, on a local link of a page that leads nowhere and, for the shipped set, on a false claim or
     one that its ``claims.json`` does not record.
     """
@@ -62,20 +64,42 @@ def build(
         return _live(root)
     if what == "pdf":
         return _pdf(root, strict=strict)
-    code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict)
+    if what == "html":
+        return _pages(root, set_name, strict=strict, always=strict or update_claims)
+    code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict).code
     if code == 0 and what == "notebooks":
         print(f"{len(_notebooks(root, set_name))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
-    elif code == 0 and what == "html":
-        if strict and (broken := links.broken_links(root / BUILD_FOLDER / "html")):
-            print("\n".join(broken), file=sys.stderr)
-            return 1
-        print(f"the book is in {root / BUILD_FOLDER / 'html' / 'index.html'}")
     return code
 
 
-def _sphinx(root: Path, builder: str, *, strict: bool) -> int:
-    from labcode.book.build import run_sphinx
+def _pages(root: Path, set_name: str, *, strict: bool, always: bool) -> int:
+    """Build the pages, unless they are what a build would give."""
+    folder = root / BUILD_FOLDER / "html"
+    read = unchanged.inputs(root, store.sets_root(), set_name)
+    if not always and unchanged.is_current(folder, read):
+        print(f"nothing changed, the book is up to date: {folder / 'index.html'}")
+        return 0
+    built = _sphinx(root, "html", strict=strict)
+    if built.code:
+        return built.code
+    if strict and (broken := links.broken_links(folder)):
+        print("\n".join(broken), file=sys.stderr)
+        return 1
+    if not built.warned:
+        unchanged.remember(root, folder, read, built.included, store.sets_root())
+    print(f"the book is in {folder / 'index.html'}")
+    return 0
 
+
+class Built(NamedTuple):
+    """How a build ended: its exit code, whether it warned, the files that its pages include."""
+
+    code: int
+    warned: bool
+    included: frozenset[Path]
+
+
+def _sphinx(root: Path, builder: str, *, strict: bool) -> Built:
     out = root / BUILD_FOLDER
     return run_sphinx(root, builder, root / _PAGE_FOLDER, out / builder, out / "doctrees", strict=strict)
 
@@ -106,7 +130,7 @@ def _pdf(root: Path, *, strict: bool) -> int:
         raise ToolError(
             "book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead"
         )
-    if _sphinx(root, "latex", strict=strict):
+    if _sphinx(root, "latex", strict=strict).code:
         return 1
     folder = root / BUILD_FOLDER / "latex"
     command = ["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "profiling-lab.tex"]
@@ -127,12 +151,13 @@ def _notebooks(root: Path, set_name: str) -> list[Path]:
 
 
 def _clean(folder: Path) -> None:
+    (folder / unchanged.RECORD).unlink(missing_ok=True)
     for name in ("html", "latex", "linkcheck", "doctrees", "jupyter_execute", ".jupyter_cache"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> int:
-    """Build once and return 0, or 1 when there was an error or, in a strict build, a warning.
+def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> Built:
+    """Build once; the code is 1 when there was an error or, in a strict build, a warning.
 
     A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
     details have gone to stderr.
@@ -158,7 +183,8 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
                 parallel=multiprocessing.cpu_count(),
             )
             app.build()
-            return 1 if app.statuscode else 0
+            files = {source / name for found in app.env.dependencies.values() for name in found}
+            return Built(1 if app.statuscode else 0, app._warncount > 0, frozenset(files))
     except SphinxParallelError as error:
         raise _page_error(error.traceback, str(error)) from None
     except SphinxError as error:

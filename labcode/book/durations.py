@@ -11,6 +11,7 @@ _TOOLS = {
     "ncu": "Nsight Compute",
     "torch": "PyTorch's profiler",
     "memory": "PyTorch's allocator",
+    "power": "the power meter",
     "bench": "timed without a profiler",
 }
 _ABSENT = "–"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from labcode import store
 from labcode.book.lineage import experiments_behind
+from labcode.book.provenance import gpu_label
 
 if TYPE_CHECKING:
     from labcode.reports.kineto.report import KinetoReport
@@ -117,6 +118,12 @@ def metered(experiment: str, run: str) -> dict[str, tuple[dict[str, Any], PowerL
     }
 
 
+def recorded(experiment: str, run: str, clean: bool = False) -> dict[str, dict[str, Any]]:
+    """A run's record on every machine at hand, as `metered` has them; ``clean`` as in `record`."""
+    sets = _everywhere(experiment, run).items()
+    return {gpu: captures.record(experiment, run, clean=clean) for gpu, captures in sets}
+
+
 def traced(experiment: str, run: str) -> dict[str, NsysReport]:
     """A run's Nsight Systems report on every machine whose traces are at hand, as `metered` has them."""
     from labcode.reports.nsys.report import open_report
@@ -130,16 +137,12 @@ def traced(experiment: str, run: str) -> dict[str, NsysReport]:
 
 def _everywhere(experiment: str, run: str) -> dict[str, store.CaptureSet]:
     """The sets that hold a run, by the GPU's short name, the one the experiment is taken from first."""
-    from labcode.hardware.specs import find_spec
-
     mine = holder(experiment)
     found: dict[str, store.CaptureSet] = {}
     for captures in (mine, *(store.load_set(name) for name in store.list_sets() if name != mine.name)):
         held = captures.experiments.get(experiment)
         if held is None or run not in held.runs:
             continue
-        gpu = str((captures.machine_of(experiment).get("gpus") or [{}])[0].get("name", captures.name))
-        spec = find_spec(gpu)
-        name = spec.name if spec else gpu.removeprefix("NVIDIA ")
+        name = gpu_label(captures.machine_of(experiment))
         found[name if name not in found else f"{name} ({captures.name})"] = captures
     return found

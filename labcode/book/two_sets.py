@@ -23,6 +23,7 @@ PARTS = {
     "compute": "Nsight Compute",
     "pytorch": "PyTorch profiler",
     "lm": "A language model",
+    "energy": "Energy",
 }
 _BENCH = "kernel_bench"
 _NEEDED = (_BENCH, "ceilings")

@@ -22,8 +22,6 @@ from labcode.errors import ToolError
 from labcode.hardware import permissions
 from labcode.tools import ToolResult, run_tool
 
-# The clocks are left as they are: locking them takes rights, and another user's work may run beside.
-ALWAYS = ("--clock-control", "none", "--target-processes", "all")
 REPLAY_S = 600.0  # what replaying may take beyond the program's own time
 _PASSES = re.compile(r'==PROF== Profiling "(?P<kernel>[^"]*)".*?(?P<passes>\d+) pass(?:es)?')
 _WARNING = re.compile(r"^==(?:WARNING|ERROR)==\s*(?P<text>.+)$")
@@ -54,7 +52,7 @@ def profile(
 ) -> Profiled:
     """Run ``command`` under ncu and leave ``report`` (``….ncu-rep``).
 
-    ``options`` are `ALWAYS`, the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises
+    ``options`` are `NCU_ALWAYS`, the kernels (``-k regex:…``, ``-c``, ``-s``) and the sections. Raises
     `ToolError` when ncu fails or runs out of time, when counters are not permitted (with how to permit
     them), and when no kernel matches (with the names of those there were).
     """

@@ -331,7 +331,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
         runs = {
             run.name: {
                 "argv": list(neutral_argv(experiment, run, site.gpu_count)),
-                "tool_args": list(_options(experiment, run)),
+                "tool_args": list(experiment.options(run)),
                 "files": files_record(one.staging, finished.files),
                 "warnings": list(finished.warnings),
             }
@@ -366,7 +366,7 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
     return Job(
         tool=experiment.tool,
         argv=neutral_argv(experiment, run, site.gpu_count),
-        options=_options(experiment, run),
+        options=experiment.options(run),
         folder=staging,
         name=run.name,
         what=f"{experiment.id}/{run.name}",
@@ -379,18 +379,6 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
 def _recorder(experiment: Experiment) -> str:
     """The tool that is started: the power meter, which is none, reads beside nsys where nsys is needed."""
     return "nsys" if experiment.tool == "power" and "nsys" in experiment.needs else experiment.tool
-
-
-def _options(experiment: Experiment, run: Run) -> tuple[str, ...]:
-    """All options that a run's recording tool gets."""
-    own = {
-        "nsys": experiment.nsys_args,
-        "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
-        "torch": experiment.torch_args,
-        "memory": experiment.torch_args,
-        "power": experiment.nsys_args if "nsys" in experiment.needs else (),
-    }
-    return (*own[experiment.tool], *run.tool_args) if experiment.tool in own else ()
 
 
 def _bench_parts(job: Job, site: Site) -> tuple[Part, ...]:

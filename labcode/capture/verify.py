@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from labcode import store
-from labcode.capture import catalogue, ncu, scan
+from labcode.capture import catalogue, scan
 from labcode.capture.catalogue import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
@@ -262,13 +262,7 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
             return False
         if any(mine not in (theirs, GPUS) for mine, theirs in zip(wanted, made, strict=True)):
             return False
-        options = {
-            "nsys": experiment.nsys_args,
-            "ncu": (*ncu.ALWAYS, *experiment.ncu_args),
-            "torch": experiment.torch_args,
-            "memory": experiment.torch_args,
-        }
-        if experiment.tool in options and captured.tool_args != (*options[experiment.tool], *run.tool_args):
+        if captured.tool_args != experiment.options(run):
             return False
     return True
 

@@ -1,4 +1,4 @@
-"""A power meter on NVML: GPUs in; their power, energy counter, clocks and temperature over time out.
+"""A power meter on NVML: GPUs in; their power, energy counter, clocks and temperature over time out::
 
     with Meter(open_gpus(), period_s=0.1) as meter:
         with meter.window("training"):

@@ -463,4 +463,4 @@ def test_what_the_gpus_cannot_run_travels_with_an_archive(packed: Path, lab: Lab
     why = {"gamma": "needs 3 gpus", "beta": "needs more"}
     archive.add([rewrite(packed, lambda m: edit_manifest(m, lambda d: d.update(skipped=why)))])
     assert load_set("mine").skipped == {"gamma": "needs 3 gpus"}  # the set holds beta
-    assert "not captured in this set: gamma (needs 3 gpus)" in labcode("captures", "list").stdout
+    assert "gamma: skipped, needs 3 gpus" in labcode("captures", "list").stdout

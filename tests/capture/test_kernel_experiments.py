@@ -10,7 +10,7 @@ import pytest
 from labcode.capture.catalogue import neutral_argv
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import Experiment
-from labcode.capture.ncu import ALWAYS, _filter
+from labcode.capture.ncu import _filter
 from labcode.capture.verify import _same_runs
 from labcode.freshness import source_digests
 from labcode.store import ExperimentRecord, RunRecord
@@ -85,7 +85,7 @@ def test_other_options_of_ncu_make_a_capture_stale(experiment: Experiment) -> No
             run.name: RunRecord(
                 run.name,
                 neutral_argv(experiment, run, 1),
-                (*ALWAYS, *experiment.ncu_args, *run.tool_args, *more),
+                (*experiment.options(run), *more),
                 (),
                 (),
             )

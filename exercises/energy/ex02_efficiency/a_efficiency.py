@@ -57,3 +57,24 @@ def best_clock(
 ) -> tuple[float, float] | None:
     """The clock that does the work in time for the fewest joules, and the joules."""
     raise NotImplementedError("joules until the deadline for each clock that is in time")
+
+
+if __name__ == "__main__":
+    from labcode.store import load_set
+
+    windows = load_set().record("energy_matmul", "record")["results"]["windows"]
+    kinds = ("bf16 random", "bf16 constant", "bf16 zeros")
+    runs = pd.DataFrame(
+        {
+            "name": kind,
+            "seconds": (windows[kind]["end_ns"] - windows[kind]["begin_ns"])
+            / 1e9
+            / windows[kind]["repetitions"],
+            "energy_j": windows[kind]["zeus_j"] / windows[kind]["repetitions"],
+            "flop": windows[kind]["flop"] / windows[kind]["repetitions"],
+        }
+        for kind in kinds
+    )
+    print("TFLOP for each joule of one matmul:", {k: round(v, 2) for k, v in per_joule(runs).items()})
+    print("the least:", winners(runs))
+    print("against random data (speedup, energy):", against(runs, "bf16 random"))

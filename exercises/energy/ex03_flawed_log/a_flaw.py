@@ -38,3 +38,13 @@ THROTTLED = (
 def flaw(samples: pd.DataFrame, begin_ns: int, end_ns: int) -> str:
     """The first flaw of a window of a log."""
     raise NotImplementedError("one test after another, in the order of the list")
+
+
+if __name__ == "__main__":
+    from labcode.reports.power.log import open_log
+    from labcode.store import load_set
+
+    captures = load_set()
+    log = open_log(captures.path_of("energy_matmul", "record", ".power.json"))
+    for name, window in captures.record("energy_matmul", "record")["results"]["windows"].items():
+        print(f"{name:12} {flaw(log.of(0), window['begin_ns'], window['end_ns'])}")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Tool = Literal["nsys", "ncu", "torch", "memory", "power", "bench", "doctor"]
+# The clocks are left as they are: locking them takes rights, and another user's work may run beside.
+NCU_ALWAYS = ("--clock-control", "none", "--target-processes", "all")
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 
 
@@ -49,6 +51,17 @@ class Experiment:
     def argv(self, run: Run) -> tuple[str, ...]:
         """The command of a run in neutral words, free of any machine's paths."""
         return ("python", "-m", self.module, *([self.program] if self.program else []), *run.args)
+
+    def options(self, run: Run) -> tuple[str, ...]:
+        """All options that the recording tool of a run gets."""
+        own: dict[Tool, tuple[str, ...]] = {
+            "nsys": self.nsys_args,
+            "ncu": (*NCU_ALWAYS, *self.ncu_args),
+            "torch": self.torch_args,
+            "memory": self.torch_args,
+            "power": self.nsys_args if "nsys" in self.needs else (),
+        }
+        return (*own[self.tool], *run.tool_args) if self.tool in own else ()
 
 
 CUDA = "labcode.workloads.cuda"

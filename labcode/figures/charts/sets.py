@@ -31,7 +31,7 @@ def shares_on_two(
     ends = np.array([0.0, top])
     lines = (
         (ends, ends, "the same share:\nmemory sets the pace"),
-        (ends / scale, ends, "the same time:\nit does not matter"),
+        (ends / scale, ends, "the same time:\nmemory does not matter"),
     )
     for x, y, text in lines:
         axes.plot(x, y, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)

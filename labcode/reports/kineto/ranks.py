@@ -79,11 +79,10 @@ class Ranks:
 
     def where(self, one: RankTrace, raw: Mapping[str, Any]) -> dict[str, Any]:
         """start_ns … correlation of what ran on a GPU."""
-        device = np.where(raw["device"] == MISSING, raw["pid"], raw["device"])
         return {
             **self.times(one, raw),
-            "pid": np.full(len(device), self.pid(one)),
-            "device": self.device(one, device),
+            "pid": np.full(len(raw["start"]), self.pid(one)),
+            "device": self.device(one, _gpus(raw)),
             "context": filled(raw["context"]),
             "stream": np.where(raw["stream"] == MISSING, raw["tid"], raw["stream"]),
             "correlation": filled(raw["correlation"]),
@@ -160,6 +159,11 @@ def _main_pid(one: RankTrace) -> int:
     return int(distinct[counts.argmax()])
 
 
+def _gpus(raw: Mapping[str, Any]) -> Ints:
+    """The GPU of each event: as its arguments say, else its process; 0 where neither is a GPU's number."""
+    return np.asarray(np.where(raw["device"] < 0, raw["pid"], raw["device"]), np.int64).clip(0)
+
+
 def _devices(ranks: Sequence[RankTrace]) -> dict[tuple[int, int], int]:
     """(rank, device) → a number of its own; the device's where no two ranks share one."""
     used: list[tuple[int, int]] = []
@@ -168,9 +172,8 @@ def _devices(ranks: Sequence[RankTrace]) -> dict[tuple[int, int], int]:
         for kind in (*GPU, "sync"):
             raw = one.columns.kinds.get(kind)
             if raw is not None:
-                device = np.where(raw["device"] == MISSING, raw["pid"], raw["device"])
-                numbers |= set(np.unique(device).tolist())
-        used += [(one.rank, number) for number in sorted(numbers) if number >= 0]
+                numbers |= set(np.unique(_gpus(raw)).tolist())
+        used += [(one.rank, number) for number in sorted(numbers)]
     if len({number for _, number in used}) == len(used):
         return {key: key[1] for key in used}
     if len({rank for rank, _ in used}) == len(used):

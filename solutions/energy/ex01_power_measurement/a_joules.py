@@ -85,3 +85,17 @@ def mean_power(samples: pd.DataFrame, begin_ns: int, end_ns: int) -> float | Non
     # [starter]
     # raise NotImplementedError("joules over seconds between two updates")
     # [end]
+
+
+if __name__ == "__main__":
+    from labcode.reports.power.log import open_log
+    from labcode.store import load_set
+
+    captures = load_set()
+    log = open_log(captures.path_of("energy_matmul", "record", ".power.json"))
+    windows = captures.record("energy_matmul", "record")["results"]["windows"]
+    for name in ("repeat 1", "bf16 random", "bf16 zeros"):
+        begin_ns, end_ns = windows[name]["begin_ns"], windows[name]["end_ns"]
+        found = energy(log.of(0), begin_ns, end_ns)
+        print(f"{name:12} {found['low']:8.1f} to {found['high']:8.1f} J, {found['verdict']};", end=" ")
+        print(f"{mean_power(log.of(0), begin_ns, end_ns):.0f} W")

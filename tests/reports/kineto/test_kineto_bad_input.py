@@ -340,6 +340,22 @@ def test_ranks_that_are_no_numbers_of_ranks(tmp_path: Path) -> None:
         assert changed(tmp_path, lambda content: content.pop("distributedInfo", 0), name).ranks == (0,)
 
 
+def test_gpus_of_negative_numbers_are_those_of_their_processes(tmp_path: Path) -> None:
+    report = changed(tmp_path, of("kernel", device=-1))
+    assert set(report.gpu_ops()["device"]) == set(report.memcpys()["device"]) == {0}
+    write_chrome_trace(report, drawn := io.StringIO())
+    assert '"GPU 0' in drawn.getvalue() and "GPU -1" not in drawn.getvalue()
+
+    def both(content: dict[str, Any]) -> None:
+        for event in content["traceEvents"]:
+            if event.get("cat") == "gpu_memcpy":
+                event |= {"pid": -5, "args": event["args"] | {"device": -5}}
+
+    report = changed(tmp_path, both)
+    assert set(report.memcpys()["device"]) == {0}
+    write_chrome_trace(report, io.StringIO())
+
+
 def test_steps_with_numbers_beyond_64_bits_are_no_steps(tmp_path: Path) -> None:
     def change(content: dict[str, Any]) -> None:
         for event in content["traceEvents"]:

@@ -122,9 +122,7 @@ def test_diagnose_gaps_and_a_lost_gpu(tmp_path: Path) -> None:
 
 def test_diagnose_by_command(file: Path) -> None:
     told = labcode("diagnose", file, "--only", "throttled")
-    assert (
-        told.returncode == 0 and "10 s judged" in told.stdout and "throttled: nothing held" in told.stdout
-    )
+    assert told.returncode == 0 and "10 s judged" in told.stdout and "throttled: nothing held" in told.stdout
     for words, message in (
         (("--only", "idle-gpu"), "'idle-gpu' is not a rule of power logs; "),
         (("--rules", "a.py"), "rules of your own judge nsys captures"),
