@@ -18,16 +18,12 @@
 // sectors of C written in parts, lts__t_sectors_op_write.sum (→ store).
 #pragma once
 
-#include "instructions.cuh"
+#include "layout.cuh"
 
 namespace lab {
 namespace gemm {
 
 // ---- mma.sync ------------------------------------------------------------------------------------------------------------------
-
-// Where chunk (16 bytes) `chunk` of row `row` lies in its row of shared memory: eight rows' chunks of one column, which ldmatrix
-// reads together, lie in eight different groups of 4 banks. The copy engine's «128-byte swizzle» is the same for rows of 128 bytes.
-__host__ __device__ constexpr int swizzled(int row, int chunk) { return chunk ^ (row % 8); }
 
 constexpr int kMmaM = 128, kMmaN = 128, kMmaK = 64, kMmaStages = 3, kMmaThreads = 256;
 constexpr int kMmaWarpM = 64, kMmaWarpN = 32;                                 // of a warp: 2 × 4 warps a block
@@ -69,18 +65,30 @@ static __global__ void __launch_bounds__(kMmaThreads, 2) mma_sync(const Bf16* __
     const int row0 = blockIdx.y * kMmaM, column0 = blockIdx.x * kMmaN, thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const int warp_row = warp / (kMmaN / kMmaWarpN) * kMmaWarpM, warp_column = warp % (kMmaN / kMmaWarpN) * kMmaWarpN;
     const bool words_a = on_words(a, lda), words_b = on_words(b, ldb);
+    // A thread's chunks lie kMmaThreads apart: whole rows, a multiple of eight of them, so that all have one place in the swizzle.
+    constexpr int kApartA = kMmaThreads / kChunksA, kApartB = kMmaThreads / kChunksB;
+    static_assert(kApartA % 8 == 0 && kApartB % 8 == 0, "the swizzle repeats every eight rows");
+    const int row_a = thread / kChunksA, row_b = thread / kChunksB, chunk_a = thread % kChunksA, chunk_b = thread % kChunksB;
+    const bool inside = words_a && words_b && row0 + kMmaM <= m && column0 + kMmaN <= n;
     const auto fetch = [&](int k0, int slot) {
-        uint4* const as = chunks + slot * kMmaStage;
-        uint4* const bs = as + kMmaM * kChunksA;
+        uint4* const as = chunks + slot * kMmaStage + row_a * kChunksA + swizzled(row_a, chunk_a);
+        uint4* const bs = chunks + slot * kMmaStage + kMmaM * kChunksA + row_b * kChunksB + swizzled(row_b, chunk_b);
+        const Bf16* const from_a = a + static_cast<Size>(row0 + row_a) * lda + k0 + 8 * chunk_a;
+        const Bf16* const from_b = b + static_cast<Size>(k0 + row_b) * ldb + column0 + 8 * chunk_b;
+        if (inside && k0 + kMmaK <= k) {
 #pragma unroll
-        for (int i = thread; i < kMmaM * kChunksA; i += kMmaThreads) {
-            const int r = i / kChunksA, s = i % kChunksA, row = row0 + r;
-            fetch_chunk(as + r * kChunksA + swizzled(r, s), a + static_cast<Size>(row) * lda + k0 + 8 * s, row < m ? k - k0 - 8 * s : 0, words_a, a);
-        }
+            for (int r = 0; r < kMmaM; r += kApartA) copy_async<16>(as + r * kChunksA, from_a + static_cast<Size>(r) * lda, 16);
 #pragma unroll
-        for (int i = thread; i < kMmaK * kChunksB; i += kMmaThreads) {
-            const int r = i / kChunksB, s = i % kChunksB, column = column0 + 8 * s;
-            fetch_chunk(bs + r * kChunksB + swizzled(r, s), b + static_cast<Size>(k0 + r) * ldb + column, k0 + r < k ? n - column : 0, words_b, b);
+            for (int r = 0; r < kMmaK; r += kApartB) copy_async<16>(bs + r * kChunksB, from_b + static_cast<Size>(r) * ldb, 16);
+        } else {
+#pragma unroll 1
+            for (int r = 0; r < kMmaM; r += kApartA) {
+                fetch_chunk(as + r * kChunksA, from_a + static_cast<Size>(r) * lda, row0 + row_a + r < m ? k - k0 - 8 * chunk_a : 0, words_a, a);
+            }
+#pragma unroll 1
+            for (int r = 0; r < kMmaK; r += kApartB) {
+                fetch_chunk(bs + r * kChunksB, from_b + static_cast<Size>(r) * ldb, k0 + row_b + r < k ? n - column0 - 8 * chunk_b : 0, words_b, b);
+            }
         }
     };
     float sums[kMmaWarpM / 16][kMmaWarpN / 8][4] = {};
@@ -114,7 +122,7 @@ static __global__ void __launch_bounds__(kMmaThreads, 2) mma_sync(const Bf16* __
 #pragma unroll
             for (int r = 0; r < kMmaWarpM / 16; ++r) {
 #pragma unroll
-                for (int s = 0; s < kMmaWarpN / 8; ++s) multiply_add(sums[r][s], of_a[r], of_b[s / 2][s % 2 * 2], of_b[s / 2][s % 2 * 2 + 1]);
+                for (int s = 0; s < kMmaWarpN / 8; ++s) multiply_add<Bf16>(sums[r][s], of_a[r], of_b[s / 2][s % 2 * 2], of_b[s / 2][s % 2 * 2 + 1]);
             }
         }
         slot = slot + 1 == kMmaStages ? 0 : slot + 1;
@@ -134,18 +142,10 @@ static __global__ void __launch_bounds__(kMmaThreads, 2) mma_sync(const Bf16* __
 
 // ---- Hopper: wgmma and tensor maps -----------------------------------------------------------------------------------------------
 
-// Tiles of shared memory lie in boxes of 64 columns: rows of 128 bytes, their chunks swizzled by the copy engine as by swizzled().
-constexpr int kGroupThreads = 128;                         // a group of four warps
-constexpr int kBox = 64, kBoxRow = 2 * kBox;               // columns of a box; bytes of its row
 constexpr int kTileM = 128, kTileK = kBox;                 // of A: one box of kTileM rows; of B: boxes of kTileK rows
 constexpr int kGroupM = 64;                                // rows of C of a group
 constexpr int kBytesA = kTileM * kBoxRow, kBytesBoxB = kTileK * kBoxRow;
 
-// The descriptor by which wgmma finds a matrix in shared memory: its address, two strides (all in units of 16 bytes) and the swizzle.
-__host__ __device__ constexpr Size descriptor(unsigned address, unsigned leading_bytes, unsigned stride_bytes) {
-    return static_cast<Size>((address & 0x3ffff) >> 4) | static_cast<Size>(leading_bytes >> 4) << 16 |
-           static_cast<Size>(stride_bytes >> 4) << 32 | 1ull << 62;  // 1: 128-byte swizzle
-}
 // A lies along k: eight rows are 1024 bytes; the leading stride does not count, as k fits into a row. 16 further along k: 32 bytes.
 __host__ __device__ constexpr Size descriptor_a(unsigned address) { return descriptor(address, 16, 8 * kBoxRow); }
 // B lies along n: 64 columns further is the next box; eight rows (along k) are 1024 bytes. 16 further along k: 16 rows.
@@ -161,16 +161,6 @@ __host__ __device__ constexpr Place place_of(int tile, int down, int across, int
     const int tall = down - first < band ? down - first : band;
     return {first + within % tall, within / tall};
 }
-
-// A place in a ring of slots, and the parity of the turn: it changes each time the ring is through.
-template <int kSlots>
-struct Turn {
-    int slot = 0;
-    unsigned parity = 0;
-    __host__ __device__ void next() {
-        if (++slot == kSlots) slot = 0, parity ^= 1;
-    }
-};
 
 // A tile of C of kN columns: what a stage of its ring holds. kStages stages; kBoxes boxes of 64 × 64 a group to write C from.
 template <int N, int Stages, int Boxes>
@@ -208,10 +198,7 @@ __device__ __forceinline__ void pack_box(const float* sums, unsigned char* box) 
     for (int i = 0; i < kBox / 16; ++i) {
         unsigned pair[4];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const __nv_bfloat162 two = __floats2bfloat162_rn(sums[8 * i + 2 * j], sums[8 * i + 2 * j + 1]);
-            memcpy(&pair[j], &two, sizeof two);
-        }
+        for (int j = 0; j < 4; ++j) pair[j] = pack_pair<Bf16>(sums[8 * i + 2 * j], sums[8 * i + 2 * j + 1]);
         store_matrices(box + row * kBoxRow + swizzled(row, 2 * i + lane / 16) * 16, pair);
     }
 }

@@ -334,7 +334,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) pipelined(const float
 using ByBlock = Tiling<  128, 128,   8,   8,  8, 16, 16,    1,     2>;
 using ByWarp = Tiling<   128, 128,   8,   8,  8,  8,  4,    1,     2>;
 using TwoStages = Tiling<128, 128,   8,   8,  8,  8,  4,    2,     2>;
-using Tuned = Tiling<    128, 128,  16,   8,  8,  8,  4,    3,     2>;
+using Tuned = Tiling<    128, 256,  16,   8, 16,  8,  4,    3,     1>;
 
 }  // namespace gemm
 }  // namespace lab

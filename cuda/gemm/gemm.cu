@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../common/ladder.cuh"
+#include "bf16.cuh"
 #include "cublas.hpp"
 #include "fp32.cuh"
 #include "maps.hpp"
@@ -176,7 +177,7 @@ void ladder(const Work<float>& w, bool, const Add& add) {
     add("128x128x16/2/2", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 2, 2>>(w));
     add("128x128x16/3/2 4x8", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 4, 8, 3, 2>>(w));
     add("128x256x8/4/1 8x16", launch_pipelined<steps::Tiling<128, 256, 8, 8, 16, 8, 4, 4, 1>>(w));
-    add("128x256x16/3/1 8x16", launch_pipelined<steps::Tiling<128, 256, 16, 8, 16, 8, 4, 3, 1>>(w));
+    add("128x128x16/3/2", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 3, 2>>(w));
     add("256x128x8/4/1 16x8", launch_pipelined<steps::Tiling<256, 128, 8, 16, 8, 4, 8, 4, 1>>(w));
     add("256x128x16/3/1 16x8", launch_pipelined<steps::Tiling<256, 128, 16, 16, 8, 4, 8, 3, 1>>(w));
     add("128x128x8/4/2 16x8", launch_pipelined<steps::Tiling<128, 128, 8, 16, 8, 4, 8, 4, 2>>(w));

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include "../common/rows.cuh"
 
 namespace lab {
@@ -49,6 +51,30 @@ __device__ __forceinline__ void copies_wait() {
 // ---- tensor cores from registers ---------------------------------------------------------------------------------------------
 
 using Bf16 = __nv_bfloat16;
+template <typename T>
+constexpr bool kIsBf16 = false;
+template <>
+constexpr bool kIsBf16<Bf16> = true;
+
+// Two neighboring elements in a word, the first in its lower half.
+template <typename T>
+__device__ __forceinline__ unsigned pack_pair(float x, float y) {
+    unsigned word;
+    if constexpr (kIsBf16<T>) {
+        const __nv_bfloat162 two = __floats2bfloat162_rn(x, y);
+        memcpy(&word, &two, sizeof two);
+    } else {
+        const __half2 two = __floats2half2_rn(x, y);
+        memcpy(&word, &two, sizeof two);
+    }
+    return word;
+}
+// 2 to the x in one instruction, 0 where that is below the normal numbers.
+__device__ __forceinline__ float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 // Four 8 × 8 matrices of 2-byte elements from shared memory; lane l says where row l % 8 of matrix l / 8 lies.
@@ -64,11 +90,17 @@ __device__ __forceinline__ void load_turned(unsigned (&r)[4], const uint4* chunk
                  : "r"(static_cast<unsigned>(__cvta_generic_to_shared(chunk))));
 }
 // 16 × 8 sums of a warp, from 16 × 16 of A and 16 × 8 of B in registers.
-__device__ __forceinline__ void multiply_add(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#define LAB_MMA(type)                                                                                                             \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "        \
+                 "{%0, %1, %2, %3};"                                                                                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                                     \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+template <typename T>
+__device__ __forceinline__ void multiply_add(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    if constexpr (kIsBf16<T>) LAB_MMA("bf16");
+    else LAB_MMA("f16");
 }
+#undef LAB_MMA
 #endif
 
 // ---- Hopper: tensor maps, barriers, wgmma ------------------------------------------------------------------------------------
@@ -102,6 +134,13 @@ __device__ __forceinline__ void fetch_box(void* to, const TensorMap& map, int co
             "l"(&map), "r"(column), "r"(row), "r"(rows::shared_address(barrier)), "h"(static_cast<unsigned short>((1 << kBlocks) - 1))
             : "memory");
     }
+}
+// … of one of several matrices behind one another.
+__device__ __forceinline__ void fetch_box(void* to, const TensorMap& map, int column, int row, int matrix, rows::Barrier* barrier) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+                     rows::shared_address(to)),
+                 "l"(&map), "r"(column), "r"(row), "r"(matrix), "r"(rows::shared_address(barrier))
+                 : "memory");
 }
 __device__ __forceinline__ void write_box(const TensorMap& map, int column, int row, const void* from) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(column), "r"(row),
@@ -148,11 +187,33 @@ __device__ __forceinline__ void take_registers() {
 // A barrier of one group of four warps.
 __device__ __forceinline__ void group_sync(int group) { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(128) : "memory"); }
 
+// Groups take turns, kThreads in all at each barrier: wait for one's own turn, give the next one its.
+template <int kThreads>
+__device__ __forceinline__ void turn_wait(int group) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(kThreads) : "memory");
+}
+template <int kThreads>
+__device__ __forceinline__ void turn_give(int group) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(kThreads) : "memory");
+}
+
 __device__ __forceinline__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kPending>
 __device__ __forceinline__ void products_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Results of products that were waited for: the compiler takes them from here on, not from before the wait.
+template <int kCount>
+__device__ __forceinline__ void take_results(float (&d)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// What comes next stays behind the computation of x, which is never negative: the assembler moves no wait across it.
+__device__ __forceinline__ void not_before(float x) {
+    asm volatile("{.reg .pred never; setp.lt.f32 never, %0, 0f00000000; @never bar.warp.sync 0xffffffff;}" ::"f"(x) : "memory");
 }
 
 // Four 8 × 8 matrices of 2-byte elements to shared memory; lane l says where row l % 8 of matrix l / 8 goes.
@@ -194,6 +255,47 @@ __device__ __forceinline__ void multiply(float (&d)[kN / 2], Size a, Size b, int
             : "l"(a), "l"(b), "r"(adds));
     }
 }
+#define LAB_32_NAMES "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LAB_64_NAMES LAB_32_NAMES ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+                                  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+// … with B turned: both lie along k.
+#define LAB_PRODUCT(type)                                                                                                            \
+    asm volatile("{.reg .pred adds; setp.ne.b32 adds, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type             \
+                 " {" LAB_64_NAMES "}, %64, %65, adds, 1, 1, 0, 0;}"                                                                   \
+                 : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)                                                                      \
+                 : "l"(a), "l"(b), "r"(adds))
+template <typename T>
+__device__ __forceinline__ void multiply_turned(float (&d)[64], Size a, Size b, int adds) {
+    if constexpr (kIsBf16<T>) LAB_PRODUCT("bf16");
+    else LAB_PRODUCT("f16");
+}
+#undef LAB_PRODUCT
+// … with A in registers, laid out as for mma.sync: they must stay as they are until the product is waited for.
+#define LAB_PRODUCT(type)                                                                                                            \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" LAB_64_NAMES "}, {%64, %65, %66, %67}, %68, "    \
+                 "1, 1, 1, 1;"                                                                                                        \
+                 : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define LAB_NARROW_PRODUCT(type)                                                                                                     \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" LAB_32_NAMES "}, {%32, %33, %34, %35}, %36, "     \
+                 "1, 1, 1, 1;"                                                                                                        \
+                 : LAB_16(0), LAB_16(16)                                                                                              \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+template <typename T>
+__device__ __forceinline__ void multiply_held(float (&d)[64], const unsigned (&a)[4], Size b) {
+    if constexpr (kIsBf16<T>) LAB_PRODUCT("bf16");
+    else LAB_PRODUCT("f16");
+}
+template <typename T>
+__device__ __forceinline__ void multiply_held(float (&d)[32], const unsigned (&a)[4], Size b) {
+    if constexpr (kIsBf16<T>) LAB_NARROW_PRODUCT("bf16");
+    else LAB_NARROW_PRODUCT("f16");
+}
+#undef LAB_NARROW_PRODUCT
+#undef LAB_PRODUCT
+#undef LAB_64_NAMES
+#undef LAB_32_NAMES
 #undef LAB_16
 #undef LAB_4
 #endif

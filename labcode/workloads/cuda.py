@@ -154,6 +154,21 @@ gemm = CudaProgram(
     },
 )
 
+attention = CudaProgram(
+    "attention",
+    "Computes attention of random normal values, step by step.",
+    ("all", "mma_sync", "double_buffer", "specialized", "ping_pong"),
+    {
+        "type": "of queries, keys, values and result (bf16)",
+        "mask": "causal: a query sees no key behind it (none)",
+        "heads": "heads, of all sequences of a batch together (64)",
+        "length": "queries, keys and values of a head (8192)",
+        "dim": "dimensions of a head: 64 or 128 (128)",
+        "repetitions": "timings of each step (10)",
+        "seed": "of the arrays (1)",
+    },
+)
+
 sum_ = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
@@ -323,6 +338,7 @@ PROGRAMS = {
         transpose,
         sum_,
         gemm,
+        attention,
         softmax,
         rmsnorm,
         compute_metrics,

@@ -1,10 +1,12 @@
 // The attention's device code on the host, beside the same in double precision. Exit code 0: nothing wrong.
 // SPDX-License-Identifier: Apache-2.0
-// With a number, the barrier of this number (the test numbers them) is left out, and the first wrong result is the last.
+// With a number, the synchronization of this number (the test numbers them) is left out, and the first wrong result is the last.
+// With one of readable, registers, maps: these steps only.
 
-#include "host_fibers.hpp"
+#include "host_instructions.hpp"
 
-alignas(16) static float4 block_memory[227 << 6];
+#include <memory>
+
 static float values[1024];
 
 static float __int_as_float(int bits) {
@@ -22,7 +24,9 @@ static float __shfl_xor_sync(unsigned, float x, int lanes) {
     return found;
 }
 
-#include "attention_on_host.cuh"  // the header, its barriers numbered, its shared memory of any size the block's
+#include "layout_on_host.cuh"  // the headers without their includes, synchronizations numbered
+#include "attention_on_host.cuh"
+#include "tensor_on_host.cuh"
 
 namespace {
 
@@ -31,23 +35,33 @@ namespace steps = lab::attention;
 constexpr int kHeads = 2;
 int wrong = 0;
 
-template <int kDim>
-void check(int step, int length, bool causal) {
+using Bf16 = lab::gemm::Bf16;
+float narrowed(float x, float) { return x; }
+Bf16 narrowed(float x, Bf16) { return __float2bfloat16_rn(x); }
+float widened(float x) { return x; }
+float widened(Bf16 x) { return __bfloat162float(x); }
+
+struct Grid {
+    int queries;  // of a block
+    unsigned threads;
+};
+
+// Fills arrays of exactly these sizes, runs the kernel and compares.
+template <int kDim, typename T>
+void check(const char* name, int length, bool causal, double allowed, Grid grid, const std::function<std::function<void()>(T*, T*, T*, T*)>& kernel) {
     if (wrong != 0 && left_out >= 0) return;
     const std::size_t count = static_cast<std::size_t>(kHeads) * length * kDim;
-    const auto make = [](std::size_t n) { return static_cast<float*>(std::aligned_alloc(16, 4 * n)); };
-    float *const q = make(count), *const k = make(count), *const v = make(count), *const out = make(count);
-    float* const scores = make((static_cast<std::size_t>(kHeads) * length * length + 3) / 4 * 4);
+    const auto make = [&] { return static_cast<T*>(std::aligned_alloc(16, sizeof(T) * count)); };
+    T *const q = make(), *const k = make(), *const v = make(), *const out = make();
     for (std::size_t i = 0; i < count; ++i) {
-        q[i] = std::rand() % 2001 / 500.0f - 2, k[i] = std::rand() % 2001 / 500.0f - 2, v[i] = std::rand() % 2001 / 1000.0f - 1, out[i] = NAN;
+        const auto random = [](float over) { return narrowed(std::rand() % 2001 / over - 1000 / over, T{}); };
+        q[i] = random(500), k[i] = random(500), v[i] = random(1000), out[i] = narrowed(NAN, T{});
     }
-    const int per_block[] = {1, steps::kOnlineThreads * steps::kPart / kDim, steps::kQueries};
-    const unsigned blocks = static_cast<unsigned>((length + per_block[step] - 1) / per_block[step]);
-    const bool ended = run_grid({blocks, kHeads, 1}, 128, 128, 1, [=] {
-        if (step == 0) steps::materialized<kDim>(q, k, v, out, scores, length, causal);
-        else if (step == 1) steps::online<kDim>(q, k, v, out, length, causal);
-        else steps::tiled<kDim>(q, k, v, out, length, causal);
-    }, [] { std::memset(block_memory, 0xff, sizeof block_memory); });
+    const unsigned blocks = static_cast<unsigned>((length + grid.queries - 1) / grid.queries);
+    const bool ended = run_grid({blocks, kHeads, 1}, grid.threads, grid.threads, 1, kernel(q, k, v, out), [] {
+        lab::gemm::copies.clear(), lab::gemm::products.clear();
+        std::memset(memories, 0xff, sizeof memories);
+    });
     double differences = 0, squares = 0;
     std::vector<double> weights(static_cast<std::size_t>(length));
     for (int row = 0; row < kHeads * length; ++row) {
@@ -56,34 +70,75 @@ void check(int step, int length, bool causal) {
         double largest = -INFINITY, sum = 0;
         for (int j = 0; j < keys; ++j) {
             double score = 0;
-            for (int d = 0; d < kDim; ++d) score += static_cast<double>(q[mine + d]) * k[head + static_cast<std::size_t>(j) * kDim + d];
+            for (int d = 0; d < kDim; ++d) score += static_cast<double>(widened(q[mine + d])) * widened(k[head + static_cast<std::size_t>(j) * kDim + d]);
             largest = std::fmax(largest, weights[j] = score / std::sqrt(kDim));
         }
         for (int j = 0; j < keys; ++j) sum += weights[j] = std::exp(weights[j] - largest);
         for (int d = 0; d < kDim; ++d) {
             double total = 0;
-            for (int j = 0; j < keys; ++j) total += weights[j] * v[head + static_cast<std::size_t>(j) * kDim + d];
-            const double difference = total / sum - out[mine + d];
+            for (int j = 0; j < keys; ++j) total += weights[j] * widened(v[head + static_cast<std::size_t>(j) * kDim + d]);
+            const double difference = total / sum - widened(out[mine + d]);
             differences += difference * difference, squares += total / sum * total / sum;
         }
     }
     const double error = std::sqrt(differences / squares);
-    if (!ended || !(error <= 1e-5)) {
-        std::printf("step %d, %d of %d%s: %s, error %.1e\n", step + 1, length, kDim, causal ? ", causal" : "", ended ? "wrong" : "hangs", error);
+    if (!ended || !(error <= allowed)) {
+        std::printf("%s, %d of %d%s: %s, error %.1e\n", name, length, kDim, causal ? ", causal" : "", ended ? "wrong" : "hangs", error);
         ++wrong;
         if (!ended) std::exit(1);
     }
-    std::free(q), std::free(k), std::free(v), std::free(out), std::free(scores);
+    std::free(q), std::free(k), std::free(v), std::free(out);
+}
+
+template <int kDim>
+void readable(int length, bool causal) {
+    const auto scores = std::make_shared<std::vector<float>>(static_cast<std::size_t>(kHeads) * length * length);
+    const auto of = [&](const char* name, int queries, auto kernel) {
+        check<kDim, float>(name, length, causal, 1e-5, {queries, 128}, [=](float* q, float* k, float* v, float* out) -> std::function<void()> {
+            return [=] { kernel(q, k, v, out); };
+        });
+    };
+    of("materialized", 1, [=](float* q, float* k, float* v, float* out) { steps::materialized<kDim>(q, k, v, out, scores->data(), length, causal); });
+    of("online", steps::kOnlineThreads * steps::kPart / kDim, [=](float* q, float* k, float* v, float* out) { steps::online<kDim>(q, k, v, out, length, causal); });
+    of("tiled", steps::kQueries, [=](float* q, float* k, float* v, float* out) { steps::tiled<kDim>(q, k, v, out, length, causal); });
+}
+
+template <int kDim>
+void tensor(int length, bool causal, bool maps) {
+    const auto of = [&](const char* name, Grid grid, auto kernel) {
+        check<kDim, Bf16>(name, length, causal, 4e-3, grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) -> std::function<void()> {
+            return [=] { kernel(q, k, v, out); };
+        });
+    };
+    if (!maps) {
+        const Grid grid{steps::kMmaQueries, steps::kMmaThreads};
+        of("mma_sync", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) { steps::mma_sync<Bf16, kDim, 1>(q, k, v, out, length, causal); });
+        of("double_buffer", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) { steps::mma_sync<Bf16, kDim, 2>(q, k, v, out, length, causal); });
+        return;
+    }
+    using S = steps::Shape<kDim>;
+    const Grid grid{S::kQueries, S::kThreads};
+    const auto map = [=](Bf16* x, int box_rows) { return lab::gemm::TensorMap{x, length, kDim, kDim, box_rows}; };
+    of("specialized", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
+        steps::specialized<Bf16, S, false, false>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
+    });
+    of("ping_pong", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
+        steps::specialized<Bf16, S, true, true>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
+    });
 }
 
 }  // namespace
 
 int main(int count, char** words) {
     if (count > 1) left_out = std::atoi(words[1]);
-    for (int step = 0; step < 3; ++step) {
-        for (const bool causal : {false, true}) {
-            for (const int length : {1, 150}) check<64>(step, length, causal), check<128>(step, length, causal);
+    const std::string part = count > 2 ? words[2] : "";
+    for (const bool causal : {false, true}) {
+        lazy = causal;
+        if (part == "readable" || part.empty()) {
+            for (const int length : {1, 150}) readable<64>(length, causal), readable<128>(length, causal);
         }
+        if (part == "registers" || part.empty()) tensor<64>(150, causal, false), tensor<128>(causal ? 70 : 200, causal, false);
+        if (part == "maps" || part.empty()) tensor<64>(causal ? 200 : 130, causal, true), tensor<128>(causal ? 150 : 260, causal, true);
     }
     return wrong != 0;
 }

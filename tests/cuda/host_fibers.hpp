@@ -105,6 +105,9 @@ struct Meeting {
         if (++here == count) here = 0, ++held, ++happened;
         else until([&] { return held != mine; });
     }
+    void arrive(unsigned count) {
+        if (++here == count) here = 0, ++held, ++happened;
+    }
 };
 static std::map<int, Meeting> meetings;  // block · 100 + number; a number below 0: the whole cluster
 static Meeting& meeting(int number) { return meetings[number < 0 ? number : 100 * rank() + number]; }

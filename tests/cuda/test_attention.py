@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,10 @@ import pytest
 from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
+from labcode.workloads.cuda import attention as wrapper
 from tests.cuda.conftest import CUDA, Built
-from tests.cuda.test_programs import run
+from tests.cuda.on_host import compile_on_host
+from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 HEADER = (CUDA / "attention" / "attention.cuh").read_text(encoding="utf-8")
@@ -23,34 +25,107 @@ HARMLESS = (2,)  # the fibers of a block never overtake one another so far: the 
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The header with its barriers numbered, compiled for the host."""
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no g++ here")
-    folder, number = tmp_path_factory.mktemp("host"), itertools.count()
-    text = HEADER.replace("extern __shared__ float4 memory[];", "float4* const memory = block_memory;")
-    text = re.sub(r"__syncthreads\(\)", lambda _: f"__syncthreads({next(number)})", text)
-    (folder / "attention_on_host.cuh").write_text(text, encoding="utf-8")
-    source = Path(__file__).with_name("host_attention.cpp")
-    options = ["-std=c++17", "-O1", "-g", "-w", "-fsanitize=address", f"-I{folder}"]
-    done = run([compiler, *options, source, "-o", folder / "run"])
-    if done.returncode != 0 and ("cannot find" in done.stderr or "unrecognized" in done.stderr):
-        pytest.skip("this g++ has no address sanitizer")
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
+def on_the_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    folder = tmp_path_factory.mktemp("host")
+    headers = ("gemm/layout.cuh", "attention/attention.cuh", "attention/tensor.cuh")
+    return compile_on_host(folder, "host_attention.cpp", *headers)
 
 
-def test_right_and_within_the_arrays_on_the_host(program: Path) -> None:
-    done = run([program], timeout=200)
+def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[str]]) -> None:
+    done = run([on_the_host[0]], timeout=200)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[:2000]
 
 
 @pytest.mark.parametrize("barrier", sorted(set(range(BARRIERS)) - set(HARMLESS)))
-def test_each_missing_barrier_is_found(program: Path, barrier: int) -> None:
-    done = run([program, barrier], timeout=200)
+def test_each_missing_barrier_is_found(on_the_host: tuple[Path, list[str]], barrier: int) -> None:
+    done = run([on_the_host[0], barrier], timeout=200)
     assert done.returncode == 1 and "AddressSanitizer:" not in done.stderr, done.stderr[:2000]
-    assert re.match(r"step \d, \d+ of \d+.*: wrong, error ", done.stdout)
+    assert re.match(r"\w+, \d+ of \d+.*: wrong, error ", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "nth", "part", "said"),
+    [
+        ("copies_wait<0>(", 0, "registers", "mma_sync, 150 of 64, causal: wrong"),
+        ("__syncthreads(", BARRIERS + 1, "registers", "double_buffer, 150 of 64: wrong"),
+        ("wait_for(&empty_v[s], turn.parity ^ 1", 0, "maps", "specialized, 260 of 128: hangs"),
+        ("products_wait<0>(", 1, "maps", "specialized, 130 of 64: wrong"),
+        ("products_wait<1>(", 0, "maps", "ping_pong, 130 of 64: wrong"),
+        ("products_wait<0>(", 3, "maps", "ping_pong, 130 of 64: wrong"),
+    ],
+)
+def test_missing_synchronizations_are_found(
+    on_the_host: tuple[Path, list[str]], left_out: str, nth: int, part: str, said: str
+) -> None:
+    program, found = on_the_host
+    number = [i for i, what in enumerate(found) if what == left_out][nth]
+    done = run([program, number, part], timeout=200)
+    assert done.returncode == 1 and done.stdout.startswith(said), done.stdout + done.stderr[:2000]
+
+
+def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
+    """Registers at the start: what the groups of a block may have; two blocks of mma.sync fit."""
+    report = built("attention").with_suffix(".log").read_text()
+    found = re.findall(
+        r"Compiling entry function '(\S+)' for 'sm_90a'\n.*\n\s*(\d+) bytes stack frame, "
+        r"(\d+) bytes spill stores.*\n.*Used (\d+) registers",
+        report,
+    )
+    own = {name: numbers for name, *numbers in found if "mma_sync" in name or "specialized" in name}
+    assert len(own) == 16
+    assert {tuple(numbers[:2]) for numbers in own.values()} == {("0", "0")}, own
+    limits = {"mma_sync": 255, "ShapeILi128ELi2E": 168, "ShapeILi64ELi3E": 128}
+    for kernel, limit in limits.items():
+        mine = [int(numbers[2]) for name, numbers in own.items() if kernel in name]
+        assert mine and max(mine) <= limit, (kernel, mine)
+    assert "C75" not in report and "serializ" not in report
+
+
+def test_wrapper_knows_flags_and_variants(built: Built) -> None:
+    shown = run([built("attention"), "--help"]).stdout
+    said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
+    assert all(text.endswith(f"({said[flag]})") for flag, text in wrapper.flags.items())
+    assert run([built("attention"), "--list"]).stdout.split() == list(wrapper.variants)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--variant", "fast"], "--variant fast: there is no such choice; take one of all|mma_sync|"),
+        (["--type", "fp32"], "--type fp32: there is no such choice; take one of bf16|fp16"),
+        (["--mask", "window"], "--mask window: there is no such choice; take one of none|causal"),
+        (["--length", "0"], "--length 0: give a whole number from 1 to 131072"),
+        (["--heads", "65536"], "--heads 65536: give a whole number from 1 to 65535"),
+        (["--dim", "80"], "--dim 80: give 64 or 128"),
+    ],
+)
+def test_bad_flags_are_one_line(built: Built, arguments: list[str], message: str) -> None:
+    done = run([built("attention"), *arguments])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"attention: {message}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path) -> None:
+    done = run([built("attention"), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    assert done.returncode == 2
+    assert done.stderr.startswith("attention: no NVIDIA GPU: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("step", wrapper.variants[1:])
+def test_results_are_right(tmp_path: Path, step: str) -> None:
+    from labcode.kernels.build import build
+
+    sizes = ((1, 1, "bf16"), (3, 33, "fp16"), (2, 257, "bf16"), (40, 1537, "fp16"))
+    for (heads, length, dtype), dim, mask in itertools.product(sizes, (64, 128), ("none", "causal")):
+        shape = ["--heads", heads, "--length", length, "--dim", dim, "--type", dtype, "--mask", mask]
+        path = tmp_path / "r.json"
+        command = [build("attention"), "--variant", step, *shape, "--repetitions", "1", "--json", path]
+        done = run([str(word) for word in command], timeout=60)
+        assert done.returncode == 0, (shape, done.stderr)
+        assert json.loads(path.read_text())["checks"][step]["passed"], shape
 
 
 def test_compiles_without_spills(built: Built) -> None:

@@ -1,6 +1,8 @@
-"""Attention forward (``cuda/attention``), readable, in fp32: scores in memory, in registers, in tiles.
+"""Attention forward (``cuda/attention``): readable in fp32, then bf16 on tensor cores.
 
-A problem is (heads, length, dim), heads counting those of all sequences of a batch; dim is 64 or 128.
+A problem is (heads, length, dim), heads counting those of all sequences of a batch; dim is 64 or 128. The
+bf16 steps are held against cuDNN's attention; those behind the first two take tensor maps, which the program
+``cuda/attention`` makes; here they are described and not launched.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import numpy as np
 
 from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
 
-HEADER = "attention/attention.cuh"
+HEADER, TENSOR_HEADER = "attention/attention.cuh", "attention/tensor.cuh"
+PROGRAM = "«python -m labcode.workloads.cuda attention»"
 NAMESPACE = "lab::attention"
 DIMS = (64, 128)
 
 # As in the header.
 ROW_THREADS, ONLINE_THREADS, PART = 128, 128, 32
 QUERIES, KEYS, THREADS = 128, 64, 128
+MMA_QUERIES, MMA_KEYS, MMA_THREADS = 128, 64, 128
+GROUP_THREADS, GROUP_QUERIES, TILE_KEYS, STAGES, ALIGNMENT = 128, 64, 128, 2, 1024
 _MOST_BLOCKS_Y = 65535
 
 
@@ -47,6 +52,33 @@ def _unfit(problem: Problem) -> str | None:
 
 def _entry(name: str) -> Callable[[Problem], str]:
     return lambda problem: f"{NAMESPACE}::{name}<{problem.shape[2]}>"
+
+
+def _mma(stages: int) -> Callable[[Problem, Gpu], Launch]:
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        shared_bytes = (MMA_QUERIES + stages * 2 * MMA_KEYS) * problem.shape[2] * 2
+        return _blocks(problem, MMA_QUERIES, MMA_THREADS, shared_bytes)
+
+    return launch
+
+
+def _specialized(problem: Problem, gpu: Gpu) -> Launch:
+    """Two groups of 64 queries, with few dimensions three, and one that asks for tiles."""
+    dim = problem.shape[2]
+    groups = 3 if dim == 64 else 2
+    shared_bytes = (groups * GROUP_QUERIES + STAGES * 2 * TILE_KEYS) * dim * 2 + ALIGNMENT
+    return _blocks(problem, groups * GROUP_QUERIES, (groups + 1) * GROUP_THREADS, shared_bytes)
+
+
+def _tensor_entry(name: str, after: str) -> Callable[[Problem], str]:
+    shape = f"{NAMESPACE}::Shape<" if name == "specialized" else ""
+    return lambda problem: (
+        f"{NAMESPACE}::{name}<__nv_bfloat16, {shape}{problem.shape[2]}{'>' if shape else ''}, {after}>"
+    )
+
+
+def _takes_maps(problem: Problem) -> str:
+    return f"takes tensor maps; {PROGRAM} makes them, checks and times this step"
 
 
 STEPS = (
@@ -81,6 +113,51 @@ STEPS = (
     ),
 )
 
+TENSOR_STEPS = (
+    Step(
+        "mma.sync",
+        "Both products on tensor cores from registers: sums of the first lie as operands of the second do, "
+        "so scores and weights never leave them. A warp has 32 queries, so that what it reads of keys and "
+        "values serves two products; it waits for each tile.",
+        _tensor_entry("mma_sync", "1"),
+        _mma(1),
+        min_cc=80,
+        predicted=0.45,
+        unfit=_unfit,
+    ),
+    Step(
+        "double buffer",
+        "The next keys and values come by asynchronous copies while these are multiplied; one barrier a tile "
+        "instead of two.",
+        _tensor_entry("mma_sync", "2"),
+        _mma(2),
+        min_cc=80,
+        predicted=0.55,
+        unfit=_unfit,
+    ),
+    Step(
+        "specialized",
+        "A group asks the copy engine for tiles, two or three multiply by wgmma, 64 queries each, keys and "
+        "values straight from shared memory, weights from registers. A group's tensor cores idle during its "
+        "softmax; the other group covers what it happens to.",
+        _tensor_entry("specialized", "false, false"),
+        _specialized,
+        min_cc=90,
+        predicted=0.75,
+        unfit=_takes_maps,
+    ),
+    Step(
+        "ping-pong",
+        "While a group computes the softmax of one tile, its product of the weights before with their values "
+        "runs; and groups take turns in asking for products, so that one multiplies while another computes.",
+        _tensor_entry("specialized", "true, true"),
+        _specialized,
+        min_cc=90,
+        predicted=0.92,
+        unfit=_takes_maps,
+    ),
+)
+
 
 def attention(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
     """softmax(Q·Kᵀ / √dim)·V of arrays (heads, length, dim), of NumPy or CuPy."""
@@ -91,28 +168,33 @@ def attention(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
     return weights @ v / weights.sum(axis=2, keepdims=True)
 
 
-def _kernel(name: str, title: str, causal: bool) -> Kernel:
+def _kernel(name: str, title: str, causal: bool, tensor: bool = False) -> Kernel:
     lengths = (1, 33, 64, 129, 500)
+    dtype, tolerance = ("bfloat16", 5e-3) if tensor else ("float32", 1e-5)
     return Kernel(
         name,
         "attention",
         title,
-        HEADER,
-        STEPS,
+        TENSOR_HEADER if tensor else HEADER,
+        TENSOR_STEPS if tensor else STEPS,
         inputs=lambda problem: (Array(problem.shape),) * 3,
         output=lambda problem: Array(problem.shape),
         scalars=lambda problem: (np.int32(problem.shape[1]), np.int32(causal)),
         reference=lambda q, k, v: attention(q, k, v, causal),
         bytes_moved=lambda problem: 4 * problem.elements * problem.item_bytes,
         flops=lambda problem: 4 * problem.elements * problem.shape[1] // (2 if causal else 1),
-        tolerance={"float32": 1e-5},
-        timed=tuple(Problem((16, 4096, dim)) for dim in DIMS),
-        checked=tuple(Problem((3, length, dim)) for length in lengths for dim in DIMS),
-        ceiling="fp32 multiply-adds",
+        tolerance={dtype: tolerance},
+        timed=tuple(Problem((64, 8192, dim) if tensor else (16, 4096, dim), dtype) for dim in DIMS),
+        checked=tuple(Problem((3, length, dim), dtype) for length in lengths for dim in DIMS),
+        ceiling="cuDNN's attention" if tensor else "fp32 multiply-adds",
         values=("normal",),
     )
 
 
 ATTENTION = _kernel("attention", "Attention forward in fp32", causal=False)
 CAUSAL = _kernel("attention_causal", "Attention forward in fp32, queries see no key behind them", causal=True)
-KERNELS = (ATTENTION, CAUSAL)
+BF16 = _kernel("attention_bf16", "Attention forward of bf16, sums in fp32", causal=False, tensor=True)
+BF16_CAUSAL = _kernel(
+    "attention_bf16_causal", "Attention forward of bf16, queries see no key behind them", True, tensor=True
+)
+KERNELS = (ATTENTION, CAUSAL, BF16, BF16_CAUSAL)

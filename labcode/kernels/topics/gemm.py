@@ -57,7 +57,9 @@ def pipeline_bytes(m: int, n: int, depth: int, stages: int) -> int:
     return stages * depth * (m + 4 + n) * 4
 
 
-def _mapped(name: str, reason: str, entry: str, launch: _Launcher, predicted: float) -> Step:
+def _mapped(
+    name: str, reason: str, entry: str, launch: _Launcher, predicted: float, helped: bool = True
+) -> Step:
     return Step(
         name,
         reason,
@@ -65,6 +67,7 @@ def _mapped(name: str, reason: str, entry: str, launch: _Launcher, predicted: fl
         launch,
         min_cc=90,
         predicted=predicted,
+        helped=helped,
         unfit=lambda problem: f"takes tensor maps; {PROGRAM} makes them, checks and times this step",
     )
 
@@ -145,7 +148,9 @@ FP32 = _product(
         ),
         Step(
             "squares",
-            "A thread 8 × 8 elements: 16 shared loads for 64 multiply-adds, a fifth of the instructions.",
+            "A thread 8 × 8 elements: 16 shared loads for 64 multiply-adds, a fifth of the instructions. The "
+            "compiler makes four words of them by itself; what the prediction overlooked is the waiting for "
+            "memory at both barriers of each tile, only 8 deep.",
             f"{NAMESPACE}::squares",
             tiles(SQUARE_TILE, SQUARE_TILE, SQUARE_THREADS),
             predicted=0.65,
@@ -161,10 +166,12 @@ FP32 = _product(
         Step(
             "warp tiles",
             "The lanes of a warp on a tile of 64 × 32 instead of 16 × 128: they ask for 8 + 4 different "
-            "words rather than 2 + 16, a wavefront a load.",
+            "words rather than 2 + 16. It gave nothing yet: both steps wait for their next tile at two "
+            "barriers, and that is their limit; the next step removes it and keeps these tiles.",
             f"{NAMESPACE}::staged<{NAMESPACE}::ByWarp>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 8, 1)),
             predicted=0.82,
+            helped=False,
         ),
         Step(
             "double buffer",
@@ -176,10 +183,12 @@ FP32 = _product(
         ),
         Step(
             "autotuned",
-            "The same code, the tiling that measured fastest of a dozen: tiles twice as deep halve the "
-            "barriers, a third stage covers what latency is left.",
+            "The same code, the tiling that measured fastest of a dozen: 8 × 16 elements a thread read 6 "
+            "words for 128 multiply-adds instead of 8; deeper tiles halve the barriers, a third stage "
+            "covers what latency is left. One block of 256 threads holds 237 registers each.",
             f"{NAMESPACE}::pipelined<{NAMESPACE}::Tuned>",
-            tiles(128, 128, 256, pipeline_bytes(128, 128, 16, 3)),
+            tiles(128, 256, 256, pipeline_bytes(128, 256, 16, 3)),
+            min_cc=80,
             predicted=0.97,
         ),
     ),
@@ -227,23 +236,27 @@ BF16 = _product(
         _mapped(
             "cluster",
             "Two blocks with the same columns fetch half of B each and send it to both: L2 delivers 32 KiB "
-            "a stage and block instead of 48.",
+            "a stage and block instead of 48. It gave a fortieth on one GPU and nothing on the other, and "
+            "the last step is as fast without it: L2 was not the limit.",
             f"specialized<{NAMESPACE}::Deep, true, 2, 1, false>",
             ring(4, 0, 2, True),
             0.93,
+            helped=False,
         ),
         _mapped(
             "order",
             "Tiles in bands of 8 clusters' rows: the blocks at work together need a square of the matrices, "
-            "not a strip, so that L2 holds what they share.",
+            "not a strip, so that L2 holds what they share. At these sizes it gave next to nothing.",
             f"specialized<{NAMESPACE}::Deep, true, 2, {NAMESPACE}::kBand, false>",
             ring(4, 0, 2, True),
             0.95,
+            helped=False,
         ),
         _mapped(
             "store",
             "C goes through shared memory in swizzled boxes and leaves by the copy engine in whole lines, "
-            "while the group already multiplies its next tile.",
+            "while the group already multiplies its next tile: the largest gain behind the ring itself, "
+            "since sums written two by two kept a group from multiplying for a tenth of its time.",
             f"specialized<{NAMESPACE}::Wide, true, 2, {NAMESPACE}::kBand, true>",
             ring(4, 2, 2, True),
             0.98,
