@@ -17,6 +17,10 @@ RUNS: dict[str, tuple[str, ...]] = {
         "--variant bf16 --m 300 --n 520 --k 200",
         "--variant mma_sync --m 129 --n 65 --k 71 --offset 1",
     ),
+    "attention": (
+        "--heads 2 --length 150 --dim 64 --type fp16",
+        "--heads 2 --length 333 --dim 128 --mask causal",
+    ),
     "softmax": tuple(
         f"--columns {columns} --rows {rows} --type {kind}"
         for columns, rows in ((1000, 9), (16383, 3), (70000, 2))
