@@ -23,6 +23,11 @@ static float __shfl_xor_sync(unsigned, float x, int lanes) {
     warp_meet();
     return found;
 }
+static bool __any_sync(unsigned, bool mine) {
+    bool any = mine;
+    for (int lanes = 1; lanes < 32; lanes *= 2) any |= __shfl_xor_sync(0, any, lanes) != 0;
+    return any;
+}
 
 #include "layout_on_host.cuh"  // the headers without their includes, synchronizations numbered
 #include "attention_on_host.cuh"
@@ -116,15 +121,20 @@ void tensor(int length, bool causal, bool maps) {
         of("double_buffer", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) { steps::mma_sync<Bf16, kDim, 2>(q, k, v, out, length, causal); });
         return;
     }
-    using S = steps::Shape<kDim>;
-    const Grid grid{S::kQueries, S::kThreads};
     const auto map = [=](Bf16* x, int box_rows) { return lab::gemm::TensorMap{x, length, kDim, kDim, box_rows}; };
-    of("specialized", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
-        steps::specialized<Bf16, S, false, false>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
-    });
-    of("ping_pong", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
-        steps::specialized<Bf16, S, true, true>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
-    });
+    const auto mapped = [&](const char* name, auto shape, auto kernel) {
+        using S = decltype(shape);
+        of(name, {S::kQueries, S::kThreads}, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
+            kernel(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
+        });
+    };
+    using Two = steps::Shape<kDim, 2>;
+    using Three = steps::Shape<kDim, 3>;
+    mapped("specialized", Two{}, steps::specialized<Bf16, Two, false, false>);
+    mapped("ping_pong", Two{}, steps::specialized<Bf16, Two, true, true>);
+    mapped("no_turns", Two{}, steps::specialized<Bf16, Two, true, false>);
+    mapped("three_groups", Three{}, steps::specialized<Bf16, Three, kDim == 64, false>);
+    mapped("lazy", Three{}, steps::specialized<Bf16, Three, kDim == 64, false, 8>);
 }
 
 }  // namespace

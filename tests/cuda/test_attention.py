@@ -72,7 +72,7 @@ def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
         report,
     )
     own = {name: numbers for name, *numbers in found if "mma_sync" in name or "specialized" in name}
-    assert len(own) == 16
+    assert len(own) == 30
     assert {tuple(numbers[:2]) for numbers in own.values()} == {("0", "0")}, own
     limits = {"mma_sync": 255, "ShapeILi128ELi2E": 168, "ShapeILi64ELi3E": 128}
     for kernel, limit in limits.items():
