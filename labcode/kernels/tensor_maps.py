@@ -20,14 +20,14 @@ _ITEM_BYTES, _ALIGNMENT = 2, 16
 
 @dataclass(frozen=True)
 class Boxes:
-    """How the copy engine is to see an array: its sides and those of the box one copy moves, innermost first."""
+    """How the copy engine is to see an array: its sides, and the box that one copy moves, innermost first."""
 
     sides: tuple[int, ...]
     box: tuple[int, ...]
 
 
 def encode(address: int, boxes: Boxes) -> ctypes.Array[Any]:
-    """The map of an array of 2-byte elements without gaps; `LabError` for what the copy engine cannot serve."""
+    """The map of an array of 2-byte elements without gaps; `LabError` for what the engine cannot serve."""
     rank = len(boxes.sides)
     pitch = [_ITEM_BYTES * math.prod(boxes.sides[: i + 1]) for i in range(rank - 1)]
     if address % _ALIGNMENT or any(n % _ALIGNMENT for n in pitch):

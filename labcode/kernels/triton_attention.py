@@ -1,4 +1,4 @@
-"""Attention forward in Triton: heads × length × dim of bf16 or fp16 in, softmax(Q·Kᵀ / √dim)·V of that type out.
+"""Attention forward in Triton: heads × length × dim of bf16 or fp16 in, softmax(Q·Kᵀ / √dim)·V out.
 
 The tiles of ``cuda/attention``'s last steps and their online softmax; copies, warps and registers are left to
 Triton. Importing this module imports Triton.
@@ -76,7 +76,9 @@ def attention(q: Any, k: Any, v: Any, out: Any, causal: bool = False) -> None:
     """Fill ``out`` on the current stream; `LabError` for tensors that do not fit together."""
     shapes = {tuple(x.shape) for x in (q, k, v, out)}
     if len(shapes) > 1 or q.ndim != 3 or 0 in q.shape:
-        raise LabError(f"attention: shapes {sorted(shapes)}; give four tensors heads × length × dim, none empty")
+        raise LabError(
+            f"attention: shapes {sorted(shapes)}; give four tensors heads × length × dim, none empty"
+        )
     heads, length, dim = q.shape
     if dim not in DIMS:
         raise LabError(f"attention: takes heads of 64 or 128 dimensions, not {dim}")

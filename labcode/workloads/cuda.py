@@ -159,7 +159,7 @@ attention = CudaProgram(
     "Computes attention of random normal values, step by step.",
     (
         *("all", "mma_sync", "double_buffer", "specialized", "ping_pong", "no_turns", "three_groups", "lazy"),
-        *("plain_rows", "four_blocks"),
+        *("slow", "plain_rows", "four_blocks"),
     ),
     {
         "type": "of queries, keys, values and result (bf16)",

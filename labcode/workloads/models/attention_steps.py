@@ -1,6 +1,6 @@
-"""Implementations of attention forward: a name and GPU tensors (heads, length, dim) in; a call to be timed, out.
+"""Ways to compute attention forward: a name and GPU tensors (heads, length, dim) in; a call to be timed, out.
 
-The steps of ``cuda/attention``, PyTorch's own (written out, FlashAttention-2, cuDNN, memory-efficient) and Triton.
+The steps of ``cuda/attention``; PyTorch's: written out, FlashAttention-2, cuDNN, memory-efficient; Triton.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ Call = Callable[[], object]
 HALF = ("bfloat16", "float16")
 BOX = 64
 TORCH = {
-    "eager": "eager",
     "flash": "FLASH_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
     "efficient": "EFFICIENT_ATTENTION",
@@ -59,16 +58,20 @@ def chosen(names: Sequence[str], dtype: str) -> list[Implementation]:
     for name in names:
         if name not in IMPLEMENTATIONS:
             raise LabError(f"{name}: no such implementation; there are {', '.join(IMPLEMENTATIONS)}")
-    return [one for one in IMPLEMENTATIONS.values() if dtype in one.dtypes and (not names or one.name in names)]
+    return [
+        one for one in IMPLEMENTATIONS.values() if dtype in one.dtypes and (not names or one.name in names)
+    ]
 
 
 def call_of(torch: Any, one: Implementation, tensors: Sequence[Any], out: Any, causal: bool) -> Call:
-    """A function that fills ``out`` with the attention of (queries, keys, values) each time it is called.
+    """A function that computes the attention of (queries, keys, values) each time it is called.
+
+    It fills ``out`` and returns nothing, or returns a tensor of its own as PyTorch's functions do.
 
     `LabError` says in one line what an implementation cannot take: heads of other widths, other types, arrays
     that do not lie as it wants them, a GPU too old.
     """
-    q = tensors[0]
+    q, k, v = tensors
     check(one, tensors, out)
     if one.step is not None:
         return _step_call(one.step, tensors, out, causal)
@@ -76,24 +79,21 @@ def call_of(torch: Any, one: Implementation, tensors: Sequence[Any], out: Any, c
         try:
             from labcode.kernels.triton_attention import attention as by_triton
         except ImportError as error:
-            raise ToolError(f"triton: cannot be imported here ({error}); PyTorch for CUDA brings it") from None
-        return lambda: by_triton(*tensors, out, causal)
+            raise ToolError(
+                f"triton: cannot be imported here ({error}); PyTorch for CUDA brings it"
+            ) from None
+        return lambda: by_triton(q, k, v, out, causal)
     if one.name == "eager":
-        return lambda: out.copy_(written_out(torch, *tensors, causal))
+        return lambda: written_out(torch, q, k, v, causal)
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    q, k, v = (x[None] for x in tensors)
+    batch = [x[None] for x in tensors]
 
-    def call() -> None:
+    def call() -> Any:
         with sdpa_kernel(getattr(SDPBackend, TORCH[one.name])):
-            out.copy_(torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)[0])
+            return torch.nn.functional.scaled_dot_product_attention(*batch, is_causal=causal)[0]
 
-    def bare() -> Any:
-        with sdpa_kernel(getattr(SDPBackend, TORCH[one.name])):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    call()  # what the library refuses, it refuses here
-    return bare
+    return call
 
 
 def check(one: Implementation, tensors: Sequence[Any], out: Any) -> None:
@@ -103,7 +103,9 @@ def check(one: Implementation, tensors: Sequence[Any], out: Any) -> None:
         raise LabError(f"{one.name}: shapes {sorted(shapes)}; give tensors heads × length × dim, none empty")
     types = {str(x.dtype).removeprefix("torch.") for x in (*tensors, out)}
     if len(types) > 1 or not types <= set(one.dtypes):
-        raise LabError(f"{one.name}: takes tensors of one type, {' or '.join(one.dtypes)}, not {sorted(types)}")
+        raise LabError(
+            f"{one.name}: takes tensors of one type, {' or '.join(one.dtypes)}, not {sorted(types)}"
+        )
     if any(not x.is_contiguous() for x in (*tensors, out)):
         raise LabError(f"{one.name}: the elements must lie without gaps; call .contiguous()")
     if one.step is None:
@@ -166,22 +168,29 @@ def _launcher(kernel: int, grid: Any, block: Any, shared_bytes: int, arguments: 
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         code = driver.cuLaunchKernel(function, *sizes, shared, stream, pointers, None)
         if code != 0:
-            raise LabError(f"the launch failed (CUDA error {code}); grid {grid}, block {block}, {shared_bytes} bytes")
+            raise LabError(
+                f"the launch failed (CUDA error {code}); grid {grid}, block {block}, {shared_bytes} bytes"
+            )
 
     return call
 
 
-def compile_all(implementations: Sequence[Implementation], problems: Sequence[Problem], gpu: Gpu) -> None:
-    """Compile what will be launched, in several processes; a failure is left to the launch."""
+def compile_all(problems: Sequence[Problem], names: Sequence[str], gpu: Gpu) -> None:
+    """Compile the steps that will be launched, in several processes; a failure is left to the launch."""
     wanted = {
-        (attention.HEADER if problem.dtype == "float32" else attention.TENSOR_HEADER, entry(one.step, problem))
-        for one in implementations
+        (
+            attention.HEADER if problem.dtype == "float32" else attention.TENSOR_HEADER,
+            entry(one.step, problem),
+        )
         for problem in problems
-        if one.step is not None and problem.dtype in one.dtypes and gpu.compute_capability >= one.step.min_cc
+        for one in chosen(names, problem.dtype)
+        if one.step is not None and gpu.compute_capability >= one.step.min_cc
     }
-    with ProcessPoolExecutor(min(16, max(1, len(wanted))), mp_context=get_context("spawn")) as pool:
+    if not wanted:
+        return
+    with ProcessPoolExecutor(min(16, len(wanted)), mp_context=get_context("spawn")) as pool:
         for future in [
             pool.submit(launching.compile_cubin, header, [name], gpu.compute_capability)
-            for header, name in sorted(wanted)
+            for header, name in sorted(wanted, reverse=True)
         ]:
             future.exception()
