@@ -199,7 +199,7 @@ int main(int count, char** words) {
         lazy = causal;
         if (part == "readable" || part.empty()) {
             for (const int length : {1, 150}) readable<64>(length, causal), readable<128>(length, causal);
-            gradients<64>(140, causal), gradients<128>(3, causal);
+            gradients<64>(causal ? 3 : 135, causal), gradients<128>(causal ? 130 : 5, causal);
         }
         if (part == "registers" || part.empty()) tensor<64>(150, causal, false), tensor<128>(causal ? 70 : 200, causal, false);
         if (part == "maps" || part.empty()) tensor<64>(causal ? 200 : 130, causal, true), tensor<128>(causal ? 150 : 260, causal, true);
