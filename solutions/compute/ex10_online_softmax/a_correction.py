@@ -11,8 +11,8 @@ Nothing seen yet: `base` is -inf, `total` 0.0, `sums` zeros.
 `add(state, scores, values)`: the state with a tile more. Its base is the largest score so far. `values` has
 a list of the dimensions for each score. A score of -inf is a key that the query does not see.
 
-`add_lazily(state, scores, values, slack)`: likewise, but the base stays as it is while no score of the tile is
-larger than base + slack; then it becomes the largest score of the tile.
+`add_lazily(state, scores, values, slack)`: likewise, but the base stays as it is while no score of the tile
+is larger than base + slack; then it becomes the largest score of the tile.
 
 `merge(first, second)`: one state from two of the same query over different keys; its base is the larger.
 

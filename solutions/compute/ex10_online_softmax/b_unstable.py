@@ -33,11 +33,10 @@ def softmax(scores: list[float]) -> list[float]:
     """The weights of the scores."""
     # [solution]
     x = np.array(scores, dtype=np.float64)
-    if np.isnan(x).any() or np.isposinf(x).any():
-        return [float("nan")] * len(scores)
-    if np.isneginf(x).all():
+    largest = x.max()
+    if largest == -np.inf:
         return [0.0] * len(scores)
-    powers = np.exp(x - x.max())
+    powers = np.exp(x - largest)  # NaN wherever there is a NaN or +inf: in the sum, then in every weight
     return [float(w) for w in powers / powers.sum()]
     # [starter]
     # powers = np.exp(np.array(scores, dtype=np.float32))
@@ -49,8 +48,6 @@ def log_sum_exp(scores: list[float]) -> float:
     """The logarithm of the sum of the exponentials."""
     # [solution]
     x = np.array(scores, dtype=np.float64)
-    if np.isnan(x).any() or np.isposinf(x).any():
-        return float("nan")
     largest = float(x.max())
     if largest == -np.inf:
         return largest
