@@ -138,8 +138,8 @@ def launch_stats(report: KinetoReport) -> pd.DataFrame:
 
     rank; call; calls; ops (on the GPU: a launch of a graph is one call with many); call_ns (in all),
     median_call_ns; median_op_ns (on the GPU); median_delay_ns (from the end of the call to the start of its
-    first operation); shorter_than_call (calls whose operations together took less time on the GPU than they did
-    on the CPU); long_calls (above 50 µs), long_delays (above 100 µs).
+    first operation); shorter_than_call (calls whose operations together took less time on the GPU than the
+    call on the CPU); long_calls (above 50 µs), long_delays (above 100 µs).
     """
     ops = launches(report)
     one = ops.groupby(["rank", "call", "pid", "tid", "call_start_ns"], sort=True)
