@@ -17,7 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline import intervals, links
+from labcode.analysis.timeline import tree as trees
+from labcode.analysis.timeline.links import MODULE
 from labcode.reports.kineto.report import KinetoReport
 
 Ints = NDArray[np.int64]
@@ -207,11 +209,9 @@ def of_trace(
     answers). span: only what lies in it, cut at its ends; threads: only these (pid, tid). Empty where the
     trace holds nothing of the kind.
     """
-    from labcode.analysis.timeline import links, tree
-
-    built = tree.build(report)
+    built = trees.build(report)
     kinds, names = built.events["kind"].to_numpy(object), built.events["name"].to_numpy(object)
-    module = (kinds == "python") & built.events["name"].str.startswith(links.MODULE).to_numpy()
+    module = (kinds == "python") & built.events["name"].str.startswith(MODULE).to_numpy()
     wanted = module if of == "modules" else (kinds == "python") if of == "python" else kinds != "overhead"
     if of == "modules":
         ops = report.gpu_ops()
@@ -233,7 +233,7 @@ def of_trace(
     outer = np.append(links.nearest(built, wanted), -1)[built.parent]
     known: dict[int, tuple[str, ...]] = {-1: ()}
     for at in np.flatnonzero(wanted)[np.argsort(built.depth[wanted], kind="stable")].tolist():
-        known[at] = (*known[int(outer[at])], _TRACED.sub(r"\3 (\1)", str(names[at])))
+        known[at] = (*known[int(outer[at])], _named(str(names[at])))
     counted: dict[tuple[str, ...], list[float]] = {}
     for place, (at, amount) in enumerate(zip(event.tolist(), weight.tolist(), strict=True)):
         stack = known[at] if leaf is None else (*known[at], str(leaf[place]))
@@ -241,6 +241,13 @@ def of_trace(
         row[0] += 1
         row[1] += amount
     return _folded(counted)
+
+
+def _named(text: str) -> str:
+    """A frame of a trace as those of nsys are called: ``function (file)``, ``Linear_3 (nn.Module)``."""
+    if text.startswith(MODULE):
+        return f"{text.removeprefix(MODULE)} (nn.Module)"
+    return _TRACED.sub(r"\3 (\1)", text)
 
 
 def _overlap(table: pd.DataFrame, span: Window | None) -> NDArray[np.int64]:

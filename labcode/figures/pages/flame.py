@@ -164,6 +164,8 @@ def origin(label: str) -> str:
     """Whose code a frame is, by its label: a key of `ORIGINS`."""
     if re.fullmatch(r"\[.*\]", label):
         return "unnamed"
+    if label.endswith(" (nn.Module)"):
+        return "own"
     where = re.search(r" \(([^()]*\.py\w*(?::\d+)?|<[^>]*>(?::\d+)?|[^()]*/[^()]*)\)$", label)
     if where is None:
         return "native"

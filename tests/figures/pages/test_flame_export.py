@@ -110,13 +110,13 @@ def test_stacks_of_a_trace(trace: Path, tmp_path: Path) -> None:
     }
     assert (
         found["python"]
-        == f"{own} 500\n{own};nn.Module: Net_0;forward ({OWN}) 400\n{own};nn.Module: Net_0 100\n"
+        == f"{own} 500\n{own};Net_0 (nn.Module);forward ({OWN}) 400\n{own};Net_0 (nn.Module) 100\n"
     )
-    inner = f"{own};nn.Module: Net_0;forward ({OWN});aten::mm"
+    inner = f"{own};Net_0 (nn.Module);forward ({OWN});aten::mm"
     assert f"{inner} 150\n" in found["cpu"] and f"{inner};cudaLaunchKernel 50\n" in found["cpu"]
-    assert found["modules"] == "nn.Module: Net_0;gemm 250\n"
+    assert found["modules"] == "Net_0 (nn.Module);gemm 250\n"
     measured = write_flame(trace, tmp_path / "a.txt").read_text()  # from the operator to the kernel
-    assert measured == f"{own} 350\n{own};nn.Module: Net_0;forward ({OWN}) 350\n{own};nn.Module: Net_0 50\n"
+    assert measured == f"{own} 350\n{own};Net_0 (nn.Module);forward ({OWN}) 350\n{own};Net_0 (nn.Module) 50\n"
     assert (
         json.loads(write_flame(trace, tmp_path / "a.json").read_text())["profiles"][0]["unit"]
         == "nanoseconds"
