@@ -20,7 +20,7 @@ inline std::string why_not(const Needs& needs, int capability, std::size_t share
         return "needs compute capability " + number(needs.capability) + (needs.capability == 90 ? "" : " or more") + "; this GPU has " + number(capability);
     }
     if (static_cast<std::size_t>(needs.shared_bytes) > shared_bytes) {
-        return "needs " + std::to_string(needs.shared_bytes >> 10) + " KiB of shared memory a block; this GPU grants " + std::to_string(shared_bytes >> 10);
+        return "needs " + std::to_string((needs.shared_bytes + 1023) >> 10) + " KiB of shared memory a block; this GPU grants " + std::to_string(shared_bytes >> 10);
     }
     if (needs.words && !words) return "the copy engine takes matrices whose rows start on 16 bytes; take mma_sync";
     return "";
