@@ -191,7 +191,7 @@ def bf16_ladder() -> Figure:
     text(axes, 0.15, y, "consumers: wait\n“full”, multiply,\ngive back", muted=False)
     arrow(axes, (1.55, y), (2.25, y))
     text(axes, 7.35, y, "producer:\nwait “empty”,\nask for tiles", align="right")
-    span(axes, 2.3, 6.45, 5.6, "four stages of 48 KiB: 128 × 64 of A and 64 × 256 of B")
+    span(axes, 2.3, 6.45, 5.6, "four stages, each 128 × 64 of A and 64 × 256 of B")
     return figure
 
 
@@ -209,28 +209,20 @@ def swizzled_rows() -> Figure:
     ):
         text(axes, x0 + 4 * cell, 0.14, title, align="center", bold=True)
         for row in range(CHUNKS):
-            text(axes, x0 - 0.1, 0.45 + cell * (row + 0.5), f"row {row}", align="right", muted=True)
+            top, middle = 0.45 + cell * row, 0.45 + cell * (row + 0.5)
+            text(axes, x0 - 0.1, middle, f"row {row}", align="right", muted=True)
+            axes.add_patch(
+                Rectangle(
+                    (x0, top), CHUNKS * cell, cell - 0.015, facecolor=palette.grid, linewidth=0, zorder=1
+                )
+            )
             for place in range(CHUNKS):
                 chunk = place ^ row if panel else place
                 mine = chunk == 2
-                axes.add_patch(
-                    Rectangle(
-                        (x0 + cell * place, 0.45 + cell * row),
-                        cell - 0.015,
-                        cell - 0.015,
-                        facecolor=palette.fill("kernel") if mine else palette.grid,
-                        linewidth=0,
-                        zorder=2,
-                    )
-                )
-                text(
-                    axes,
-                    x0 + cell * (place + 0.48),
-                    0.45 + cell * (row + 0.5),
-                    str(chunk),
-                    align="center",
-                    color=palette.on("kernel") if mine else palette.text,
-                )
+                if mine:
+                    _tile(axes, x0 + cell * place, top, cell, cell - 0.015, "kernel", edge=False)
+                color = palette.on("kernel") if mine else palette.text
+                text(axes, x0 + cell * (place + 0.5), middle, str(chunk), align="center", color=color)
         for place in range(CHUNKS):
             text(axes, x0 + cell * (place + 0.48), 0.36, str(place), align="center", muted=True)
         text(axes, x0 + CHUNKS * cell + 0.08, 0.36, "banks ÷ 4", muted=True)
