@@ -158,7 +158,10 @@ gemm = CudaProgram(
 attention = CudaProgram(
     "attention",
     "Computes attention of random normal values, step by step.",
-    ("all", "mma_sync", "double_buffer", "specialized", "ping_pong"),
+    (
+        *("all", "mma_sync", "double_buffer", "specialized", "ping_pong", "no_turns", "three_groups", "lazy"),
+        *("slow", "plain_rows", "four_blocks"),
+    ),
     {
         "type": "of queries, keys, values and result (bf16)",
         "mask": "causal: a query sees no key behind it (none)",

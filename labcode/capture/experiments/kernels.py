@@ -6,7 +6,7 @@ once. The full set costs about half a second and 50 KB a launch; runs that need 
 
 from __future__ import annotations
 
-from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, workloads
+from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
 
 _MARKED = ("--profile-from-start", "off")
@@ -22,6 +22,7 @@ _COUNTERS = tuple(  # what the pages and exercises read, without the sections on
 _LINES = ("--section", "SourceCounters", "--import-source", "yes")
 _FULL = ("--set", "full", "--import-source", "yes")
 _ROOFS = ("--set", "roofline", "--section", "LaunchStats", "--section", "Occupancy")
+_SEED = ("--seed", "7")
 _ONCE = ("--repetitions", "1")  # under ncu the program's own times say nothing
 _WARM_ONCE = (*_ONCE, "--warmup", "1")
 
@@ -44,6 +45,10 @@ _ROUNDS = tuple(f"round{n}" for n in (*range(8), 9))  # round 8 launches round 7
 _ROOF_KERNELS = (
     *("copy", "read", "read_l1", "read_shared"),
     *("fma_rate", "mma_bf16", "mma_fp64", "wgmma_bf16"),
+)
+_FEW_SECTIONS = (
+    *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
+    *("SchedulerStats", "WarpStateStats", "LaunchStats", "Occupancy"),
 )
 _LADDER_HEADERS = ("cuda/common/ladder.cuh", "cuda/common/profiled.hpp")
 _ROW_HEADERS = ("cuda/common/rows.cuh", "cuda/common/rows_program.cuh")
@@ -363,4 +368,60 @@ def _ladders() -> tuple[Experiment, ...]:
     )
 
 
-KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (*_benches(), *_products(), *_counters(), *_ladders())
+def _attention() -> tuple[Experiment, ...]:
+    slow, few = ("--dim", "64", *_ONCE), ("--heads", "2", "--length", "1200", "--dim", "64", *_ONCE)
+    fewer = tuple(word for name in _FEW_SECTIONS for word in ("--section", name))
+    named = (*fewer, *_named("mma_sync", "specialized"))
+    files = tuple(f"cuda/attention/{name}" for name in ("attention.cu", "attention.cuh", "tensor.cuh"))
+    shared = tuple(f"cuda/gemm/{name}" for name in ("instructions.cuh", "layout.cuh", "maps.hpp"))
+    return (
+        Experiment(
+            id="attention_bench",
+            title="Attention forward, step by step, beside cuDNN, FlashAttention-2, Triton: times and errors",
+            tool="bench",
+            module="labcode.workloads.attention",
+            runs=(Run("benchmark", ("benchmark", "--dtypes", "float32,bfloat16,float16")),),
+            sources=(
+                *workloads("attention", "attention_steps"),
+                *(
+                    f"labcode/kernels/{name}.py"
+                    for name in ("tensor_maps", "triton_attention", "topics/attention")
+                ),
+                *files[1:],
+                *shared[:2],
+            ),
+            needs=("torch", "cupy", "nvcc"),
+        ),
+        Experiment(
+            id="ncu_attention",
+            title="Counters of attention forward, step by step, and of attentions with a mistake",
+            tool="ncu",
+            module=CUDA,
+            program="attention",
+            runs=(
+                Run("steps", ("--length", "2048", *_ONCE), named),
+                _run("slow", "--heads", "32", "--length", "2048", *slow, tool_args=named),
+                _run(
+                    "exam_slow",
+                    "--heads",
+                    "20",
+                    "--length",
+                    "1500",
+                    *slow,
+                    *_SEED,
+                    variant="slow",
+                    tool_args=named,
+                ),
+                _run("exam_few", *few, *_SEED, variant="double_buffer", tool_args=named),
+            ),
+            sources=(*files, *shared, *_program("attention", *_LADDER_HEADERS, "cuda/common/rows.cuh")[2:]),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+    )
+
+
+KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (
+    *(*_benches(), *_products(), *_attention()),
+    *(*_counters(), *_ladders()),
+)
