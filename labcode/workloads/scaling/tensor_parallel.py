@@ -58,7 +58,7 @@ def _cases(member: Member, given: argparse.Namespace, name: str) -> list[Case]:
     up = torch.randn(EXPANSION * width, width, **place) * width**-0.5
     down = torch.randn(width, EXPANSION * width, **place) * (EXPANSION * width) ** -0.5
     exchange = Exchange(member.rank, member.world)
-    layer = KINDS[name](up, down, exchange)
+    layer: Any = KINDS[name](up, down, exchange)
     found = []
     for tokens in given.tokens or ((1024, 4096, 16384) if member.cuda else (8,)):
         x = torch.randn(tokens, width, **place).requires_grad_()
@@ -82,7 +82,7 @@ def _cases(member: Member, given: argparse.Namespace, name: str) -> list[Case]:
         exchange.paused = True
         alone, _ = run_steps(member, data, one_pass, measured=False)
         exchange.paused = False
-        case = {
+        case: Case = {
             "layer": name,
             "count": member.world,
             "tokens": tokens,
