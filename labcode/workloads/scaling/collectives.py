@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from labcode.analysis.scaling.collectives import OPERATIONS, bus_bandwidth_gbps
+from labcode.analysis.scaling.bus import OPERATIONS, bus_bandwidth_gbps
 from labcode.timing import quantile
 from labcode.workloads.models.data_parallel import Member
 from labcode.workloads.scaling import group
