@@ -1,8 +1,8 @@
 """Bus bandwidth: a collective, its size and time in; GB/s as nccl-tests defines them out.
 
-That is (its ``doc/PERFORMANCE.md``) the bytes of the collective by its time, times what each GPU must send for
-one byte of it whatever the algorithm, as long as the switch does not add up. It can be compared with the speed
-of a link.
+That is (its ``doc/PERFORMANCE.md``) the bytes of the collective by its time, times what each GPU must send
+for one byte of it whatever the algorithm, as long as the switch does not add up. It can be compared with the
+speed of a link.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def bus_factor(operation: str, count: int) -> float:
 
 
 def bus_bandwidth_gbps(operation: str, count: int, size: float, seconds: float) -> float:
-    """GB/s of bus bandwidth of a collective of ``size`` bytes; `InputError` for a time that is not positive."""
+    """GB/s of bus bandwidth of a collective of ``size`` bytes; `InputError` for a time of 0 and less."""
     if not seconds > 0:
         raise InputError(f"{operation} of {size:g} bytes took {seconds:g} s; measure it again")
     return bus_factor(operation, count) * size / seconds / 1e9

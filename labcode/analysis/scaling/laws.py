@@ -108,8 +108,7 @@ def efficiency(times: Times, kind: Kind) -> pd.DataFrame:
 def _speedups(counts: Floats, medians: Floats, kind: Kind) -> Floats:
     """Speed-up over one GPU; where the first count is more, these are taken to scale perfectly."""
     work = counts if kind == "weak" else np.full_like(counts, counts[0])
-    found: Floats = work * medians[..., :1] / medians
-    return found
+    return np.asarray(work * medians[..., :1] / medians, np.float64)
 
 
 def fit(law: Law, times: Times) -> Fit:
@@ -127,7 +126,7 @@ def fit(law: Law, times: Times) -> Fit:
 
     def solve(medians: Floats) -> Floats:
         found = nnls(rows, form.target(n, _speedups(counts, medians, form.kind)[1:]))[0]
-        return np.minimum(found, 1.0)
+        return np.asarray(np.minimum(found, 1.0))
 
     drawn = np.array([solve(medians) for medians in drawn_medians(values)])
     low, high = interval(drawn)

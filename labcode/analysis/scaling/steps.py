@@ -1,8 +1,8 @@
 """A training step on more GPUs: computing, communication and measured steps in; a prediction out.
 
 T(n) = computing(batch of a GPU) + e · communication(n). Computing is measured on one GPU with the batch that
-each has; communication comes from the α–β model of the collectives; e, the share that nothing hides, is fitted
-to the steps that were measured on two GPUs and more (above 1 where communication also slows computing down).
+each has; communication comes from the α–β model of the collectives; e, the share that nothing hides, is
+fitted to the steps that were measured on two GPUs and more (above 1 where communication slows computing).
 Predicted are steps on numbers of GPUs that were not measured, with what the model does not know in the
 interval: the spread of the times, α and B, how α grows.
 """
@@ -90,7 +90,8 @@ def leave_largest_out(
 ) -> dict[str, float]:
     """The largest count predicted by a model of the others.
 
-    count, measured_ms, predicted_ms, low, high, error (a share of what was measured). `InputError` with fewer than two counts above 1.
+    count, measured_ms, predicted_ms, low, high, error (a share of what was measured). `InputError` with
+    fewer than two counts above 1.
     """
     more = [count for count in measured if count > 1]
     checked({count: measured[count] for count in more})
