@@ -35,10 +35,8 @@ def checked(times: Times, least: int = 2) -> tuple[Floats, list[Floats]]:
     """The numbers of GPUs and the times of each; `InputError` for what no law can be fitted to."""
     counts = list(times)
     if len(counts) < least:
-        known = ", ".join(map(str, counts)) or "none"
-        raise InputError(
-            f"times on {len(counts)} number(s) of GPUs ({known}) and {least} are needed; measure more of them"
-        )
+        known = ", ".join(map(str, counts)) or "no"
+        raise InputError(f"times on {known} GPUs only; times on {least} numbers of GPUs are needed")
     if any(not isinstance(count, int | np.integer) or count < 1 for count in counts):
         raise InputError(f"numbers of GPUs are whole and from 1 on, not {', '.join(map(str, counts))}")
     if any(a >= b for a, b in pairwise(counts)):
@@ -46,7 +44,7 @@ def checked(times: Times, least: int = 2) -> tuple[Floats, list[Floats]]:
     values = [np.asarray(times[count], np.float64) for count in counts]
     for count, own in zip(counts, values, strict=True):
         if own.size == 0 or not np.isfinite(own).all() or (own <= 0).any():
-            raise InputError(f"a time on {count} GPU(s) is missing, zero or negative; measure it again")
+            raise InputError(f"a time on {count} GPUs is missing, zero or negative; measure it again")
     return np.asarray(counts, np.float64), values
 
 
