@@ -66,9 +66,9 @@ def test_collectives_are_right_on_each_number_of_processes(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_path: Path) -> None:
-    flags = ("--counts", "2", "--steps", "2", "--warmup", "1", "--width", "8", "--tokens", "4")
+    flags = ("--counts", "2", "--steps", "2", "--warmup", "1", "--width", "8", "--tokens", "2,4")
     cases = record("tensor_parallel", tmp_path, *flags)["results"]["cases"]
-    assert {case["layer"]: case["exchanged_bytes"] for case in cases} == {
+    assert {case["layer"]: case["exchanged_bytes"] for case in cases if case["tokens"] == 4} == {
         # 4 bytes · 4 tokens · (two gathers of 32 and 8 columns, two sums of 32 and 8; two sums of 8)
         "gathered": 4 * 4 * 80,
         "paired": 4 * 4 * 16,

@@ -15,7 +15,6 @@ _TRAINING = (
     "labcode/analysis/lm/decoder.py",
     *_GROUP,
 )
-_REPLICATED = ("--strategies", "naive,flat,overlapped,bucketed,ddp")
 _FEW_CTAS = ("--nccl-ctas", "8", "--strategies", "overlapped,bucketed")
 _TWO_RANKS = ("--gpus", "2", "--counts", "2", "--size", "small", "--batch", "16", "--steps", "2")
 
@@ -46,20 +45,13 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     _bench(
         "scaling_training",
-        "Training steps of the medium model on 1, 2, 4 … GPUs: strong and weak scaling, five strategies",
+        "Training steps of the medium model on 1, 2, 4 … GPUs: strong and weak scaling, seven strategies",
         "training",
         (
-            _run("strong", *_REPLICATED),
-            _run("weak", *_REPLICATED),
+            _run("strong"),
+            _run("weak"),
             _run("weak_few_ctas", *_FEW_CTAS, variant="weak"),
         ),
-        _TRAINING,
-    ),
-    _bench(
-        "scaling_sharded",
-        "Training steps of the medium model: state on every GPU, only the optimizer's in parts, all in parts",
-        "training",
-        (_run("weak", "--strategies", "bucketed,zero,fsdp2"),),
         _TRAINING,
     ),
     _bench(

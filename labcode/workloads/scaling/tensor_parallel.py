@@ -107,6 +107,7 @@ def _error(member: Member, layer: Any, weights: tuple[Any, Any], x: Any, target:
     wanted_output = functional.linear(functional.gelu(functional.linear(x, up)), down)
     wanted_output.backward(target)
     wanted_x, x.grad = x.grad, None
+    layer.up.grad = layer.down.grad = None
     output = layer(x)
     output.backward(target)
     axis = 0 if layer.down.shape[0] < down.shape[0] else 1

@@ -32,7 +32,7 @@ from labcode.workloads.shared.common import Check, nvtx_range
 MODULE = "labcode.workloads.scaling.training"
 PROGRAM = "scaling_training"
 VARIANTS = ("strong", "weak")
-TOLERANCE = {"cuda": 2e-2, "cpu": 1e-4}  # of a gradient and of losses, relative (bf16; fp32)
+TOLERANCE = {"cuda": 5e-2, "cpu": 1e-4}  # of a gradient and of losses, relative (bf16; fp32)
 _CHECKED_STEPS = 3
 
 
