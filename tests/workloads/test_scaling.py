@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from labcode.errors import InputError  # noqa: E402
 from labcode.workloads.models.data_parallel import Member  # noqa: E402
-from labcode.workloads.scaling import collectives, group, strategies, tensor_parallel, training  # noqa: E402
+from labcode.workloads.scaling import collectives, group, overlap, strategies, tensor_parallel, training  # noqa: E402
 
 TINY = ("--size", "tiny", "--context", "8", "--steps", "2", "--warmup", "1")
 
@@ -73,6 +73,27 @@ def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_
         "gathered": 4 * 4 * 80,
         "paired": 4 * 4 * 16,
     }
+
+
+@pytest.mark.usefixtures("torch_at_hand")
+def test_settings_of_nccl_change_times_and_not_losses(tmp_path: Path) -> None:
+    flags = ("--settings", "0:0,8:8", "--batch", "2", "--bucket-mib", "0.01", *TINY)
+    cases = record("overlap", tmp_path, *flags)["results"]["cases"]
+    assert [(case["ctas"], case["reserved_sms"], case["count"]) for case in cases] == [(0, 0, 2), (8, 8, 2)]
+    assert all(len(case["step_ms"]) == len(case["alone_ms"]) == 2 and case["calls"] > 1 for case in cases)
+
+
+@pytest.mark.parametrize(("losses", "code"), [((4.0, 4.001), 0), ((4.0, 4.1), 1), ((), 1)])
+def test_settings_whose_losses_differ_fail_the_record(losses: tuple[float, ...], code: int) -> None:
+    given = overlap.command_line().parse_args([])
+    assert overlap.finish(given, [{"last_loss": loss} for loss in losses], {}) == code
+
+
+@pytest.mark.parametrize("text", ["8", "8:8:8", "a:b", "8:129"])
+def test_settings_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        overlap.command_line().parse_args(["--settings", text])
+    assert ended.value.code == 2 and "argument --settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

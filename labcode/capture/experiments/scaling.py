@@ -55,6 +55,13 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
         _TRAINING,
     ),
     _bench(
+        "scaling_overlap",
+        "Training steps with gradients reduced in buckets: how many CTAs NCCL may take, how many SMs are kept",
+        "overlap",
+        (_run("bucketed"),),
+        (*workloads("overlap"), *_TRAINING),
+    ),
+    _bench(
         "scaling_tensor",
         "A feed-forward network split over 1, 2, 4 … GPUs: activations gathered, or one all-reduce a pass",
         "tensor_parallel",
