@@ -83,23 +83,29 @@ def fit(table: pd.DataFrame, operation: str, count: int) -> Link:
     return Link(operation, count, *alphas, rate, slow, fast, worst, found.drawn)
 
 
-def seconds(link: Link, count: int, calls: int, size: float) -> float:
-    """Time of ``calls`` collectives of ``size`` bytes together on ``count`` GPUs, one after the other."""
+def seconds(link: Link, count: int, size: float, alone_s: float | None = None) -> float:
+    """Time of a collective of ``size`` bytes on ``count`` GPUs.
+
+    With ``alone_s``, of several with so many bytes together, which took that long on ``link.count`` GPUs: what
+    moving the bytes does not explain of it is their α.
+    """
     values = np.array([[1e-6 * link.alpha_us, 1e-9 / link.gbps]])
-    return float(_seconds(link, values, np.array([GROWTH]), count, calls, size)[0])
+    return float(_seconds(link, values, np.array([GROWTH]), count, size, alone_s)[0])
 
 
-def drawn_seconds(link: Link, count: int, calls: int, size: float) -> Floats:
+def drawn_seconds(link: Link, count: int, size: float, alone_s: float | None = None) -> Floats:
     """What `seconds` may be as well, `DRAWS` times: by drawings of the fit, and g anywhere from 0 to 1.
 
     The n-th is of the same drawing whatever is asked.
     """
     rng = np.random.default_rng(4)
     rows = rng.integers(0, len(link.drawn), DRAWS)
-    return _seconds(link, link.drawn[rows], rng.uniform(0.0, 1.0, DRAWS), count, calls, size)
+    return _seconds(link, link.drawn[rows], rng.uniform(0.0, 1.0, DRAWS), count, size, alone_s)
 
 
-def _seconds(link: Link, values: Floats, growth: Floats, count: int, calls: int, size: float) -> Floats:
-    steps = ((count - 1) / (link.count - 1)) ** growth
-    moved = bus_factor(link.operation, count) * size
-    return np.asarray(calls * values[:, 0] * steps + moved * values[:, 1])
+def _seconds(
+    link: Link, values: Floats, growth: Floats, count: int, size: float, alone_s: float | None
+) -> Floats:
+    here, there = (bus_factor(link.operation, n) * size * values[:, 1] for n in (link.count, count))
+    alpha = values[:, 0] if alone_s is None else np.maximum(alone_s - here, 0.0)
+    return np.asarray(alpha * ((count - 1) / (link.count - 1)) ** growth + there)

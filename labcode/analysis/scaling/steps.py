@@ -1,8 +1,8 @@
 """A training step on more GPUs: computing, communication and measured steps in; a prediction out.
 
 T(n) = computing(batch of a GPU) + e · communication(n). Computing is measured on one GPU with the batch that
-each has; communication comes from the α–β model of the collectives; e, the share that nothing hides, is
-fitted to the steps that were measured on two GPUs and more (above 1 where communication slows computing).
+each has; communication is that of the step's collectives alone, for other numbers of GPUs by the α–β model;
+e, the share that nothing hides, is fitted to the steps that were measured on two GPUs and more (above 1 where communication slows computing).
 Predicted are steps on numbers of GPUs that were not measured, with what the model does not know in the
 interval: the spread of the times, α and B, how α grows.
 """
@@ -25,10 +25,10 @@ Batches = Mapping[int, int]  # number of GPUs → sequences that each of them ha
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a step sends: so many calls, so many bytes in all."""
+    """What a step sends: bytes in all, and how long its collectives take alone on the link's GPUs, in ms."""
 
-    calls: int
     bytes: float
+    alone_ms: float
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def fit(
         return np.asarray((exposed_ms * communication_ms).sum(axis=-1) / (communication_ms**2).sum(axis=-1))
 
     medians = np.array([np.median(own) for own in values]) - np.array([np.median(own) for own in base])
-    what = (traffic.calls, traffic.bytes)
+    what = (traffic.bytes, traffic.alone_ms / 1e3)
     typical = np.array([1e3 * collectives.seconds(link, int(n), *what) for n in counts])
     apart = drawn_medians(values, seed=2) - drawn_medians(base, seed=3)
     sent = np.stack([1e3 * collectives.drawn_seconds(link, int(n), *what) for n in counts], axis=1)
@@ -71,7 +71,7 @@ def fit(
 
 def predict(model: StepModel, batches: Batches) -> pd.DataFrame:
     """count, batch, step_ms, low, high, and communication_ms, for each count of ``batches``."""
-    what = (model.traffic.calls, model.traffic.bytes)
+    what = (model.traffic.bytes, model.traffic.alone_ms / 1e3)
     rows = []
     for count, batch in batches.items():
         own = _alone(model.alone, batches, count)

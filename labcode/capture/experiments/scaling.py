@@ -56,7 +56,7 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     _bench(
         "scaling_overlap",
-        "Training steps with gradients reduced in buckets: how many CTAs NCCL may take, how many SMs are kept",
+        "Training steps with gradients reduced in buckets: CTAs that NCCL may take, SMs that are kept",
         "overlap",
         (_run("bucketed"),),
         (*workloads("overlap"), *_TRAINING),
