@@ -86,8 +86,8 @@ def fit(table: pd.DataFrame, operation: str, count: int) -> Link:
 def seconds(link: Link, count: int, size: float, alone_s: float | None = None) -> float:
     """Time of a collective of ``size`` bytes on ``count`` GPUs.
 
-    With ``alone_s``, of several with so many bytes together, which took that long on ``link.count`` GPUs: what
-    moving the bytes does not explain of it is their α.
+    With ``alone_s``, of several with so many bytes together, which took that long on ``link.count`` GPUs:
+    what moving the bytes does not explain of it is their α.
     """
     values = np.array([[1e-6 * link.alpha_us, 1e-9 / link.gbps]])
     return float(_seconds(link, values, np.array([GROWTH]), count, size, alone_s)[0])

@@ -10,7 +10,7 @@ from labcode.analysis.scaling import bus, collectives, steps
 from labcode.errors import InputError
 
 ALPHA_US, GBPS = 12.0, 350.0
-TRAFFIC = steps.Traffic(calls=50, bytes=1.2e9)
+TRAFFIC = steps.Traffic(bytes=1.2e9, alone_ms=5.0)
 BATCHES = {1: 32, 2: 16, 4: 8, 8: 4}
 ALONE = {32: [90.0, 91, 89], 16: [48.0, 48.5, 47.5], 8: [26.0, 26.2, 25.8], 4: [18.0, 18.1, 17.9]}
 
@@ -55,15 +55,20 @@ def test_latency_and_bandwidth_are_found_again(operation: str) -> None:
 
 def test_other_counts_are_foretold_between_no_growth_of_latency_and_that_of_a_ring() -> None:
     link = collectives.fit(sweep(), "all_reduce", 2)
-    own = collectives.seconds(link, 2, 50, 1.2e9)
-    assert own == pytest.approx(50 * ALPHA_US * 1e-6 + 1.2e9 / (GBPS * 1e9))
-    at_four = collectives.drawn_seconds(link, 4, 50, 1.2e9) - 1.5 * 1.2e9 / (GBPS * 1e9)
-    per_call_us = at_four / 50 * 1e6
+    assert collectives.seconds(link, 2, 1e6) == pytest.approx(ALPHA_US * 1e-6 + 1e6 / (GBPS * 1e9))
+    per_call_us = 1e6 * (collectives.drawn_seconds(link, 4, 1e6) - 1.5 * 1e6 / (GBPS * 1e9))
     assert ALPHA_US * 0.999 < per_call_us.min() < 1.05 * ALPHA_US
     assert 2.9 * ALPHA_US < per_call_us.max() < 3.001 * ALPHA_US
-    assert (
-        collectives.drawn_seconds(link, 4, 50, 1.2e9) == collectives.drawn_seconds(link, 4, 50, 1.2e9)
-    ).all()
+    assert (collectives.drawn_seconds(link, 4, 1e6) == collectives.drawn_seconds(link, 4, 1e6)).all()
+
+
+def test_what_moving_does_not_explain_of_several_collectives_is_their_latency() -> None:
+    link = collectives.fit(sweep(), "all_reduce", 2)
+    moving = 1.2e9 / (GBPS * 1e9)
+    assert collectives.seconds(link, 2, 1.2e9, alone_s=0.01) == pytest.approx(0.01)
+    at_four = collectives.seconds(link, 4, 1.2e9, alone_s=0.01)
+    assert at_four == pytest.approx((0.01 - moving) * 3**0.5 + 1.5 * moving)
+    assert collectives.seconds(link, 4, 1.2e9, alone_s=moving / 2) == pytest.approx(1.5 * moving)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def measured(exposed: float, link: collectives.Link, counts: tuple[int, ...]) ->
     """Steps as the model has them, on one GPU without communication."""
     result = {1: ALONE[32]}
     for count in counts:
-        sent = 1e3 * collectives.seconds(link, count, TRAFFIC.calls, TRAFFIC.bytes)
+        sent = 1e3 * collectives.seconds(link, count, TRAFFIC.bytes, TRAFFIC.alone_ms / 1e3)
         result[count] = [own + exposed * sent for own in ALONE[BATCHES[count]]]
     return result
 
