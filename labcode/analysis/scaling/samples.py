@@ -19,16 +19,9 @@ DRAWS = 1000
 LEVEL = 0.95
 
 
-def of_cases(cases: Iterable[Mapping[str, Any]], **wanted: object) -> dict[int, list[float]]:
-    """The ``step_ms`` of a record's cases that have all wanted values, by their number of GPUs.
-
-    ``single`` counts as any strategy on one GPU.
-    """
-    return {
-        int(case["count"]): list(case["step_ms"])
-        for case in sorted(cases, key=lambda case: int(case["count"]))
-        if all(case.get(k) == v or (k == "strategy" and case.get(k) == "single") for k, v in wanted.items())
-    }
+def of_cases(cases: Iterable[Mapping[str, Any]]) -> dict[int, list[float]]:
+    """The ``step_ms`` of a record's cases by their number of GPUs, which ascends."""
+    return {int(c["count"]): list(c["step_ms"]) for c in sorted(cases, key=lambda case: int(case["count"]))}
 
 
 def checked(times: Times, least: int = 2) -> tuple[Floats, list[Floats]]:

@@ -1,8 +1,8 @@
 """A training step on more GPUs: computing, communication and measured steps in; a prediction out.
 
 T(n) = computing(batch of a GPU) + e · communication(n). Computing is measured on one GPU with the batch that
-each has; communication is that of the step's collectives alone, for other numbers of GPUs by the α–β model; e,
-the share that nothing hides, is fitted to the steps that were measured on two GPUs and more (above 1 where
+each has; communication is that of the step's collectives alone, for other numbers of GPUs by the α–β model;
+e, the share that nothing hides, is fitted to steps measured on two GPUs and more (above 1 where
 communication slows computing). Predicted are steps on numbers of GPUs that were not measured, with what the
 model does not know in the interval: the spread of the times, α and B, how α grows.
 """

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from labcode.analysis.scaling import laws
 from labcode.analysis.scaling.laws import Law
-from labcode.analysis.scaling.samples import of_cases
 from labcode.errors import InputError
 
 COUNTS = (1, 2, 4, 8)
@@ -122,16 +120,3 @@ def test_a_law_needs_more_counts_than_it_has_parameters() -> None:
         laws.fit("universal", {1: [1.0], 2: [0.6]})
     with pytest.raises(InputError, match="whole and from 1 on, not 0"):
         laws.predict(laws.fit("amdahl", times(amdahl(0.1))), [0])
-
-
-def test_times_of_a_records_cases() -> None:
-    cases = [
-        {"strategy": "naive", "count": 2, "batch": 4, "step_ms": [3.0]},
-        {"strategy": "ddp", "count": 2, "batch": 4, "step_ms": [2.0]},
-        {"strategy": "single", "count": 1, "batch": 4, "step_ms": [1.0]},
-        {"strategy": "single", "count": 1, "batch": 8, "step_ms": [1.5]},
-    ]
-    assert of_cases(cases, strategy="ddp", batch=4) == {1: [1.0], 2: [2.0]}
-    assert list(of_cases(cases, strategy="naive")) == [1, 2]
-    assert of_cases(cases, strategy="single", batch=8) == {1: [1.5]}
-    assert isinstance(laws.efficiency(of_cases(cases, strategy="ddp", batch=4), "weak"), pd.DataFrame)
