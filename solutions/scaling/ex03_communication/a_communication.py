@@ -13,8 +13,8 @@ does not add. No bounds: overlap that slows computing down can hide less than no
 `best_bucket(limits_mb, total_mb, backward_ms, alpha_us, gb_per_s)`: gradients of `total_mb` (10⁶ bytes)
 appear evenly during the backward pass and are cut into n = ceil(total / limit) equal buckets. The k-th is
 ready when k/n of the pass is done; buckets are sent one after the other, each in alpha_us + its bytes /
-gb_per_s, none before it is ready. Give (limit, exposed ms) of the limit that leaves least to send after the pass; of equal
-ones the first.
+gb_per_s, none before it is ready. Give (limit, exposed ms) of the limit that leaves least to send after the
+pass; of equal ones the first.
 
 A worked example: 100 MB, a pass of 10 ms, 100 µs and 100 GB/s. In one bucket (limit 100): ready at 10 ms,
 sent in 0.1 + 1 ms, exposed 1.1 ms. In two (limit 50): the first is sent from 5 to 5.6 ms, the second from
