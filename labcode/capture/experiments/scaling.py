@@ -6,12 +6,12 @@ from labcode.capture.experiments.record import Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
 
 _GROUP = (
-    *workloads("group", "multi_gpu", "data_parallel", "gradients"),
+    *workloads("group", "multi_gpu", "data_parallel"),
     *("labcode/workloads/shared/common.py:nvtx_range", "labcode/workloads/shared/common.py:synchronize"),
 )
 _TRAINING = (
     "labcode/workloads/scaling/training.py",
-    *workloads("strategies", "transformer_model", "marks"),
+    *workloads("strategies", "gradients", "transformer_model"),
     "labcode/analysis/lm/decoder.py",
     *_GROUP,
 )
