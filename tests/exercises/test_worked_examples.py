@@ -332,6 +332,27 @@ def test_advanced_ex08a(tmp_path: Path) -> None:
     assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": [200, 120]}
 
 
+def test_scaling_ex01a() -> None:
+    s = names_of(solution("scaling-ex01a"))
+    assert s["first_steady"]([90.0, 50.0, 31.0, 30.0, 30.0, 29.0], 0.1) == 2
+    one = {"gpus": 1, "batch": 32, "precision": "bf16"}
+    assert s["unfair"](one, one | {"gpus": 2, "batch": 16}, "strong") == []
+    assert s["unfair"](one, one | {"gpus": 2, "precision": "fp32"}, "strong") == ["batch", "precision"]
+
+
+def test_scaling_ex02a() -> None:
+    s = names_of(solution("scaling-ex02a"))
+    times = {1: 80.0, 2: 50.0, 4: 40.0}
+    assert s["scaling"](times, "strong") == {1: (1.0, 1.0), 2: (1.6, 0.8), 4: (2.0, 0.5)}
+    assert s["drops_at"](times, "strong", 0.75) == 4
+    assert s["serial_share"](times) == pytest.approx(0.3077, abs=1e-4)
+
+
+def test_scaling_ex03a() -> None:
+    s = names_of(solution("scaling-ex03a"))
+    assert s["best_bucket"]([100.0, 50.0], 100.0, 10.0, 100.0, 100.0) == pytest.approx((50.0, 0.6))
+
+
 def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     exercise, found = part("advanced-ex08a")
     export = e.make_export(tmp_path / "a.sqlite", memcpys=[e.memcpy(0, 200)], kernels=[e.kernel(150, 900)])
