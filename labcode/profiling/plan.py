@@ -361,7 +361,7 @@ def _imports_deepspeed(script: Path) -> bool:
         text = script.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return re.search(r"^\s*(import|from)\s+deepspeed\b", text, re.MULTILINE) is not None
+    return re.search(r"^\s*(from\s+deepspeed\b|import\s[^#\n]*\bdeepspeed\b)", text, re.MULTILINE) is not None
 
 
 def host_port(text: str) -> tuple[str, int]:

@@ -12,6 +12,7 @@ is written as ``NAME.partial.trace.json.gz``.
 from __future__ import annotations
 
 import _thread
+import builtins
 import importlib
 import importlib.util
 import os
@@ -228,12 +229,16 @@ def main(arguments: Sequence[str]) -> None:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave)
     sys.argv = words
+    # What the script defines lives until Python ends, as without us; `runpy.run_path` would drop it before.
+    main_module = sys.modules["__main__"] = ModuleType("__main__")
     try:
         if module:
-            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+            runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]
         else:
-            sys.path[0] = str(Path(words[0]).resolve().parent)
-            runpy.run_path(words[0], run_name="__main__")
+            script = Path(words[0])
+            sys.path[0] = str(script.resolve().parent)
+            main_module.__dict__.update(__file__=words[0], __builtins__=builtins)
+            exec(compile(script.read_bytes(), words[0], "exec"), main_module.__dict__)
     finally:
         recorder.close()
 
