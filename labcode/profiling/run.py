@@ -118,9 +118,10 @@ def _ranks(wishes: Wishes, mode: Mode, *, dry: bool) -> int:
             "CUDA_VISIBLE_DEVICES is empty, which hides every GPU; unset it, or profile without GPUs (--cpu)"
         )
     shown = f" (CUDA_VISIBLE_DEVICES={visible})" if visible else ""
+    asked = "1 GPU is" if wanted == 1 else f"{wanted} GPUs are"
     raise LabError(
-        f"{wanted} GPUs are asked for and {there} can be used here{shown}; say a smaller --gpus, or profile "
-        "without GPUs (--cpu)"
+        f"{asked} asked for and {there} can be used here{shown}; say a smaller --gpus, or profile without "
+        "GPUs (--cpu)"
     )
 
 
@@ -175,8 +176,7 @@ def _can_listen(host: str, port: int) -> bool:
 def _is_store(host: str, port: int) -> bool:
     """Whether a `torch.distributed.TCPStore` listens there: it returns the number of a ping."""
     number = os.getpid().to_bytes(4, "little")
-    with suppress(OSError), socket.create_connection((host, port), 2) as one:
-        one.settimeout(2)
+    with suppress(OSError), socket.create_connection((host, port), 1) as one:
         one.sendall(b"\0" + (0x3C85F7CE).to_bytes(4, "little") + bytes([13]) + number)
         return one.recv(4) == number
     return False

@@ -229,8 +229,9 @@ def main(arguments: Sequence[str]) -> None:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave)
     sys.argv = words
-    # What the script defines lives until Python ends, as without us; `runpy.run_path` would drop it before.
-    main_module = sys.modules["__main__"] = ModuleType("__main__")
+    # What the script defines lives until Python ends, as without us: groups of processes that are dropped
+    # before, as by `runpy.run_path`, may wait for ever.
+    main_module = sys.modules["__main__"] = sys.modules["__profiled__"] = ModuleType("__main__")
     try:
         if module:
             runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]
