@@ -186,7 +186,7 @@ def profile(
     ] = "auto",
     tool: Annotated[str, typer.Option("--tool", help="nsys, ncu, torch or energy.")] = "nsys",
     gpus: Annotated[
-        int | None, typer.Option("--gpus", min=1, help="GPUs of a node, a rank each; all when several.")
+        int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")
     ] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", min=1, help="Nodes; in SLURM, the allocation's.")

@@ -282,7 +282,7 @@ def tell(plan: Plan, outcome: Outcome, found: Sequence[Path], limit_s: float | N
     lines = [_how(plan, outcome, limit_s), *_failures(plan, outcome)]
     for path in found:
         note = " (partial: it ends where the program was ended)" if ".partial." in path.name else ""
-        lines.append(f"captured: {_near(path)}, {path.stat().st_size / 1e6:.1f} MB{note}")
+        lines.append(f"captured: {_near(path)}, {path.stat().st_size / 1e3:,.0f} kB{note}")
     if len(found) < plan.recorded:
         absent = f"{plan.recorded - len(found)} of {plan.recorded} captures are missing"
         lines.append(f"{absent}: see above what {plan.tool} said")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -221,3 +222,19 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         assert message in refused(*words, "train.py")
         dry = labcode("profile", "--dry-run", *words, "train.py")
         assert dry.returncode == 0 and dry.stderr.startswith("note: ") and message in dry.stderr
+
+
+def guide() -> list[list[str]]:
+    """The commands `labcode profile` in the book's guide, as words."""
+    page = Path(__file__).parents[2] / "book" / "scaling" / "guide.md"
+    shell = "".join(re.findall(r"^```shell\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
+    lines = shell.replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[2:] for line in lines if line.startswith("labcode profile ")]
+
+
+def test_the_commands_of_the_guide_are_commands() -> None:
+    Path("infer.py").touch()
+    commands = guide()
+    assert len(commands) >= 15
+    for words in commands:
+        assert "python" in composed(*(word for word in words if word != "--dry-run"))
