@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -117,7 +118,7 @@ def match(lanes: Sequence[Lane]) -> tuple[list[Meetings], list[str]]:
     parts: dict[tuple[str, tuple[int, ...]], list[pd.DataFrame]] = {}
     odd: set[int] = set()
     for key, mine in counts.groupby(level=[0, 1]):
-        group, name = key  # type: ignore[misc]
+        group, name = cast(tuple[str, str], key)
         usual = int(mine.mode().max())
         members = mine.index.get_level_values(2)[mine.to_numpy() == usual]
         odd |= set(mine.index.get_level_values(2)) - set(members)

@@ -110,6 +110,8 @@ class Spreader:
             for future in as_completed(futures):
                 if future.status == "finished":
                     found[futures[future]] = future.result()
+                elif future.status == "cancelled":
+                    raise ConnectionError
                 elif isinstance(future.exception(), self._lost):
                     again.append(futures[future])
                 else:

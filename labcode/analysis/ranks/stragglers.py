@@ -90,7 +90,10 @@ def against_median(run: Run, rank: int) -> pd.DataFrame:
     every["mean_ns"] = every["total_ns"] / every["count"]
     mine = every[every["rank"] == rank].set_index("name")
     others = every[every["rank"] != rank].groupby("name")[["count", "mean_ns", "total_ns"]].median()
-    table = mine[["count", "mean_ns", "total_ns"]].join(others, rsuffix="_others", how="left").fillna(0.0)
+    own = mine[["count", "mean_ns", "total_ns"]]
+    table = own.merge(others, how="left", left_index=True, right_index=True, suffixes=("", "_others")).fillna(
+        0.0
+    )
     found = pd.DataFrame(
         {
             "name": table.index.astype("str"),

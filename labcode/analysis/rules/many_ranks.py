@@ -76,14 +76,14 @@ def late_rank(run: Run) -> Finding:
 def slow_link(run: Run) -> Finding:
     """How late a rank leaves collectives that it did not come late to.
 
-    Numerator: by how much the rank that leaves last most often leaves after the rank in the middle, summed.
+    Numerator: by how much one rank leaves after the rank in the middle, summed; of the rank where that is most.
     Denominator: the time of the transfers. No bound: how much quicker all would be, a timeline does not tell;
     in a ring a slow link holds up all ranks alike, and none of them leaves late.
     """
     table = _compared(run)
     met = stragglers.meetings(run)
     transfer = int(met["transfer_ns"].sum())
-    worst = table.iloc[int(table["left_last_count"].argmax())]
+    worst = table.iloc[int(table["link_late_ns"].argmax())]
     late, often = (
         int(worst["link_late_ns"]),
         int(worst["left_last_count"]) / max(int(worst["collectives"]), 1),

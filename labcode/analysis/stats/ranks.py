@@ -18,6 +18,7 @@ from labcode.analysis.ranks import alignment, heatmap, merge, pacing, stragglers
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.stats.table import to_frame
+from labcode.errors import LabError
 from labcode.reports import Kind
 
 Report = Callable[[Run], pd.DataFrame]
@@ -120,7 +121,10 @@ def answer(run: Run, name: str) -> pd.DataFrame:
     plain, _, argument = name.partition(":")
     if plain in own:
         return rank_pace(run, argument) if argument and plain == "rank_pace" else own[plain](run)
-    return merge.with_ranks(run, partial(_of_file, kind=run.kind, name=name))
+    try:
+        return merge.with_ranks(run, partial(_of_file, kind=run.kind, name=name))
+    except LabError as error:  # of no report: what the first one lacks
+        raise LackingError(run.path, str(error)) from None
 
 
 def shelf(kind: Kind | None, members: Shelf[Any] | None) -> Shelf[Run]:
