@@ -27,7 +27,8 @@ Scheduler = Annotated[
         metavar="ADDRESS",
         help="Of a folder with a report for each rank: the Dask scheduler whose workers read them "
         "(tcp://host:8786, "
-        "X.json), or slurm:16, 16 jobs by dask-jobqueue. Processes of this machine without it.",
+        "X.json), slurm:16 for 16 jobs by dask-jobqueue, or here for this process alone. Processes of "
+        "this machine without it.",
     ),
 ]
 

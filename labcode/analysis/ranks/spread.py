@@ -25,6 +25,7 @@ from labcode.errors import LabError, describe_os_error
 
 T = TypeVar("T")
 
+HERE = "here"
 FEW = 8  # files for which starting workers takes longer than reading them
 JOB_QUEUES = {
     "slurm": "SLURMCluster",
@@ -51,9 +52,9 @@ class Spreader:
     """Where files are worked on: in this process, by workers on this machine, or by a cluster's.
 
     ``scheduler``: None; the address of a Dask scheduler (``tcp://host:8786``) or its file (``X.json``); or
-    ``slurm:16``, 16 jobs by dask-jobqueue as its configuration says (`JOB_QUEUES` names the others).
-    ``files`` is how many there will be. ``note`` says what was chosen, '' where there is nothing to say.
-    Raises `LabError` for a scheduler that is none or does not answer, and where Dask is asked for and
+    `HERE`, this process; ``slurm:16``, 16 jobs by dask-jobqueue as its configuration says (`JOB_QUEUES` names
+    the others). ``files`` is how many there will be. ``note`` says what was chosen, '' where there is nothing
+    to say. Raises `LabError` for a scheduler that is none or does not answer, and where Dask is asked for and
     missing.
     """
 
@@ -63,9 +64,9 @@ class Spreader:
         self._client: Any = None
         self._lost: type[BaseException] = LabError
         try:
-            if scheduler is not None:
-                self._client = self._connect(scheduler)
-            elif files > FEW:
+            if scheduler not in (None, HERE):
+                self._client = self._connect(str(scheduler))
+            elif files > FEW and scheduler != HERE:
                 self._client = self._local(min(files, os.cpu_count() or 1))
             else:
                 self.note = f"{files} report{'s' * (files != 1)}, read one after another in this process"

@@ -76,7 +76,7 @@ def late_rank(run: Run) -> Finding:
 def slow_link(run: Run) -> Finding:
     """How late a rank leaves collectives that it did not come late to.
 
-    Numerator: by how much one rank leaves after the rank in the middle, summed; of the rank where that is most.
+    Numerator: by how much one rank leaves after the rank in the middle, summed; where that is most.
     Denominator: the time of the transfers. No bound: how much quicker all would be, a timeline does not tell;
     in a ring a slow link holds up all ranks alike, and none of them leaves late.
     """
