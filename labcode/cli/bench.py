@@ -121,3 +121,19 @@ def bench_meter(
     from labcode.terminal import console
 
     raise typer.Exit(meter.main(seconds, json_file, console()))
+
+
+@bench_app.command("ranks")
+def bench_ranks(
+    capture: Annotated[Path, typer.Argument(help="The capture that ranks are made up after.")],
+    ranks: Annotated[list[int] | None, typer.Option("--ranks", help="How many; may be repeated.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="As of labcode stats: where the reports are read.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Make up ranks, one of them slow, and time how long it takes to find it."""
+    from labcode.bench import ranks as many
+    from labcode.terminal import console
+
+    raise typer.Exit(many.main(capture, ranks or [128, 1024], scheduler, json_file, console()))
