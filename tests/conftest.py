@@ -15,6 +15,8 @@ import pytest
 from tests.support.preloaded import preloaded
 
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
+sys.dont_write_bytecode = False
 
 
 @cache
