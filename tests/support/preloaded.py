@@ -1,9 +1,10 @@
 """Python processes that have some packages already: a command to use as `sys.executable`, seconds faster.
 
-A server imports PyTorch, or what else is named, and nothing of the lab. The command (`CLIENT`) hands it its arguments, environment, folder
-and standard streams, and the server forks: what runs is a process of its own that imports the lab anew; only
-those packages' modules are there. The client passes signals on and ends as the process ends; when the client is
-killed, so is the process. Only ``-m MODULE`` is understood (options before it are left out).
+A server imports PyTorch, or what else is named, and nothing of the lab. The command (`CLIENT`) hands it its
+arguments, environment, folder and standard streams, and the server forks: what runs is a process of its own
+that imports the lab anew; only those packages' modules are there. The client passes signals on and ends as
+the process ends; when the client is killed, so is the process. Only ``-m MODULE`` is understood (options
+before it are left out).
 """
 
 from __future__ import annotations
