@@ -53,6 +53,23 @@ _FEW_SECTIONS = (
 _LADDER_HEADERS = ("cuda/common/ladder.cuh", "cuda/common/profiled.hpp")
 _ROW_HEADERS = ("cuda/common/rows.cuh", "cuda/common/rows_program.cuh")
 _REPEAT_HEADERS = ("cuda/common/profiled.hpp", "cuda/common/repeat.cuh")
+_GEMM_FILES = tuple(  # below cuda/gemm
+    f"cuda/gemm/{name}"
+    for name in (
+        *("gemm.cu", "fp32.cuh", "bf16.cuh", "instructions.cuh", "layout.cuh"),
+        *("cublas.hpp", "maps.hpp", "needs.hpp"),
+    )
+)
+_PRODUCT_COUNTERS = tuple(  # fewer: 23 launches in one experiment
+    word
+    for section in (
+        *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
+        *("SchedulerStats", "WarpStateStats", "LaunchStats", "Occupancy"),
+    )
+    for word in ("--section", section)
+)
+_FP32_STEPS = ("naive", "coalesced", "shared_tile", "strips", "squares", "staged", "pipelined")
+_BF16_STEPS = ("mma_sync", "wgmma_tma", "specialized")
 _BENCHED = ("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm")
 
 
@@ -126,6 +143,81 @@ def _benches() -> tuple[Experiment, ...]:
             ),
             sources=_program("memory_bandwidth", *_LADDER_HEADERS),
             needs=("nvcc",),
+        ),
+    )
+
+
+def _sizes(m: int, n: int, k: int) -> tuple[str, ...]:
+    return ("--m", str(m), "--n", str(n), "--k", str(k))
+
+
+def _products() -> tuple[Experiment, ...]:
+    sources = (*_GEMM_FILES, *_program("gemm", *_LADDER_HEADERS, "cuda/common/rows.cuh")[2:])
+    sizes, odd, wide = (
+        {n: _sizes(n, n, n) for n in (4096, 8192)},
+        _sizes(4097, 4099, 4093),
+        _sizes(4097, 4104, 4088),
+    )
+    part = ("--m", "4096", "--n", "4096", "--k", "2048")
+    exam = (*_sizes(2300, 3000, 1000), "--seed", "7", *_ONCE)
+    return (
+        Experiment(
+            id="gemm_bench",
+            title="The matrix product's ladders beside cuBLAS: times from a cold cache, errors against fp64",
+            tool="bench",
+            module=CUDA,
+            program="gemm",
+            runs=(
+                *(
+                    _run(f"fp32_{n}", *size, "--repetitions", "12", variant="fp32")
+                    for n, size in sizes.items()
+                ),
+                *(
+                    _run(f"bf16_{n}", *size, "--repetitions", "40", variant="bf16")
+                    for n, size in sizes.items()
+                ),
+                _run("fp32_odd", *odd, "--repetitions", "10", variant="fp32"),
+                _run("bf16_odd", *wide, "--repetitions", "10", variant="bf16"),
+                _run("bf16_unaligned", *odd, "--repetitions", "10", variant="mma_sync"),
+            ),
+            sources=sources,
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="gemm_triton",
+            title="The matrix product in Triton beside cuBLAS",
+            tool="bench",
+            module="labcode.workloads.triton_gemm",
+            runs=tuple(
+                _run(f"bf16_{n}", *size, "--repetitions", "30", variant="bfloat16")
+                for n, size in sizes.items()
+            ),
+            sources=(
+                *workloads("triton_gemm", "kernel_times"),
+                "labcode/kernels/triton_product.py",
+                "labcode/timing.py",
+            ),
+            needs=("torch", "triton"),
+        ),
+        Experiment(
+            id="ncu_gemm",
+            title="Counters of the matrix product, step by step, in fp32 and on tensor cores",
+            tool="ncu",
+            module=CUDA,
+            program="gemm",
+            runs=(
+                _run("fp32", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_FP32_STEPS))),
+                _run("bf16", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_BF16_STEPS))),
+                _run(
+                    "exam_fp32",
+                    *exam,
+                    variant="fp32",
+                    tool_args=(*_PRODUCT_COUNTERS, *_named("strips", "squares", "staged", "pipelined")),
+                ),
+            ),
+            sources=sources,
+            needs=("nvcc",),
+            ncu_args=_MARKED,
         ),
     )
 
@@ -329,4 +421,7 @@ def _attention() -> tuple[Experiment, ...]:
     )
 
 
-KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (*_benches(), *_counters(), *_ladders(), *_attention())
+KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (
+    *(*_benches(), *_products(), *_attention()),
+    *(*_counters(), *_ladders()),
+)
