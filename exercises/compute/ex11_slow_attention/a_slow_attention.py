@@ -80,4 +80,4 @@ if __name__ == "__main__":
             }
         )
     shown = pd.DataFrame(rows)
-    print(diagnosis(shown), first(shown))
+    print(diagnosis(shown), first(shown), sep="\n")
