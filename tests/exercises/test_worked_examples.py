@@ -360,3 +360,25 @@ def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     file = ROOT / "solutions" / exercise.path(found)
     run(export, fmt="json", only=["exposed-copies"], rule_files=[file], output=output)
     assert json.loads(output.getvalue())["verdicts"][0]["status"] == "found"
+
+
+def test_compute_ex08a() -> None:
+    s = names_of(solution("compute-ex08a"))
+    assert s["copied"](1, 4, 3, 2) == [(0, 1), (2, 1)]
+    assert s["square"](3, 4, 2, 2) == (2, 2)
+    assert s["loads"](2, 2, 2, 2, 1) == [("A", 2, 0), ("A", 3, 0), ("B", 0, 2), ("B", 0, 3)]
+    assert s["words"](2, 2, 1) == 1.0
+    assert s["best"]([(8, 8), (2, 2)], 60, 20, 1) == (2, 2)
+    tile = [[1.0, 2.0], [3.0, 4.0]]
+    assert s["multiply"]([[10.0]], tile, tile, 1, 0) == [[10.0 + 3 * 1 + 4 * 3]]
+
+
+def test_compute_ex09a() -> None:
+    s = names_of(solution("compute-ex09a"))
+    assert s["turn"](5, 4) == (1, 1, 0)
+    assert s["schedule"](3, 1, 10, 50, 20) == [(0, 50, 70), (70, 120, 140), (140, 190, 210)]
+    assert s["schedule"](3, 2, 10, 50, 20) == [(0, 50, 70), (10, 60, 90), (70, 120, 140)]
+    assert s["enough"](3, 10, 50, 20) == 3
+    column = [(row, 2) for row in range(8)]
+    assert (s["turns"](column, False), s["turns"](column, True)) == (8, 1)
+    assert sorted(s["address"](1, chunk) for chunk in range(8)) == list(range(128, 256, 16))
