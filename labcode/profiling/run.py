@@ -36,7 +36,6 @@ from labcode.profiling.plan import (
 GRACE_S = 60.0  # for profilers to write what they have, when the program has to end
 TIMED_OUT = 124  # the exit code, as of timeout(1)
 PROFILED = "LABCODE_PROFILED"
-_MOST_DIAGNOSED = 4
 _RAW = ".qdstrm"  # what nsys recorded and could not make a report of
 
 
@@ -330,23 +329,18 @@ def _failures(plan: Plan, outcome: Outcome) -> list[str]:
 
 
 def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:
-    """Write what the rules say about the captures; of traces of several ranks, about all of them together."""
+    """Write what the rules say about the captures: of several ranks together, and about the first alone."""
     from labcode.analysis.rules import driver
 
     subjects = [path for path in found if not path.name.endswith(_RAW)]
-    rest: list[Path] = []
-    if plan.tool == "torch" and len(subjects) > 1:
-        subjects = [plan.folder]
-    else:
-        subjects, rest = subjects[:_MOST_DIAGNOSED], subjects[_MOST_DIAGNOSED:]
+    if len(subjects) > 1 and plan.tool != "ncu":
+        subjects = [plan.folder, *([] if plan.tool == "torch" else subjects[:1])]
     for path in subjects:
         out.write(f"\nlabcode diagnose {_near(path)}\n")
         try:
             driver.run(path, fmt="table", only=[], output=out, notes=out)
         except LabError as error:
             out.write(f"{error}\n")
-    if rest:
-        out.write(f"\nnot shown: {len(rest)} more; `labcode diagnose` {_near(rest[0])} and so on\n")
 
 
 def _near(path: Path) -> str:
