@@ -220,10 +220,11 @@ def timeline(
 
 
 def flame(
-    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples.")],
+    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples, or a trace.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.txt.")],
     of: Annotated[
-        str, typer.Option("--of", help="python, cpu, or launches: stacks of CUDA calls.")
+        str,
+        typer.Option("--of", help="python, cpu; of nsys: launches (CUDA calls); of traces: modules."),
     ] = "python",
     thread: Annotated[str | None, typer.Option("--thread", help="Only this thread: number or name.")] = None,
     window: Annotated[
@@ -231,7 +232,7 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    expect(file, "flame", "nsys")
+    expect(file, "flame", "nsys", "kineto")
     from labcode.figures.pages import flame as flames
 
     typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
