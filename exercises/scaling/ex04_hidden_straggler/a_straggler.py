@@ -13,9 +13,9 @@ its end less rank 0's end.
 rank 0's clock, is charged with how far it is behind the next to last; all others with nothing. Of several
 that are last together nobody is behind.
 
-`straggler(meetings, spent)`: (rank, cause) of the rank with the largest delay, of equal ones the first; None if
-nobody delays anybody. The cause is 'compute' if its computing time exceeds the median of the *other* ranks'
-by at least as much as its idle time exceeds theirs, else 'start'.
+`straggler(meetings, spent)`: (rank, cause) of the rank with the largest delay, of equal ones the first;
+None if nobody delays anybody. The cause is 'compute' if its computing time exceeds the median of the *other*
+ranks' by at least as much as its idle time exceeds theirs, else 'start'.
 
 A worked example: two ranks, one collective; rank 1's clock is 1000 ahead:
 
