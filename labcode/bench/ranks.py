@@ -1,4 +1,4 @@
-"""``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out.
+"""``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out."""
 
 from __future__ import annotations
 
