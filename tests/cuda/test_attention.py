@@ -14,7 +14,7 @@ from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
 from labcode.workloads.cuda import attention as wrapper
-from tests.cuda.conftest import CUDA, Built
+from tests.cuda.conftest import CUDA, Assemble, Built
 from tests.cuda.on_host import compile_on_host
 from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
 
@@ -39,7 +39,7 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
 
 @pytest.mark.parametrize("barrier", sorted(set(range(BARRIERS)) - set(HARMLESS)))
 def test_each_missing_barrier_is_found(on_the_host: tuple[Path, list[str]], barrier: int) -> None:
-    done = run([on_the_host[0], barrier], timeout=200)
+    done = run([on_the_host[0], barrier, "readable"], timeout=200)
     assert done.returncode == 1 and "AddressSanitizer:" not in done.stderr, done.stderr[:2000]
     assert re.match(r"\w+, \d+ of \d+.*: wrong, error ", done.stdout)
 
@@ -130,8 +130,8 @@ def test_results_are_right(tmp_path: Path, step: str) -> None:
         assert json.loads(path.read_text())["checks"][step]["passed"], shape
 
 
-def test_compiles_without_spills(built: Built) -> None:
-    report = built("attention_steps").with_suffix(".log").read_text()
+def test_compiles_without_spills(assembled: Assemble) -> None:
+    report = assembled("attention_steps", "90").report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
     assert len(stacks) == 10
     assert set(stacks) == {("0", "0", "0")}, report

@@ -42,24 +42,24 @@ def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[s
 
 
 @pytest.mark.parametrize(
-    ("left_out", "said"),
+    ("left_out", "part", "said"),
     [
-        ("wait_for(&full, parity", r"wgmma_tma, 8 x 8 x 8: \d+ elements are wrong"),
-        ("cluster_sync<kBlocks>(", r"cluster: its threads wait for each other forever"),
+        ("wait_for(&full, parity", "bf16", r"wgmma_tma, 8 x 8 x 8: \d+ elements are wrong"),
+        ("cluster_sync<kBlocks>(", "bf16", r"cluster: its threads wait for each other forever"),
         (
-            "wait_for(&empty[turn.slot], turn.parity ^ 1",
+            *("wait_for(&empty[turn.slot], turn.parity ^ 1", "bf16"),
             r"specialized: its threads wait for each other forever",
         ),
-        ("products_wait<1>(", r"specialized, 260 x 264 x 328: \d+ elements are wrong"),
-        ("copies_wait<kMmaStages - 2>(", r"mma_sync, 130 x 136 x 264: \d+ elements are wrong"),
-        ("copies_wait<T::kStages - 2>(", r"double_buffer, 33 x 65 x 17: \d+ elements are wrong"),
+        ("products_wait<1>(", "bf16", r"specialized, 260 x 264 x 328: \d+ elements are wrong"),
+        ("copies_wait<kMmaStages - 2>(", "mma", r"mma_sync, 130 x 136 x 264: \d+ elements are wrong"),
+        ("copies_wait<T::kStages - 2>(", "fp32", r"double_buffer, 33 x 65 x 17: \d+ elements are wrong"),
     ],
 )
 def test_missing_synchronizations_are_found(
-    on_the_host: tuple[Path, list[str]], left_out: str, said: str
+    on_the_host: tuple[Path, list[str]], left_out: str, part: str, said: str
 ) -> None:
     program, found = on_the_host
-    done = run([program, found.index(left_out)], timeout=200)
+    done = run([program, found.index(left_out), part], timeout=200)
     assert done.returncode == 1 and re.match(said, done.stdout), done.stdout + done.stderr[:2000]
 
 
