@@ -38,6 +38,7 @@ for command in (
         read.timeline,
         read.flame,
         read.roofline,
+        read.report,
         read.scrub,
     ),
     *(study.exercises, study.book),

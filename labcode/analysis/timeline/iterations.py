@@ -142,21 +142,34 @@ class _Process:
     api: pd.DataFrame
     nvtx: pd.DataFrame
 
-    def ranges(self) -> tuple[pd.DataFrame, Ints, Ints]:
-        """Its ranges; when its launches were made, ascending, and when their operations began."""
-        known = np.flatnonzero(self.rows >= 0)
+    def launches(self, tid: int | None = None) -> tuple[Ints, Ints]:
+        """When the operations of the main stream were launched, by one thread or any, ascending; and when each
+        began. The main stream is that with the most kernels: on others data may be fetched ahead.
+        """
+        known = self.rows >= 0
+        keys = ["device", "context", "stream"]
+        work = self.ops.loc[self.ops["kind"].isin(["kernel", "graph"]), keys]
+        if len(work):
+            main = work.value_counts().index[0]
+            known = known & (self.ops[keys] == list(main)).all(axis=1).to_numpy()
+        if tid is not None:
+            known &= self.api["tid"].to_numpy()[self.rows] == tid
         called = self.api["start_ns"].to_numpy(np.int64)[self.rows[known]]
         order = np.argsort(called, kind="stable")
-        began = self.ops["start_ns"].to_numpy(np.int64)[known[order]]
-        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid]), called[order], began
+        return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]
+
+    def ranges(self) -> pd.DataFrame:
+        """Its ranges."""
+        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid])
 
 
 def _by_ranges(process: _Process) -> tuple[str, Ints]:
-    """Starts on the GPU of the ranges of one family, and the end of the last one."""
-    ranges, called, began = process.ranges()
+    """Starts on the GPU of the first operations of the ranges of one family, and the end of the last one."""
+    ranges = process.ranges()
     ranges = ranges[(ranges["name"] != MEASURED) & ~ranges["name"].str.match(_OPTIMIZER)]
+    none = process.rows[:0]
     if not len(ranges):
-        return "", called[:0]
+        return "", none
     family = ranges["name"].map({name: _NUMBER.sub("", name) for name in ranges["name"].unique()})
     best: tuple[float, str, pd.DataFrame] = (0.0, "", ranges.iloc[:0])
     extent = max(int(ranges["end_ns"].max() - ranges["start_ns"].min()), 1)
@@ -170,22 +183,30 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
         if covered + step > best[0]:
             best = (covered + step, str(name), mine)
     _, name, chosen = best
-    low = np.searchsorted(called, chosen["start_ns"].to_numpy(np.int64), "left")
-    high = np.searchsorted(called, chosen["end_ns"].to_numpy(np.int64), "right")
-    some = np.flatnonzero(high > low)
-    if not len(some):
-        return "", called[:0]
-    first = np.minimum.reduceat(began, low[some])
-    ends = process.ops["end_ns"].to_numpy(np.int64)
-    last = ends[process.ops["start_ns"].to_numpy(np.int64) <= began[low[some[-1]] : high[some[-1]]].max()].max()
+    if not len(chosen):
+        return "", none
+    edges = (chosen["start_ns"].to_numpy(np.int64), chosen["end_ns"].to_numpy(np.int64))
+    for tid in (int(chosen["tid"].iloc[0]), None):  # of the thread itself, unless others launch for it
+        called, began = process.launches(tid)
+        low, high = np.searchsorted(called, edges[0], "left"), np.searchsorted(called, edges[1], "right")
+        some = np.flatnonzero(high > low)
+        if 2 * len(some) > len(chosen):
+            break
+    else:
+        return "", none
+    first = began[low[some]]
+    called, began = process.launches()
+    until = began[: np.searchsorted(called, edges[1][-1], "right")].max()
+    last = process.ops.loc[process.ops["start_ns"] <= until, "end_ns"].max()
     return f"ranges named «{name} …»", _ascending(np.append(first, last))
 
 
 def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     """When the operations of each optimizer step ended on the GPU, after the first operation of all."""
-    ranges, called, began = process.ranges()
+    ranges = process.ranges()
+    called, began = process.launches()
     marks = ranges[ranges["name"].str.match(_OPTIMIZER)]
-    if len(marks) < 2:
+    if len(marks) < 2 or not len(called):
         return "", called[:0]
     name = marks["name"].value_counts().index[0]
     after = np.searchsorted(called, marks.loc[marks["name"] == name, "end_ns"].to_numpy(np.int64), "right")
