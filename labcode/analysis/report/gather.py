@@ -15,8 +15,6 @@ from typing import Any
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.compare import launches, power
-from labcode.analysis.compare.driver import TITLES, compare, readable
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
 from labcode.analysis.rules.driver import diagnose
@@ -28,6 +26,7 @@ from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.nvtx import NUMBER
 from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
@@ -38,7 +37,7 @@ from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
-_KEPT = ("kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
+_KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
 _LEFT_OUT = ("Min (ns)", "Max (ns)", "StdDev (ns)", "Min (MB)", "Max (MB)", "StdDev (MB)", "Style")
 _LEFT_OUT += ("Proj Min (ns)", "Proj Max (ns)", "Proj StdDev (ns)", "Proj Avg (ns)", "Avg GPU Ops")
 _LEFT_OUT += ("Avg Range Lvl", "Avg Num Child", "device_type", "annotation", "stack", "meaning", "std_ns")
@@ -63,10 +62,7 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
             ("cuda_gpu_mem_time_sum", "Copies and memsets by time"),
             ("cuda_gpu_mem_size_sum", "Copies and memsets by size"),
         ),
-        "ranges": (
-            ("nvtx_gpu_proj_sum", "NVTX ranges projected to the GPU"),
-            ("nvtx_sum", "NVTX ranges on the CPU"),
-        ),
+        "ranges": (("nvtx_gpu_proj_sum", "NVTX ranges projected to the GPU, numbers left out"),),
         "calls": (
             ("cuda_api_sum", "Calls of the runtime and the driver"),
             ("osrt_sum", "Calls of the OS runtime"),
@@ -349,10 +345,21 @@ def _first(made: Any, name: str) -> tuple[pd.DataFrame, int] | None:
         frame = _top_of_each(made) if name == "stalls" else made.head(TOP)
     else:
         count = length(made)
+        if name == "nvtx_gpu_proj_sum":
+            made = _without_numbers(to_frame(made))
+            return made.head(TOP), len(made)
         frame = to_frame(take(made, pd.RangeIndex(min(count, TOP)).to_numpy()))
     if not count:
         return None
     return frame[[c for c in frame if c not in _LEFT_OUT]].reset_index(drop=True), count
+
+
+def _without_numbers(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Ranges of one name with their numbers left out, together; the most projected time first."""
+    family = {name: NUMBER.sub("", name) or name for name in ranges["Range"].unique()}
+    sums = ["Total Proj Time (ns)", "Total Range Time (ns)", "Range Instances", "Total GPU Ops"]
+    table = ranges.groupby(ranges["Range"].map(family).str.removeprefix(":"))[sums].sum()
+    return table.sort_values(sums[0], ascending=False, kind="stable").rename_axis("Range").reset_index()
 
 
 def _top_of_each(table: pd.DataFrame) -> pd.DataFrame:
@@ -398,19 +405,26 @@ def _changed_timeline(
     for report in (before, after):
         if report.window()[0] >= report.window()[1]:
             raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
+    from labcode.analysis.compare.driver import TITLES, compare, readable  # takes SciPy
+
     found = compare(before, after)
     tables = []
     for kind, table in found.tables.items():
         if len(table):
             weight = (table["total_after_ns"] - table["total_before_ns"]).abs()
             rows = table.loc[weight.sort_values(ascending=False, kind="stable").index]
+            changed = rows[rows["verdict"] != "no change"]
+            shown = readable(kind, changed.head(TOP)).reset_index(drop=True)
+            same = len(table) - len(changed)
             tables.append(
-                Shown(TITLES[kind], readable(kind, rows.head(TOP)).reset_index(drop=True), len(table))
+                Shown(TITLES[kind], shown, len(changed), note=f"{same} did not change" if same else "")
             )
     return (*found.summary, *(f"note: {line}" for line in found.warnings)), tuple(tables)
 
 
 def _changed_launches(before: NcuReport, after: NcuReport) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
+    from labcode.analysis.compare import launches
+
     found = launches.compare(before, after)
     changed = found.table[found.table["changed"]].drop(columns=["changed", "kernel_before"])
     lines = [f"{len(found.pairs)} launches compared", *found.warnings]
@@ -420,5 +434,7 @@ def _changed_launches(before: NcuReport, after: NcuReport) -> tuple[tuple[str, .
 
 
 def _changed_energy(before: PowerLog, after: PowerLog) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
+    from labcode.analysis.compare import power
+
     table = power.compare(before, after)
     return tuple(power.notes_on(before, after)), (Shown("Energy of windows", table.head(TOP), len(table)),)

@@ -10,17 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range
 from labcode.analysis.lm.parts import range_paths
 from labcode.analysis.rules.driver import diagnose
 from labcode.analysis.timeline.joins import duration_ns
-from labcode.analysis.timeline.nvtx import project
+from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.report import MEASURED, TimelineReport
 
 Opened = Mapping[Kind, Sequence[Any]]
-_NUMBER = re.compile(r"\s*#?\d+$")
 _ONE_RUN = "give the files of one run, or name the other one with --before"
 
 
@@ -84,10 +82,14 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     parts: list[pd.DataFrame] = []
     notes: list[str] = []
     timelines = {kind: opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)}
+    if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
+        return pd.DataFrame(), notes
     for kind, report in timelines.items():
         prefix = "trace_" if len(timelines) > 1 and kind == "kineto" else ""
         parts.append(_spent(report, prefix))
-    if opened.get("power") and timelines:
+    if opened.get("power"):
+        from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range  # takes SciPy
+
         log, report = opened["power"][0], next(iter(timelines.values()))
         try:
             clocks(report, log)
@@ -114,7 +116,7 @@ def _spent(report: TimelineReport, prefix: str) -> pd.DataFrame:
     ranges = project(report.nvtx(), report.api(), report.gpu_ops())
     inside = ranges["start_ns"].between(begin, end) & (ranges["name"] != MEASURED)
     ranges = ranges[inside]
-    family = ranges["name"].map({name: _NUMBER.sub("", name) or name for name in ranges["name"].unique()})
+    family = ranges["name"].map({name: NUMBER.sub("", name) or name for name in ranges["name"].unique()})
     grouped = ranges.groupby(family.astype("str"))
     table = grouped.agg(count=("busy_ns", "size"), cpu_ns=("duration_ns", "sum"), busy_ns=("busy_ns", "sum"))
     if prefix:
@@ -144,7 +146,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
         looked.setdefault(_base(one.function), []).append(one)
     wanted = ops[names.isin(list(looked))]
     paths = pd.Series(range_paths(report.nvtx(), report.api(), wanted), index=wanted.index, dtype="str")
-    inner = paths.str.rpartition("/")[2].str.replace(_NUMBER, "", regex=True) if len(paths) else paths
+    inner = paths.str.rpartition("/")[2].str.replace(NUMBER, "", regex=True) if len(paths) else paths
     for name, launches in looked.items():
         mine = wanted[names.loc[wanted.index] == name]
         spent = pd.Series(duration_ns(mine), index=mine.index)

@@ -214,6 +214,8 @@ class Tables:
         operations name.
         """
         calls = self.calls[matching(self.calls["name"], GRAPH_LAUNCHES)]
+        if not len(calls):
+            return calls.assign(lost=False)
         mine, theirs = process_keys(
             *(calls[c].to_numpy() for c in ("pid", "correlation")),
             *(self.every_op[c].to_numpy() for c in ("pid", "correlation")),

@@ -68,6 +68,7 @@ def _heading(report: TimelineReport | PowerReport) -> str:
 
 
 def gain_text(verdict: Verdict) -> str:
+    """What mending can save, in words."""
     return (
         "nothing for the program"
         if verdict.gain is None
@@ -141,6 +142,7 @@ def _json(report: TimelineReport | PowerReport, verdicts: list[Verdict], output:
 
 
 def record(verdict: Verdict) -> dict[str, object]:
+    """A verdict as JSON has it."""
     evidence = verdict.evidence.iloc[:_ROWS_JSON]
     rows = [
         {str(name): _plain(value) for name, value in zip(evidence.columns, row, strict=True)}
@@ -182,12 +184,14 @@ def _plain(value: object) -> object:
 
 
 def measured_text(verdict: Verdict) -> str:
+    """Numerator, denominator and share, in words."""
     above = f"{verdict.numerator:,.0f} {verdict.numerator_name}"
     below = f"{verdict.denominator:,.0f} {verdict.denominator_name}"
     return f"{above} of {below}" + ("" if verdict.share is None else f" = {percent(verdict.share)}")
 
 
 def evidence_count(verdict: Verdict) -> str:
+    """How many rows of evidence are shown, of how many."""
     count = len(verdict.evidence)
     return f"{_ROWS_SHOWN} of {count:,} rows" if count > _ROWS_SHOWN else f"{count} row{'s' * (count != 1)}"
 
@@ -250,6 +254,7 @@ def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextI
 
 
 def launch_gain_text(verdict: Verdict) -> str:
+    """What mending can save of a launch's time, in words."""
     if verdict.gain is None:
         return "to gain: nothing for the program"
     word = "about" if verdict.rule in ESTIMATES else "at most"
@@ -257,6 +262,7 @@ def launch_gain_text(verdict: Verdict) -> str:
 
 
 def launch_measured_text(verdict: Verdict) -> str:
+    """Numerator, denominator and share of a launch, in words."""
     share = "" if verdict.share is None else f" = {100 * verdict.share:.1f} %"
     above, below = (f"{value:,.4g}" for value in (verdict.numerator or 0.0, verdict.denominator or 0.0))
     return f"{above} {verdict.numerator_name} of {below} {verdict.denominator_name}{share}"
@@ -273,6 +279,8 @@ def _theirs(one: RuleResult) -> str:
 
 
 def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
+    """A launch with its verdicts and NVIDIA's as JSON has them."""
+
     def clean(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
 

@@ -324,6 +324,7 @@ def _is_share(name: object) -> bool:
 
 
 def cell_text(value: object, fmt: str, *, share: bool = False) -> str:
+    """A value as text for people: thousands apart, two decimals where they matter."""
     plain = _plain(value)
     if plain is None:
         return ""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
-from labcode.analysis.timeline.nvtx import cpu_ranges
+from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
 from labcode.hardware.specs import find_spec
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.report import MEASURED, TimelineReport
@@ -33,7 +33,6 @@ ALIKE = 0.8  # of the distances between a kernel's launches are the same where i
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
-_NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
 _SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
 _ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
@@ -164,13 +163,13 @@ class _Process:
 
 
 def _by_ranges(process: _Process) -> tuple[str, Ints]:
-    """Starts on the GPU of the first operations of the ranges of one family, and the end of the last one."""
+    """Starts on the GPU of the first operations of the ranges of one family; of few also the last one's end."""
     ranges = process.ranges()
     ranges = ranges[(ranges["name"] != MEASURED) & ~ranges["name"].str.match(_OPTIMIZER)]
     none = process.rows[:0]
     if not len(ranges):
         return "", none
-    family = ranges["name"].map({name: _NUMBER.sub("", name) for name in ranges["name"].unique()})
+    family = ranges["name"].map({name: NUMBER.sub("", name) for name in ranges["name"].unique()})
     best: tuple[float, str, pd.DataFrame] = (0.0, "", ranges.iloc[:0])
     extent = max(int(ranges["end_ns"].max() - ranges["start_ns"].min()), 1)
     for (name, _), place in ranges.groupby([family.to_numpy(), ranges["tid"].to_numpy()]).indices.items():
@@ -195,10 +194,13 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     else:
         return "", none
     first = began[low[some]]
+    told = f"ranges named «{name} …»"
+    if len(first) > 2:  # the last one's end is not known
+        return told, _ascending(first)
     called, began = process.launches()
     until = began[: np.searchsorted(called, edges[1][-1], "right")].max()
     last = process.ops.loc[process.ops["start_ns"] <= until, "end_ns"].max()
-    return f"ranges named «{name} …»", _ascending(np.append(first, last))
+    return told, _ascending(np.append(first, last))
 
 
 def _by_optimizer(process: _Process) -> tuple[str, Ints]:

@@ -81,7 +81,7 @@ def book_pages(base: str | None, folder: Path) -> Callable[[str], str]:
     """What gives the address of a page of the book, '' where there is none.
 
     ``base`` is an address or a folder with the built book. Without one it is the book that was built here,
-    else the sources of its pages, seen from ``folder``; where labcode is installed without them there is none.
+    else the sources of its pages, seen from ``folder``; without a checkout there is none.
     """
     if base is not None:
         return lambda page: f"{base.rstrip('/')}/{page}.html"
@@ -120,7 +120,7 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
     steps = None
     if document.iterations is not None:
         found = document.iterations.rows()
-        steps = _table(Shown(f"Found by {document.iterations.how}", found.head(2 * TOP), len(found)))
+        steps = _table(Shown(f"Found by {document.iterations.how}", found.head(TOP), len(found)))
     contents = [("files", "Files")]
     contents += [("changes", "Before and after")] if document.changes else []
     contents += [("verdicts", "Where the time goes")]
@@ -257,7 +257,7 @@ def _time_chart(document: Document) -> Iterator[_Chart]:
 
 def _steps_chart(document: Document) -> Iterator[_Chart]:
     found = document.iterations
-    if found is not None and 1 < len(found.table):
+    if found is not None and len(found.table) > 1:
         pid = found.table["pid"].iloc[0]
         table = found.table[found.table["pid"] == pid]
         rows = np.linspace(0, len(table) - 1, min(len(table), 2000)).astype(np.int64)
