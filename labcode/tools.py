@@ -11,11 +11,12 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 from labcode.errors import ToolError
@@ -30,6 +31,7 @@ _stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=()
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
 _gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
 _MARK = "LABCODE_CHILD_OF"
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/*/bin/nsys",
@@ -175,6 +177,56 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO
             raise _StoppedError("ended on request")
         if sum(os.fstat(stream.fileno()).st_size for stream in printed) > _MOST_PRINTED:
             raise _StoppedError(f"it printed more than {_MOST_PRINTED >> 20} MiB")
+
+
+def start(words: Sequence[str], stdout: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a user's command, which talks to the terminal itself; `ToolError` where it cannot be started.
+
+    ``stdout`` is a file descriptor for what it prints.
+    """
+    try:
+        return subprocess.Popen(list(words), stdout=stdout)
+    except FileNotFoundError:
+        raise ToolError(f"{words[0]}: not found; check the command after --") from None
+    except PermissionError:
+        raise ToolError(f"{words[0]}: no permission to execute it; `chmod +x` it or choose another") from None
+    except OSError as error:
+        raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); check the command") from None
+
+
+@contextmanager
+def passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Signals go to the process that is told, once it is; from the terminal it gets them anyway."""
+    process: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def started(one: subprocess.Popen[bytes]) -> None:
+        process.append(one)
+        for number in early:
+            one.send_signal(number)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if not process:
+            early.append(number)
+        elif not (number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()):
+            process[0].send_signal(number)
+
+    numbers = [getattr(signal, name) for name in _PASSED_ON]
+    before = {n: signal.signal(n, pass_on) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
+    try:
+        yield started
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal sends its signals to this group of processes, and so to the command, too."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def find_nsys() -> Path | None:

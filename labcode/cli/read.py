@@ -250,7 +250,7 @@ def report(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files of one run: a capture of nsys, a trace of torch.profiler (a file, or a folder of ranks), "
+            help="Files of one run: a capture of nsys, a trace (a file, or a folder of ranks), "
             "reports of Nsight Compute, a power log, a history of the allocator."
         ),
     ] = None,

@@ -1,1 +1,1 @@
-"""Files of one run in; one document on where its time goes out: for people, for pull requests, for machines."""
+"""Files of one run in; a document on where its time goes out: for people, pull requests, machines."""

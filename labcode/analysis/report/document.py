@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True)
 class File:
-    """One of the files: its name, what it is, what recorded it, on what, how much, and what is odd about it."""
+    """One of the files: its name, what it is, facts about it by name, and what is odd about it."""
 
     name: str
     what: str

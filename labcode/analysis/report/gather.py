@@ -33,15 +33,18 @@ from labcode.reports import FORMATS, Kind
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import NcuReport
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.power.log import PowerLog, open_log
+from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
 _KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
-_LEFT_OUT = ("Min (ns)", "Max (ns)", "StdDev (ns)", "Min (MB)", "Max (MB)", "StdDev (MB)", "Style")
-_LEFT_OUT += ("Proj Min (ns)", "Proj Max (ns)", "Proj StdDev (ns)", "Proj Avg (ns)", "Avg GPU Ops")
-_LEFT_OUT += ("Avg Range Lvl", "Avg Num Child", "device_type", "annotation", "stack", "meaning", "std_ns")
-_LEFT_OUT += ("latency_cycles", "all_samples", "declined", "disagreement", "min_ns", "max_ns")
+_LEFT_OUT = frozenset(  # columns that a page has no room for
+    {
+        *(f"{what} ({unit})" for what in ("Min", "Max", "StdDev") for unit in ("ns", "MB")),
+        *("Style", "device_type", "annotation", "stack", "meaning", "std_ns", "min_ns", "max_ns"),
+        *("latency_cycles", "all_samples", "declined", "disagreement"),
+    }
+)
 _SECTIONS: Mapping[str, str] = {
     "joined": "Joined: what several files say of the same ranges and kernels",
     "kernels": "Kernels",
@@ -178,8 +181,8 @@ def time_shares(report: TimelineReport) -> pd.DataFrame:
             ("communication_ns", works),
             ("copies_ns", works | True),
         ):
-            spans = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
-            covered = intervals.total(*intervals.clip(*spans, (begin, end)))
+            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
+            covered = intervals.total(*intervals.clip(start, stop, (begin, end)))
             row[name] = covered - before
             before = covered
         rows.append({**row, "idle_ns": end - begin - before})
@@ -375,7 +378,7 @@ def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
         shown.append(Shown("By range: its time and energy in each file", table.head(TOP), len(table)))
     kernels = together.profiled_kernels(opened)
     if len(kernels):
-        note = "Gains of the run are the launch's bound by the kernel's share; as all bounds, they do not add up."
+        note = "Gains of the run: the launch's bound by the kernel's share; they do not add up."
         shown.append(
             Shown("What the profiled kernels are in the run", kernels.head(TOP), len(kernels), note=note)
         )
@@ -388,14 +391,14 @@ def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
 def _changes(path: Path, opened: together.Opened, stack: ExitStack) -> Changes:
     kind = reports.expect(path, "report --before", "nsys", "kineto", "ncu", "power")
     after = together.same_kind(path, kind, opened)
-    make: Callable[[Any, Any], tuple[tuple[str, ...], tuple[Shown, ...]]]
+    make: Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]
     if isinstance(after, NcuReport):
         make = _changed_launches
     elif isinstance(after, PowerLog):
         make = _changed_energy
     else:
         make = _changed_timeline
-    before = open_log(path) if kind == "power" else _opened(path, stack)
+    before = _opened(path, stack)
     return Changes(path.name, Path(after.path).name, *make(before, after))
 
 

@@ -36,7 +36,7 @@ def gpu_names(kind: Kind, report: Any) -> list[str]:
 
 
 def refuse_strangers(opened: Opened) -> None:
-    """`LabError` says which two files are not of one run, and why: two of a kind, other GPUs, other kernels."""
+    """`LabError` says which two files are not of one run, and why: a kind twice, other GPUs or kernels."""
     every = [(kind, report) for kind, reports in opened.items() for report in reports]
     for (kind, one), (other_kind, other) in combinations(every, 2):
         if kind == other_kind and kind != "ncu":
@@ -76,10 +76,10 @@ def _some(names: set[str]) -> str:
 def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     """A row for each name of ranges that several files know, the most GPU time first; notes on what is not.
 
-    range; count; cpu_ns, busy_ns (of the GPU) by the capture of Nsight Systems; trace_cpu_ns, trace_busy_ns by
-    the trace; energy_j with error_j by the power log; columns of files that are not there are left out.
+    range; count; cpu_ns, busy_ns (of the GPU) by the capture of Nsight Systems, or the trace where it is
+    alone; trace_cpu_ns, trace_busy_ns by the trace; energy_j with error_j by the power log.
     """
-    parts: list[pd.DataFrame] = []
+    parts: list[Any] = []
     notes: list[str] = []
     timelines = {kind: opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)}
     if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
@@ -94,19 +94,19 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
         try:
             clocks(report, log)
             energy = per_range(log, report)
-            energy = energy[energy["range"] != NO_RANGE].groupby("range")[["energy_j", "error_j"]]
-            parts.append(energy.sum(min_count=1))
+            known = energy[energy["range"] != NO_RANGE].groupby("range")[["energy_j", "error_j"]]
+            parts.append(known.sum(min_count=1))
         except InputError as error:
             if "different runs" in str(error):
                 raise
             notes.append(str(error))
     if len(parts) < 2:
         return pd.DataFrame(), notes
-    table = parts[0].join(parts[1:], how="outer" if len(timelines) > 1 else "left")
+    table: pd.DataFrame = parts[0].join(parts[1:], how="outer" if len(timelines) > 1 else "left")
     both = table.notna().sum(axis=1) > len(parts[0].columns)
     table = table[both].rename_axis("range").reset_index()
     columns = [name for name in ("busy_ns", "trace_busy_ns") if name in table]
-    table = table.astype({c: "Int64" for c in table if c == "count" or c.endswith("_ns")})
+    table = table.astype({c: "Int64" for c in map(str, table) if c == "count" or c.endswith("_ns")})
     return table.sort_values(columns, ascending=False, kind="stable", ignore_index=True), notes
 
 
@@ -125,11 +125,11 @@ def _spent(report: TimelineReport, prefix: str) -> pd.DataFrame:
 
 
 def profiled_kernels(opened: Opened) -> pd.DataFrame:
-    """What the kernels that Nsight Compute looked at are in the run: a row for each name, the most time first.
+    """What the kernels of Nsight Compute's reports are in the run: a row for each name, the most time first.
 
     kernel; launches (looked at); in_run (launches), gpu_ns and share of the run's kernel time; range (the
-    innermost ones in which it spends the most); verdict (the one with the largest bound), gain_of_run (at most:
-    the launch's bound by the kernel's share). Empty without both.
+    innermost ones in which it spends the most); verdict (the one with the largest bound),
+    gain_of_run_share (at most: the launch's bound by the kernel's share). Empty without both.
     """
     timelines = [opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)]
     if not timelines or not opened.get("ncu"):

@@ -1,4 +1,4 @@
-"""A document in; its text for people's cells, as Markdown for a pull request, or as JSON for machines, out."""
+"""A document in; the texts of its cells, Markdown for a pull request, or JSON for machines out."""
 
 from __future__ import annotations
 

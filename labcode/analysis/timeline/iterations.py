@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,7 +115,7 @@ def iterations(report: TimelineReport) -> Iterations | None:
     how, found = "", []
     for way in (_by_ranges, _by_optimizer, _by_period):
         for pid, place in ops.groupby("pid").indices.items():
-            mine = _Process(int(pid), ops.iloc[place], rows[place], api, nvtx)
+            mine = _Process(int(str(pid)), ops.iloc[place], rows[place], api, nvtx)
             told, edges = way(mine)
             if len(edges) > 1:
                 how = how or told
@@ -142,8 +143,8 @@ class _Process:
     nvtx: pd.DataFrame
 
     def launches(self, tid: int | None = None) -> tuple[Ints, Ints]:
-        """When the operations of the main stream were launched, by one thread or any, ascending; and when each
-        began. The main stream is that with the most kernels: on others data may be fetched ahead.
+        """When the operations of the main stream were launched, by one thread or any, ascending; and when
+        each began. The main stream is that with the most kernels: on others data may be fetched ahead.
         """
         known = self.rows >= 0
         keys = ["device", "context", "stream"]
@@ -163,7 +164,7 @@ class _Process:
 
 
 def _by_ranges(process: _Process) -> tuple[str, Ints]:
-    """Starts on the GPU of the first operations of the ranges of one family; of few also the last one's end."""
+    """When the first operations of the ranges of one family began; of few ranges also the last one's end."""
     ranges = process.ranges()
     ranges = ranges[(ranges["name"] != MEASURED) & ~ranges["name"].str.match(_OPTIMIZER)]
     none = process.rows[:0]
@@ -172,15 +173,17 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     family = ranges["name"].map({name: NUMBER.sub("", name) for name in ranges["name"].unique()})
     best: tuple[float, str, pd.DataFrame] = (0.0, "", ranges.iloc[:0])
     extent = max(int(ranges["end_ns"].max() - ranges["start_ns"].min()), 1)
-    for (name, _), place in ranges.groupby([family.to_numpy(), ranges["tid"].to_numpy()]).indices.items():
+    families = ranges.groupby([family.to_numpy(), ranges["tid"].to_numpy()]).indices
+    for place in families.values():
         mine = ranges.iloc[place]
-        step = bool(_STEP.search(f" {name} ")) or str(name).startswith("ProfilerStep")
+        name = str(family.iloc[place[0]])
+        step = bool(_STEP.search(f" {name} ")) or name.startswith("ProfilerStep")
         apart = bool((mine["start_ns"].to_numpy()[1:] >= mine["end_ns"].to_numpy()[:-1]).all())
         covered = float(mine["duration_ns"].sum()) / extent
         if not apart or (len(mine) < FEWEST and not step) or covered < COVERED * (0.5 if step else 1):
             continue
         if covered + step > best[0]:
-            best = (covered + step, str(name), mine)
+            best = (covered + step, name, mine)
     _, name, chosen = best
     if not len(chosen):
         return "", none
@@ -296,9 +299,12 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
     name = report.gpus()["name"]
     spec = find_spec(str(name.iloc[0])) if len(name) else None
     tf32 = bool(kernels["name"].str.contains("tf32", case=False).any())
-    flops, ideal_s, peaks, skipped, looked = 0.0, 0.0, set(), set(), {}
+    flops, ideal_s = 0.0, 0.0
+    peaks: set[str] = set()
+    skipped: set[str] = set()
+    looked: dict[int, int] = {}
     columns = ("name", "input_dims", "input_types")
-    for (op, dims, types), often in ops[[*columns]].value_counts().items():
+    for (op, dims, types), often in Counter(zip(*(ops[name] for name in columns), strict=True)).items():
         sizes, kinds = json.loads(dims), json.loads(types or "[]")
         if op == "aten::embedding" and len(sizes) > 1 and sizes[0]:
             looked[sizes[0][0]] = looked.get(sizes[0][0], 0) + often * int(np.prod(sizes[1]))
@@ -307,7 +313,7 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
             skipped.add(op.removeprefix("aten::"))
         if done:
             flops += done
-            precision = _precision(str(kinds[-1 if not kinds else min(1, len(kinds) - 1)]), tf32=tf32)
+            precision = _precision(str(kinds[min(1, len(kinds) - 1)] if kinds else ""), tf32=tf32)
             peak = spec.peak(precision) if spec else None
             peaks.add(precision.replace("_tensor", ""))
             ideal_s += done / peak if peak else float("nan")

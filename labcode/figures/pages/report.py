@@ -1,7 +1,7 @@
 """`labcode report`: files of one run and a file name in; one page (or Markdown, or JSON) about them out.
 
 The page holds all that it shows: tables and verdicts as HTML, charts as SVG for light and dark, the timeline
-as `labcode.figures.pages.interactive` makes it. What comes out of files is escaped by Jinja wherever it stands.
+as `labcode.figures.pages.interactive` makes it. Jinja escapes what comes out of files, wherever it stands.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, TextIO
@@ -49,20 +50,16 @@ def write_report(
     title: str = "",
     book: str | None = None,
     stream: TextIO | None = None,
+    linked_from: Path | None = None,
 ) -> Path | None:
     """Write the report on ``files`` to ``output``, or without one to ``stream``; the path.
 
     ``fmt`` is 'html', 'md' or 'json', by default what the output's suffix says. ``before`` are files of an
     earlier run to compare with; ``book`` is where the book's pages lie, by default the one that was built
-    here. Raises `LabError` for bad use and files that do not belong together, `InputError` for a file that
-    cannot be read; nothing is left half-written.
+    here, as seen from ``linked_from``, where the page will lie. Raises `LabError` for bad use and
+    files that do not belong together, `InputError` for one that cannot be read; nothing is left half-written.
     """
-    chosen = fmt or (_SUFFIXES.get(output.suffix.lower(), "") if output is not None else "md")
-    if chosen not in FORMATS:
-        name = f"--format {fmt}" if fmt else f"{output}"
-        raise LabError(
-            f"{name}: no kind of report; choose html, md or json (a file that ends in .html, .md, .json)"
-        )
+    chosen = format_of(output, fmt)
     if output is None:
         if chosen == "html" or stream is None:
             raise LabError("report: name the page to write with -o report.html")
@@ -71,10 +68,19 @@ def write_report(
         return None
     reads = [one for file in (*files, *before) for one in files_of(file)]
     with whole(output, reads=reads) as part, gather(files, before=before, title=title) as document:
-        pages = book_pages(book, output.absolute().parent)
+        pages = book_pages(book, (linked_from or output.parent).absolute())
         with part.open("w", encoding="utf-8") as opened:
             _write(document, chosen, opened, pages)
     return output
+
+
+def format_of(output: Path | None, fmt: str | None) -> str:
+    """'html', 'md' or 'json'; `LabError` where neither the format nor the suffix says so."""
+    chosen = fmt or (_SUFFIXES.get(output.suffix.lower(), "") if output is not None else "md")
+    if chosen not in FORMATS:
+        name = f"--format {fmt}" if fmt else f"{output}"
+        raise LabError(f"{name}: no kind of report; choose html, md or json, or a file that ends so (.html)")
+    return chosen
 
 
 def book_pages(base: str | None, folder: Path) -> Callable[[str], str]:
@@ -207,8 +213,8 @@ def _timeline(document: Document) -> tuple[str, str]:
     around = None
     if document.iterations is not None:
         steady = document.iterations.steady
-        middle = (steady["duration_ns"] - document.iterations.median_ns).abs().idxmin()
-        around = int(steady.loc[middle, "start_ns"])
+        middle = int((steady["duration_ns"] - document.iterations.median_ns).abs().to_numpy().argmin())
+        around = int(steady["start_ns"].iloc[middle])
     try:
         return interactive_page(report, title="Timeline", most=MOST_EVENTS, around=around), ""
     except ToolError as error:
@@ -248,10 +254,10 @@ def _drawn(charts: Iterator[_Chart]) -> Iterator[dict[str, str]]:
 def _time_chart(document: Document) -> Iterator[_Chart]:
     table = document.shares
     if len(table):
-        frame = table.head(16).set_index("device").rename(columns=lambda name: name.removesuffix("_ns"))
+        frame = table.head(16).set_index("device").rename(columns=lambda name: str(name).removesuffix("_ns"))
         frame.index = [f"GPU {device}" for device in frame.index]
         frame = frame.loc[:, frame.sum() > 0] / 1e6
-        roles = {name: _ROLES[name] for name in frame}
+        roles = {name: _ROLES[name] for name in map(str, frame)}
         yield lambda: shares(frame, roles=roles), "; ".join(document.headline[: len(frame)])
 
 
@@ -279,27 +285,19 @@ def _still_timeline(document: Document) -> Iterator[_Chart]:
 
 def _launch_charts(document: Document) -> Iterator[_Chart]:
     for report in document.opened.get("ncu", ()):
-        if all(one.has("dram_bytes_per_s") for one in report.list[:MOST_LAUNCHES]):
-            few = (
-                report
-                if len(report.list) <= MOST_LAUNCHES
-                else type(report)(
-                    report.path, tuple(report.list[:MOST_LAUNCHES]), report.extract, report.warnings
-                )
-            )
-            yield lambda few=few: roofline(few), f"Roofline of {len(few.list)} launches"  # type: ignore[misc]
+        shown = report.list[:MOST_LAUNCHES]
+        if all(one.has("dram_bytes_per_s") for one in shown):
+            few = type(report)(report.path, tuple(shown), report.extract, report.warnings)
+            yield partial(roofline, few), f"Roofline of {len(shown)} launches"
 
 
 def _memory_charts(document: Document) -> Iterator[_Chart]:
     for history in document.opened.get("memory", ()):
         if len(history.events) or len(history.live_before):
-            yield (
-                lambda history=history: memory_timeline(history),
-                "Memory in use over time, by what allocated it",
-            )  # type: ignore[misc]
+            yield partial(memory_timeline, history), "Memory in use over time, by what allocated it"
 
 
 def _power_charts(document: Document) -> Iterator[_Chart]:
     for log in document.opened.get("power", ()):
         if len(log.samples):
-            yield lambda log=log: power_over_time(log), "Power of each GPU over time"  # type: ignore[misc]
+            yield partial(power_over_time, log), "Power of each GPU over time"
