@@ -205,11 +205,11 @@ def record(
     from labcode.capture import command as recorder
     from labcode.figures.pages import report as pages
     from labcode.meter.command import neutral
-    from labcode.outputs import base_names, staged
+    from labcode.outputs import staged
 
     pages.format_of(output, None)
     tools = recorder.tools_for(command, tool or [])
-    name = base_names([output])[output]
+    name = output.stem
     with staged(output.parent, force=force) as work:
         made = recorder.record(command, work, name, tools=tools, energy=energy)
         for note in made.notes:
