@@ -150,8 +150,8 @@ class Result:
     call to what it queued last, on the current stream of each device), else 'host clock'; ``host_us`` by the
     host's clock, until the call returned. ``warmup`` calls before them were not measured. ``gpu_bytes``
     is the most that PyTorch had allocated on a GPU meanwhile, ``host_bytes`` the most that the process ever
-    had in memory. ``energy_j`` ± ``energy_error_j`` is an iteration's share of what the GPUs used from the first
-    measured call to the last, whatever ran between; None where nothing measures it.
+    had in memory. ``energy_j`` ± ``energy_error_j`` is an iteration's share of what the GPUs used from the
+    first measured call to the last, whatever ran between; None where nothing measures it.
     """
 
     name: str
