@@ -202,14 +202,18 @@ def record(
     Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
     until then is shown.
     """
-    from labcode.capture import command as recorder
+    from labcode.capture.program import command as recorder
     from labcode.figures.pages import report as pages
+    from labcode.inputs import plain_file
     from labcode.meter.command import neutral
-    from labcode.outputs import staged
+    from labcode.outputs import refuse_existing, staged
 
     pages.format_of(output, None)
     tools = recorder.tools_for(command, tool or [])
     name = output.stem
+    if before is not None:
+        plain_file(before)
+    refuse_existing(output.parent, [output.name, *recorder.names(name, tools, energy=energy)], force=force)
     with staged(output.parent, force=force) as work:
         made = recorder.record(command, work, name, tools=tools, energy=energy)
         for note in made.notes:

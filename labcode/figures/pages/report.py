@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -18,11 +19,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from labcode import __version__
+from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.analysis.report.document import Document, Found, Shown
 from labcode.analysis.report.gather import TOP, gather
 from labcode.analysis.report.writing import readable, write_json, write_md
 from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
-from labcode.errors import LabError, ToolError
+from labcode.errors import InputError, LabError, ToolError
 from labcode.figures.charts.basic import shares
 from labcode.figures.charts.curves import lines
 from labcode.figures.charts.memory import memory_timeline
@@ -285,10 +287,10 @@ def _still_timeline(document: Document) -> Iterator[_Chart]:
 
 def _launch_charts(document: Document) -> Iterator[_Chart]:
     for report in document.opened.get("ncu", ()):
-        shown = report.list[:MOST_LAUNCHES]
-        if all(one.has("dram_bytes_per_s") for one in shown):
-            few = type(report)(report.path, tuple(shown), report.extract, report.warnings)
-            yield partial(roofline, few), f"Roofline of {len(shown)} launches"
+        few = type(report)(report.path, tuple(report.list[:MOST_LAUNCHES]), report.extract, report.warnings)
+        with suppress(InputError):  # its counters were not collected
+            roofline_table(few)
+            yield partial(roofline, few), f"Roofline of {len(few.list)} launches"
 
 
 def _memory_charts(document: Document) -> Iterator[_Chart]:

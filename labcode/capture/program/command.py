@@ -22,7 +22,7 @@ from labcode.outputs import private_folder
 from labcode.reports.power.schema import COMMAND
 from labcode.tools import find_nsys, passing_on, require_nsys, run_tool, start
 
-TOOLS = ("nsys", "torch")
+SUFFIXES = {"nsys": ".sqlite", "torch": ".trace.json.gz"}
 NSYS = ("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true")
 _TOLD = '"$@"; code=$?; echo $code > "$0"; exit $code'  # nsys may end with a code of its own
 _WITH_VALUE = ("-W", "-X")
@@ -46,8 +46,8 @@ def tools_for(words: Sequence[str], asked: Sequence[str]) -> list[str]:
     `LabError` for a tool there is not, `ToolError` where the command cannot be recorded with one.
     """
     for tool in asked:
-        if tool not in TOOLS:
-            raise LabError(f"--tool {tool}: choose {' or '.join(TOOLS)}, or both by naming it twice")
+        if tool not in SUFFIXES:
+            raise LabError(f"--tool {tool}: choose {' or '.join(SUFFIXES)}, or both by naming it twice")
     chosen = list(dict.fromkeys(asked)) or (["nsys"] if find_nsys() is not None else ["torch"])
     if "nsys" in chosen:
         require_nsys()
@@ -63,6 +63,12 @@ def tools_for(words: Sequence[str], asked: Sequence[str]) -> list[str]:
         if run_tool([interpreter[0], "-c", look], 30.0).returncode != 0:
             raise ToolError(f"{why}{interpreter[0]}: has no PyTorch; install it, or use --tool nsys")
     return chosen
+
+
+def names(name: str, tools: Sequence[str], *, energy: bool) -> list[str]:
+    """The files that `record` makes."""
+    suffixes = [SUFFIXES[tool] for tool in tools] + [".power.json"] * energy
+    return [f"{name}{suffix}" for suffix in suffixes]
 
 
 def record(
