@@ -144,7 +144,7 @@ def test_what_cannot_be_recorded_is_refused_in_words(work: Path) -> None:
     python = work / "bin" / "python3"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
-    with pytest.raises(ToolError, match="nsys: not found, and .*: has no PyTorch; install it, or use"):
+    with pytest.raises(ToolError, match=r"nsys: not found, and .*: has no PyTorch; install it, or use"):
         command.tools_for([str(python), "train.py"], [])
 
 
