@@ -17,16 +17,16 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
-from labcode.analysis.rules.driver import diagnose
-from labcode.analysis.rules.kineto import TRACE_RULES
-from labcode.analysis.rules.tables import one_line, time_text
+from labcode.analysis.rules.driver import diagnose, judge, rules_on
+from labcode.analysis.rules.finding import Verdict
+from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
+from labcode.analysis.rules.tables import Tables, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.nvtx import NUMBER
 from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
@@ -65,7 +65,6 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
             ("cuda_gpu_mem_time_sum", "Copies and memsets by time"),
             ("cuda_gpu_mem_size_sum", "Copies and memsets by size"),
         ),
-        "ranges": (("nvtx_gpu_proj_sum", "NVTX ranges projected to the GPU, numbers left out"),),
         "calls": (
             ("cuda_api_sum", "Calls of the runtime and the driver"),
             ("osrt_sum", "Calls of the OS runtime"),
@@ -119,10 +118,9 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
         opened = _open(files, stack)
         together.refuse_strangers(opened)
         every = [(kind, report) for kind, some in opened.items() for report in some]
-        told = _verdicts(every)
+        told, found = _verdicts(every)
         timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
         shares = time_shares(timeline) if timeline is not None else pd.DataFrame()
-        found = iterations(timeline) if timeline is not None else None
         if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
@@ -260,33 +258,33 @@ def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:
 # ---- verdicts
 
 
-def _verdicts(every: Sequence[tuple[Kind, Any]]) -> list[Found]:
-    """What all rules say: of the run first, worst first; rules that judge both timelines judge the first."""
-    several = {kind for kind, _ in every} >= {"nsys", "kineto"}
-    told = []
+def _verdicts(every: Sequence[tuple[Kind, Any]]) -> tuple[list[Found], Iterations | None]:
+    """What all rules say: of the run first, worst first; rules that judge both timelines judge the first.
+
+    And the iterations of that one.
+    """
+    told, found, first = [], None, True
     for kind, report in every:
         name = Path(report.path).name
         if kind == "ncu":
             for one in report.list:
                 of = f"launch {one.id}: {one.function}"
-                told += [
-                    Found(
-                        v,
-                        name,
-                        of,
-                        launch_measured_text(v) if v.status == "found" else "",
-                        launch_gain_text(v),
-                    )
-                    for v in diagnose(one)
-                ]
+                told += [_found(v, name, of, launch_measured_text, launch_gain_text) for v in diagnose(one)]
+        elif kind == "power":
+            told += [_found(v, name, "", measured_text, gain_text) for v in diagnose(report)]
         elif kind != "memory":
-            rules = list(TRACE_RULES) if several and kind == "kineto" else None
-            verdicts = diagnose(report, rules)
-            told += [
-                Found(v, name, "", measured_text(v) if v.status == "found" else "", gain_text(v))
-                for v in verdicts
-            ]
-    return sorted(told, key=lambda one: (bool(one.of), -_weight(one)))
+            tables = TraceTables(report) if isinstance(report, KinetoReport) else Tables(report)
+            rules, broken = rules_on(kind) if first else (list(TRACE_RULES), [])
+            verdicts = judge(tables, rules, broken)
+            told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
+            found, first = (tables.iterations if first else found), False
+    return sorted(told, key=lambda one: (bool(one.of), -_weight(one))), found
+
+
+def _found(
+    verdict: Verdict, name: str, of: str, measured: Callable[[Verdict], str], gain: Callable[[Verdict], str]
+) -> Found:
+    return Found(verdict, name, of, measured(verdict) if verdict.status == "found" else "", gain(verdict))
 
 
 def _weight(one: Found) -> float:
@@ -314,6 +312,10 @@ def _sections(every: Sequence[tuple[Kind, Any]], joined: Sequence[Shown]) -> tup
                     tables[section].append(
                         Shown(title, *shown, Path(report.path).name, f"labcode stats -r {name}")
                     )
+        if kind in ("nsys", "kineto"):
+            ranges = together.spent(report).reset_index()
+            if len(ranges):
+                tables["ranges"].append(_whole("Ranges, numbers left out: CPU and GPU time", ranges, report))
         if kind == "nsys":
             talk = communication_overlap(report.kernels(), report.window())
             talk = talk[talk["comm_count"] > 0]
@@ -348,21 +350,10 @@ def _first(made: Any, name: str) -> tuple[pd.DataFrame, int] | None:
         frame = _top_of_each(made) if name == "stalls" else made.head(TOP)
     else:
         count = length(made)
-        if name == "nvtx_gpu_proj_sum":
-            made = _without_numbers(to_frame(made))
-            return made.head(TOP), len(made)
         frame = to_frame(take(made, pd.RangeIndex(min(count, TOP)).to_numpy()))
     if not count:
         return None
     return frame[[c for c in frame if c not in _LEFT_OUT]].reset_index(drop=True), count
-
-
-def _without_numbers(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Ranges of one name with their numbers left out, together; the most projected time first."""
-    family = {name: NUMBER.sub("", name) or name for name in ranges["Range"].unique()}
-    sums = ["Total Proj Time (ns)", "Total Range Time (ns)", "Range Instances", "Total GPU Ops"]
-    table = ranges.groupby(ranges["Range"].map(family).str.removeprefix(":"))[sums].sum()
-    return table.sort_values(sums[0], ascending=False, kind="stable").rename_axis("Range").reset_index()
 
 
 def _top_of_each(table: pd.DataFrame) -> pd.DataFrame:

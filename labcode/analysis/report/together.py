@@ -18,6 +18,7 @@ from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.report import MEASURED, TimelineReport
 
+_SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
 Opened = Mapping[Kind, Sequence[Any]]
 _ONE_RUN = "give the files of one run, or name the other one with --before"
 
@@ -86,7 +87,7 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
         return pd.DataFrame(), notes
     for kind, report in timelines.items():
         prefix = "trace_" if len(timelines) > 1 and kind == "kineto" else ""
-        parts.append(_spent(report, prefix))
+        parts.append(spent(report, prefix))
     if opened.get("power"):
         from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range  # takes SciPy
 
@@ -110,15 +111,23 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
     return table.sort_values(columns, ascending=False, kind="stable", ignore_index=True), notes
 
 
-def _spent(report: TimelineReport, prefix: str) -> pd.DataFrame:
-    """By name of ranges without their number: count, time on the CPU, busy time of the GPU."""
+def spent(report: TimelineReport, prefix: str = "") -> pd.DataFrame:
+    """By name of ranges without their number: count, time on the CPU, busy time of the GPU, most first."""
     begin, end = report.window()
-    ranges = project(report.nvtx(), report.api(), report.gpu_ops())
+    nvtx, calls, ops = report.nvtx(), report.api(), report.gpu_ops()
+    calls = calls[["start_ns", "end_ns", "pid", "tid", "correlation"]]
+    ops = ops[["start_ns", "end_ns", "pid", "correlation"]]
+    parts = [  # a process at a time, for a long run has millions of ranges
+        project(*(table[table["pid"] == pid] for table in (nvtx, calls, ops)))[_SPENT]
+        for pid in nvtx["pid"].unique()
+    ]
+    ranges = pd.concat(parts) if parts else project(nvtx, calls, ops)[_SPENT]
     inside = ranges["start_ns"].between(begin, end) & (ranges["name"] != MEASURED)
     ranges = ranges[inside]
     family = ranges["name"].map({name: NUMBER.sub("", name) or name for name in ranges["name"].unique()})
     grouped = ranges.groupby(family.astype("str"))
     table = grouped.agg(count=("busy_ns", "size"), cpu_ns=("duration_ns", "sum"), busy_ns=("busy_ns", "sum"))
+    table = table.sort_values("busy_ns", ascending=False, kind="stable").rename_axis("range")
     if prefix:
         table = table.drop(columns="count")
     return table.add_prefix(prefix)

@@ -6,7 +6,7 @@ import numpy as np
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, time_text, top
-from labcode.analysis.timeline.iterations import COLUMNS, iterations
+from labcode.analysis.timeline.iterations import COLUMNS
 
 LOST_SHARE = 0.05
 
@@ -25,7 +25,7 @@ def uneven_iterations(tables: Tables) -> Finding:
     The warm-up counts for nothing: a longer run has a smaller share of it.
     """
     tables.need_ops()
-    found = iterations(tables.report)
+    found = tables.iterations
     if found is None or len(found.steady) < 2:
         raise CannotJudgeError(
             "no iterations were found: nothing repeats often enough (put each step in an NVTX range)"

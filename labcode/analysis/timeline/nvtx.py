@@ -25,8 +25,12 @@ _WIDEST = 1 << 62
 
 def labels(nvtx: pd.DataFrame) -> pd.Series:
     """Names with their domain, ``domain:name``; just the name in the default domain."""
-    domain = nvtx["domain"]
-    return (domain + ":" + nvtx["name"]).where(domain != "", nvtx["name"])
+    names: pd.Series = nvtx["name"].rename(None)
+    some = (nvtx["domain"] != "").to_numpy()
+    if some.any():
+        names = names.copy()
+        names[some] = nvtx["domain"][some] + ":" + nvtx["name"][some]
+    return names
 
 
 def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None) -> pd.DataFrame:

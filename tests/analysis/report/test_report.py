@@ -42,7 +42,7 @@ def test_a_capture_in_json_holds_what_the_page_shows(tmp_path: Path) -> None:
     assert {"idle-gaps", "low-utilization"} <= {one["rule"] for one in found} and found[0]["book"]
     gains = [one["gain_at_most"] for one in found if one["gain_at_most"] is not None]
     assert gains == sorted(gains, reverse=True)
-    assert said["sections"]["ranges"][0]["rows"][0]["Range"] == "step"
+    assert said["sections"]["ranges"][0]["rows"][0]["range"] == "step"
 
 
 def test_markdown_for_a_pull_request_begins_with_what_changed(tmp_path: Path) -> None:
