@@ -11,12 +11,11 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from labcode.errors import ToolError
@@ -30,8 +29,7 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 _stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
 _gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
-_MARK = "LABCODE_CHILD_OF"
-_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+MARK = "LABCODE_CHILD_OF"  # of the environment of all that a program starts
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/*/bin/nsys",
@@ -94,7 +92,7 @@ def run_tool(
     words = [str(word) for word in argv]
     name = what or Path(words[0]).name
     mark = uuid.uuid4().hex
-    environment = {**os.environ, **(_added.get() or {}), **(env or {}), _MARK: mark}
+    environment = {**os.environ, **(_added.get() or {}), **(env or {}), MARK: mark}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.monotonic()
         try:
@@ -118,13 +116,13 @@ def run_tool(
         try:
             _wait(process, limit_s, (out, err), gate := _gate.get() or Gate(began))
         except _StoppedError as stopped:
-            _kill_all(process, mark)
+            end_all(process, mark)
             raise ToolError(
                 f"{name}: {stopped}, so it and all it started were stopped; "
                 f"its last line: {ToolResult(-9, _tail(out), _tail(err), limit_s).last_line()}"
             ) from None
         except BaseException:
-            _kill_all(process, mark)
+            end_all(process, mark)
             raise
         now = time.monotonic()
         return ToolResult(process.returncode, _tail(out), _tail(err), now - gate.began(now))
@@ -177,56 +175,6 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO
             raise _StoppedError("ended on request")
         if sum(os.fstat(stream.fileno()).st_size for stream in printed) > _MOST_PRINTED:
             raise _StoppedError(f"it printed more than {_MOST_PRINTED >> 20} MiB")
-
-
-def start(words: Sequence[str], stdout: int | None = None) -> subprocess.Popen[bytes]:
-    """Start a user's command, which talks to the terminal itself; `ToolError` where it cannot be started.
-
-    ``stdout`` is a file descriptor for what it prints.
-    """
-    try:
-        return subprocess.Popen(list(words), stdout=stdout)
-    except FileNotFoundError:
-        raise ToolError(f"{words[0]}: not found; check the command after --") from None
-    except PermissionError:
-        raise ToolError(f"{words[0]}: no permission to execute it; `chmod +x` it or choose another") from None
-    except OSError as error:
-        raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); check the command") from None
-
-
-@contextmanager
-def passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Signals go to the process that is told, once it is; from the terminal it gets them anyway."""
-    process: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
-
-    def started(one: subprocess.Popen[bytes]) -> None:
-        process.append(one)
-        for number in early:
-            one.send_signal(number)
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if not process:
-            early.append(number)
-        elif not (number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()):
-            process[0].send_signal(number)
-
-    numbers = [getattr(signal, name) for name in _PASSED_ON]
-    before = {n: signal.signal(n, pass_on) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
-    try:
-        yield started
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _in_foreground() -> bool:
-    """Whether a terminal sends its signals to this group of processes, and so to the command, too."""
-    try:
-        with open("/dev/tty", "rb") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return False
 
 
 def find_nsys() -> Path | None:
@@ -341,7 +289,7 @@ def _tail(handle: object) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
+def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a program and all that carry its mark in their environment, wherever they moved to."""
     _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
     with suppress(subprocess.TimeoutExpired):
@@ -362,7 +310,7 @@ def _signal(pids: set[int], number: int, group: int) -> None:
 
 
 def _marked(mark: str) -> set[int]:
-    needle = f"{_MARK}={mark}".encode()
+    needle = f"{MARK}={mark}".encode()
     found = set()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from labcode.ending import passing_on
+from labcode.errors import ToolError
 from labcode.meter.gpus import open_gpus
 from labcode.meter.meter import Meter, Metered
 from labcode.reports.power.schema import COMMAND, IDLE, Document
-from labcode.tools import passing_on, start
 
 _SHOWN_EVERY_S = 0.5
 
@@ -58,6 +59,21 @@ def neutral(words: Sequence[str]) -> str:
         if not rest[0].startswith("-"):
             return f"{name} {Path(rest[0]).name}"
     return name
+
+
+def start(words: Sequence[str], stdout: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a user's command, which talks to the terminal itself; `ToolError` where it cannot be started.
+
+    ``stdout`` is a file descriptor for what it prints.
+    """
+    try:
+        return subprocess.Popen(list(words), stdout=stdout)
+    except FileNotFoundError:
+        raise ToolError(f"{words[0]}: not found; check the command after --") from None
+    except PermissionError:
+        raise ToolError(f"{words[0]}: no permission to execute it; `chmod +x` it or choose another") from None
+    except OSError as error:
+        raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); check the command") from None
 
 
 def _wait(process: subprocess.Popen[bytes], meter: Meter, live: TextIO | None) -> int:

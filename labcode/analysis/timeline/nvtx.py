@@ -21,6 +21,14 @@ Ints = NDArray[np.int64]
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
 _WIDEST = 1 << 62
+_AUTOGRAD = re.compile(r", (?:seq|op_id) = -?\d+|, input_op_ids = \[[^\]]*\]")
+
+
+def operation_of(name: str) -> str:
+    """The name of a range without the numbers that PyTorch's ``emit_nvtx`` adds to each: ``aten::mul`` for
+    ``aten::mul, seq = 4, op_id = 9``; sizes stay.
+    """
+    return _AUTOGRAD.sub("", name) if " = " in name else name
 
 
 def labels(nvtx: pd.DataFrame) -> pd.Series:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labcode.capture.nsys import export
+from labcode.ending import passing_on
 from labcode.errors import LabError, ToolError
-from labcode.meter.command import neutral
+from labcode.meter.command import neutral, start
 from labcode.meter.gpus import open_gpus
 from labcode.meter.meter import Meter
 from labcode.outputs import private_folder
 from labcode.reports.power.schema import COMMAND
-from labcode.tools import find_nsys, passing_on, require_nsys, run_tool, start
+from labcode.tools import find_nsys, require_nsys, run_tool
 
 SUFFIXES = {"nsys": ".sqlite", "torch": ".trace.json.gz"}
 NSYS = ("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true")
