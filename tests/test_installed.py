@@ -153,6 +153,8 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
             assert code == 2 and "has no PyTorch; install it" in said, (command, code, said)
         elif command.endswith(".html") and not command.startswith("labcode report"):  # what Bokeh draws
             assert code == 2 and "pip install bokeh" in said, (command, code, said)
+        elif command.startswith("labcode profile"):
+            assert code == 2 and "train.py: no such script" in said, (command, code, said)
         elif command.startswith("labcode energy"):  # of the extra for GPU machines
             assert code == 2 and "pip install nvidia-ml-py" in said, (command, code, said)
         else:
