@@ -1,4 +1,4 @@
-"""``labcode bench ranks``: numbers of ranks in; what reading and comparing so many costs, as a record, out."""
+"""``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out."""
 
 from __future__ import annotations
 
@@ -42,16 +42,25 @@ def main(
         found &= named
         rows.append(
             {
-                **{"ranks": count, "bytes": size, "wall_s": round(wall, 2), "cpu_s": round(cpu, 2)},
-                **{"cpu_ms_a_rank": round(1e3 * cpu / count, 2), "slow_rank_named": named},
+                "ranks": count,
+                "bytes": size,
+                "wall_s": round(wall, 2),
+                "cpu_s": round(cpu, 2),
+                "cpu_ms_a_rank": round(1e3 * cpu / count, 2),
+                "slow_rank_named": named,
             }
         )
         console.print(
-            f"{count:,} ranks: {wall:.1f} s, {cpu:.1f} s of CPU, {1e3 * cpu / count:.1f} ms a rank; slow rank "
-            + ("named" if named else "NOT named")
+            f"{count:,} ranks: {wall:.1f} s, {cpu:.1f} s of CPU, {1e3 * cpu / count:.1f} ms a rank; slow "
+            "rank " + ("named" if named else "NOT named")
         )
     if json_file is not None:
-        record = {"capture": capture.name, "cores": os.cpu_count(), "scheduler": scheduler or "", "runs": rows}
+        record = {
+            "capture": capture.name,
+            "cores": os.cpu_count(),
+            "scheduler": scheduler or "",
+            "runs": rows,
+        }
         with whole(json_file, reads=[capture]) as part:
             part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0 if found else 1

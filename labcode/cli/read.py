@@ -25,10 +25,9 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Of a folder with a report for each rank: the Dask scheduler whose workers read them "
-        "(tcp://host:8786, "
-        "X.json), slurm:16 for 16 jobs by dask-jobqueue, or here for this process alone. Processes of "
-        "this machine without it.",
+        help="Of a folder with a report for each rank, where they are read: a Dask scheduler "
+        "(tcp://host:8786, X.json), slurm:16 for 16 jobs by dask-jobqueue, or here, in this process. "
+        "Without it in processes of this machine.",
     ),
 ]
 

@@ -95,6 +95,8 @@ def run(
         if gates or only or kernel is not None:
             raise LabError("compare: --gate, --only and --kernel choose among events; power logs have none")
         return power.run(before, after, fail_above=fail_above, fmt=fmt, output=output)
+    if scheduler is not None and "ranks" not in kinds:
+        reports.expect(before, "compare --scheduler", "ranks")
     if "ranks" in kinds:
         if not (before.is_dir() and after.is_dir()):
             odd, own = (before, after) if after.is_dir() else (after, before)
