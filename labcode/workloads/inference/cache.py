@@ -19,41 +19,57 @@ TRASH = 0  # the page that rows without a sequence write to
 
 
 class Cache(Protocol):
-    """What the model asks of a cache; tensors are [batch, heads, tokens, width of a head]."""
+    """What the model asks of a cache."""
 
     def positions(self, count: int) -> Tensor:
         """Positions of the next ``count`` tokens: [batch or 1, count]."""
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """Take in keys and values of new tokens; mix the values of all tokens that each may see."""
+    def attend(self, layer: int, three: Tensor) -> Tensor:
+        """Take in keys and values of new tokens; mix the values of all tokens that each may see.
+
+        ``three`` [batch, count, 3·d_model] has queries, keys, values; the answer is [batch, count, d_model].
+        """
 
     def advance(self, count: int) -> None:
         """The new tokens of all layers are in."""
 
 
+def parts(three: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys, values, each [batch, heads, count, width of a head], of [batch, count, 3·d_model]."""
+    query, key, value = three.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+    return query, key, value
+
+
+def mixed(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None, **options: bool) -> Tensor:
+    """Attention: [batch, heads, count, width] in, [batch, count, d_model] out."""
+    found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, **options)
+    return found.transpose(1, 2).flatten(2)
+
+
 class Growing:
     """Keys and values of all layers, made longer by a copy with each token."""
 
-    def __init__(self, layers: int, device: torch.device) -> None:
-        self.length, self.device = 0, device
-        self.held: list[tuple[Tensor, Tensor] | None] = [None] * layers
+    def __init__(self, size: Size, device: torch.device) -> None:
+        self.length, self.device, self.heads = 0, device, size.heads
+        self.held: list[tuple[Tensor, Tensor] | None] = [None] * size.layers
 
     def positions(self, count: int) -> Tensor:
         """As `Cache.positions`."""
         return torch.arange(self.length, self.length + count, device=self.device)[None]
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attend(self, layer: int, three: Tensor) -> Tensor:
         """As `Cache.attend`."""
+        query, key, value = parts(three, self.heads)
         before = self.held[layer]
         if before is not None:
             key, value = torch.cat([before[0], key], 2), torch.cat([before[1], value], 2)
         self.held[layer] = key, value
         count = query.shape[2]
         if count == 1 or before is None:
-            return functional.scaled_dot_product_attention(query, key, value, is_causal=count > 1)
+            return mixed(query, key, value, is_causal=count > 1)
         places = torch.arange(key.shape[2], device=self.device)
         seen = places[None, :] <= places[self.length : self.length + count, None]
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        return mixed(query, key, value, seen)
 
     def advance(self, count: int) -> None:
         """As `Cache.advance`."""
@@ -70,21 +86,22 @@ class Contiguous:
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
         self.lengths = torch.zeros(batch, dtype=torch.int32, device=device)
-        self.places = torch.arange(capacity, device=device)
+        self.places, self.heads = torch.arange(capacity, device=device), size.heads
 
     def positions(self, count: int) -> Tensor:
         """As `Cache.positions`; beyond the end the last place is given."""
         return (self.lengths[:, None] + self.places[:count]).clamp_max(len(self.places) - 1)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def attend(self, layer: int, three: Tensor) -> Tensor:
         """As `Cache.attend`."""
+        query, key, value = parts(three, self.heads)
         positions = self.positions(query.shape[2])
         keys, values = self.keys[layer], self.values[layer]
         to = positions[:, None, :, None].expand_as(key)
         keys.scatter_(2, to, key)
         values.scatter_(2, to, value)
         seen = self.places <= positions[:, None, :, None]
-        return functional.scaled_dot_product_attention(query, keys, values, attn_mask=seen)
+        return mixed(query, keys, values, seen)
 
     def advance(self, count: int) -> None:
         """As `Cache.advance`."""
@@ -106,7 +123,7 @@ class Pool:
             size.layers, pages, size.heads, page, size.d_head, device=device, dtype=dtype
         )
         self.values = torch.zeros_like(self.keys)
-        self.page, self.pages = page, pages
+        self.page, self.pages, self.heads = page, pages, size.heads
         self.free = list(range(pages - 1, TRASH, -1))
 
     def need(self, tokens: int) -> int:
@@ -128,27 +145,41 @@ class Paged:
     """Sequences whose pages lie anywhere in a pool: ``table`` [batch, pages a sequence], ``lengths`` [batch]."""
 
     def __init__(self, pool: Pool, table: Tensor, lengths: Tensor) -> None:
-        self.pool, self.table, self.lengths = pool, table, lengths
+        self.pool, self.table, self.lengths, self.heads = pool, table, lengths, pool.heads
         self.places = torch.arange(table.shape[1] * pool.page, device=table.device)
 
     def positions(self, count: int) -> Tensor:
         """As `Cache.positions`; beyond the end the last place is given."""
         return (self.lengths[:, None] + self.places[:count]).clamp_max(len(self.places) - 1)
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def take_in(self, layer: int, positions: Tensor, key: Tensor, value: Tensor) -> None:
+        """Write keys and values [batch, heads, count, width] to their positions [batch, count]."""
+        pages, places = self.table.gather(1, positions // self.pool.page), positions % self.pool.page
+        self.pool.keys[layer][pages, :, places] = key.transpose(1, 2)
+        self.pool.values[layer][pages, :, places] = value.transpose(1, 2)
+
+    def attend(self, layer: int, three: Tensor) -> Tensor:
         """As `Cache.attend`."""
-        page = self.pool.page
+        query, key, value = parts(three, self.heads)
         positions = self.positions(query.shape[2])
-        pages = self.table.gather(1, positions // page)
-        all_keys, all_values = self.pool.keys[layer], self.pool.values[layer]
-        all_keys[pages, :, positions % page] = key.transpose(1, 2)
-        all_values[pages, :, positions % page] = value.transpose(1, 2)
+        self.take_in(layer, positions, key, value)
         keys, values = (
-            pool[self.table].transpose(1, 2).flatten(2, 3) for pool in (all_keys, all_values)
+            pool[layer][self.table].transpose(1, 2).flatten(2, 3)
+            for pool in (self.pool.keys, self.pool.values)
         )
         seen = self.places <= positions[:, None, :, None]
-        return functional.scaled_dot_product_attention(query, keys, values, attn_mask=seen)
+        return mixed(query, keys, values, seen)
 
     def advance(self, count: int) -> None:
         """As `Cache.advance`."""
         self.lengths += count
+
+
+class Fresh(Paged):
+    """`Paged` for first tokens: there is nothing before them, so they look at each other alone."""
+
+    def attend(self, layer: int, three: Tensor) -> Tensor:
+        """As `Cache.attend`."""
+        query, key, value = parts(three, self.heads)
+        self.take_in(layer, self.positions(query.shape[2]), key, value)
+        return mixed(query, key, value, is_causal=True)

@@ -186,12 +186,10 @@ def normalized(x: Tensor, norm: Norm) -> Tensor:
     return functional.layer_norm(x, (x.shape[-1],), *norm)
 
 
-def block(layer: Layer, x: Tensor, number: int, cache: Cache, heads: int) -> Tensor:
-    """One block: [batch, tokens, d_model] in, the same out."""
+def block(layer: Layer, x: Tensor, number: int, cache: Cache) -> Tensor:
+    """One block: [batch, count, d_model] in, the same out."""
     three = linear(normalized(x, layer.norm_before_attention), layer.projections)
-    query, key, value = three.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
-    mixed = cache.attend(number, query, key, value)
-    x = x + linear(mixed.transpose(1, 2).flatten(2), layer.output)
+    x = x + linear(cache.attend(number, three), layer.output)
     wide = functional.gelu(linear(normalized(x, layer.norm_before_feed_forward), layer.widen))
     return x + linear(wide, layer.narrow)
 
@@ -204,7 +202,7 @@ def forward(weights: Weights, tokens: Tensor, cache: Cache, at: Tensor | None = 
     """
     x = weights.tokens[tokens] + weights.places[cache.positions(tokens.shape[1])]
     for number, layer in enumerate(weights.layers):
-        x = block(layer, x, number, cache, weights.size.heads)
+        x = block(layer, x, number, cache)
     if at is not None:
         x = x.gather(1, at[:, None, None].expand(-1, 1, x.shape[2]))
     return linear(normalized(x, weights.norm), weights.to_logits)
