@@ -114,14 +114,10 @@ class Pool:
     ``keys`` and ``values`` are [layers, pages, heads, page, width of a head].
     """
 
-    def __init__(
-        self, size: Size, pages: int, page: int, device: torch.device, dtype: torch.dtype
-    ) -> None:
+    def __init__(self, size: Size, pages: int, page: int, device: torch.device, dtype: torch.dtype) -> None:
         if pages < 2:
             raise LabError(f"a cache of {pages} pages holds nothing; give it 2 or more")
-        self.keys = torch.zeros(
-            size.layers, pages, size.heads, page, size.d_head, device=device, dtype=dtype
-        )
+        self.keys = torch.zeros(size.layers, pages, size.heads, page, size.d_head, device=device, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
         self.page, self.pages, self.heads = page, pages, size.heads
         self.free = list(range(pages - 1, TRASH, -1))
@@ -142,7 +138,10 @@ class Pool:
 
 
 class Paged:
-    """Sequences whose pages lie anywhere in a pool: ``table`` [batch, pages a sequence], ``lengths`` [batch]."""
+    """Sequences whose pages lie anywhere in a pool.
+
+    ``table`` [batch, pages a sequence] and ``lengths`` [batch] are 32-bit.
+    """
 
     def __init__(self, pool: Pool, table: Tensor, lengths: Tensor) -> None:
         self.pool, self.table, self.lengths, self.heads = pool, table, lengths, pool.heads

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -37,8 +37,8 @@ class Quantized:
         return (self.values.float() * self.scale[:, None]).to(dtype)
 
 
-Weight = Tensor | Quantized
-Norm = tuple[Tensor, Tensor]  # gain, shift
+Weight: TypeAlias = Tensor | Quantized
+Norm: TypeAlias = tuple[Tensor, Tensor]  # gain, shift
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Weights:
     @property
     def longest(self) -> int:
         """The longest context in tokens."""
-        return int(self.places.shape[0])
+        return len(self.places)
 
     @property
     def device(self) -> torch.device:
