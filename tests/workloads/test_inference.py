@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import math
 import random
@@ -161,14 +163,15 @@ def test_a_client_that_leaves_and_one_that_stops_reading_free_their_places(weigh
 
 
 def test_logits_that_are_no_numbers_end_one_request_alone(weights: model.Weights) -> None:
-    places = weights.places.clone()
-    places[4] = math.nan  # the fifth position
-    broken = model.Weights(
-        weights.size, weights.tokens, places, weights.layers, weights.norm, weights.to_logits
-    )
-    long, short = served(Slots(broken, 2, 8), [Request(0, (1, 2), 9), Request(1, (1, 2), 2)])
+    plain = served(Alone(weights), [Request(0, (1, 2), 4)])[0].tokens
+    assert plain[2] not in (0, 1, 2, *plain[:2])
+    embeddings = weights.tokens.clone()
+    embeddings[plain[2]] = math.nan
+    broken = dataclasses.replace(weights, tokens=embeddings)
+    requests = [Request(0, (1, 2), 9), Request(1, (1, 2), 3), Request(2, (1, 2), 3)]
+    long, short, reusing = served(Slots(broken, 1, 2), requests)
     assert (long.state, long.why) == ("failed", "the logits after 3 tokens are no numbers")
-    assert short.state == "done"
+    assert short.tokens == reusing.tokens == plain[:3], "on pages that held no numbers"
 
 
 class Small:
@@ -229,7 +232,7 @@ def test_arrivals_are_seeded_at_the_rate_and_of_mixed_lengths() -> None:
     made = load.requests(4000, 200.0, 5, 64)
     assert made == load.requests(4000, 200.0, 5, 64) != load.requests(4000, 200.0, 6, 64)
     assert made[-1].arrives_s == pytest.approx(20.0, rel=0.06)
-    gaps = [b.arrives_s - a.arrives_s for a, b in zip(made, made[1:], strict=False)]
+    gaps = [b.arrives_s - a.arrives_s for a, b in itertools.pairwise(made)]
     mean = sum(gaps) / len(gaps)
     spread = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
     assert spread == pytest.approx(mean, rel=0.1), "exponential"
@@ -320,7 +323,7 @@ def test_training_on_text_lowers_what_a_byte_costs(tmp_path: Path) -> None:
     size = type(TINY)(32, 64, 1, 4, tokens.KNOWN)
     with torch.enable_grad():
         trained, losses = text.train(size, 16, pages.train, 25, 8, CPU)
-    assert losses[-1] < losses[0] - 0.5
+    assert losses[-1] < losses[0] - 0.3
     bits, chosen = text.bits_a_byte(model.weights_of(trained, torch.float32), pages.held_out, 16)
     assert bits < 8 and chosen.shape == (10, 16)
 
