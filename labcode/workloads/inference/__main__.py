@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PROGRAM = "inference"
 VARIANTS = ("ladder", "text", "load", "slow", "fast")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-BATCHES = (4, 16, 64)
+BATCHES = (16, 64)
 GUESSES = (0, 2, 4, 8)
 BASELINE_LOADS = (0.3, 0.6, 0.8)  # of what it serves when all wait
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
@@ -46,6 +46,7 @@ def command_line() -> argparse.ArgumentParser:
     whole = common.whole
     parser.add_argument("--size", choices=list(decoder.SIZES), help="default 2.7B; of load and text small")
     parser.add_argument("--context", type=whole(1, 65536), help=f"tokens of a prompt, or most ({CONTEXTS})")
+    parser.add_argument("--skip", default="", help="rungs of the ladder to leave out, separated by commas")
     parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="of slow and fast (default 8)")
     parser.add_argument("--batch", type=whole(1, 1024), default=32, help="slots under load (default 32)")
     parser.add_argument("--seconds", type=common.positive, default=1.2, help="of a window of the meter")
@@ -73,7 +74,8 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     """Every rung, the memory's rate beside them, passes over several tokens, steps of several sequences."""
     import torch
 
-    from labcode.workloads.inference.ladder import BURST, Ladder, new_lengths_ms, read_gb_per_s, rows_ms
+    from labcode.workloads.inference.hurried import Hurried
+    from labcode.workloads.inference.ladder import BURST, new_lengths_ms, read_gb_per_s, rows_ms
     from labcode.workloads.inference.model import parameter_bytes
     from labcode.workloads.shared.windows import Windows, mark_clock
 
@@ -84,7 +86,8 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     mark_clock(device)
     weights = make_weights(given, device, max(2048, given.context + 4 * BURST), "2.7B")
     windows = Windows(device, given.seconds, 0.2)
-    climbed = Ladder(weights, given.context, windows, given.seed)
+    climbed = Hurried(weights, given.context, windows, given.seed)
+    climbed.skipped = frozenset(given.skip.split(","))
     climbed.all()
     tried = ROWS if on_gpu else ()
 
@@ -219,14 +222,17 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
 def load(given: argparse.Namespace, device: torch.device) -> Result:
     """What both pipelines serve when all wait, then at rates; the times of their steps."""
     from labcode.workloads.inference.load import requests, serve
-    from labcode.workloads.inference.runners import PAGE, Alone, Slots
+    from labcode.workloads.inference.runners import PAGE, Alone
+    from labcode.workloads.inference.server import Server
 
     context = given.context
     weights = make_weights(given, device, context, "small")
     alone = Alone(weights)
-    slots = Slots(weights, given.batch, given.batch * 16)
+    slots = Server(weights, given.batch, given.batch * 16)
     slots.ready()
+    print("  graphs are ready", flush=True)
     results: dict[str, Any] = {"runs": {}, "calibration": calibrate(slots)}
+    print("  steps are timed", flush=True)
     lost: list[str] = []
 
     def run(name: str, runner: Runner, count: int, rate: float, batch: int, way: Way = "continuous") -> Any:
@@ -244,7 +250,7 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
     run("graph all", slots, 4 * few, 0.0, 1)
     run("static all", slots, 8 * few, 0.0, given.batch, "static")
     best = run("continuous all", slots, 16 * few, 0.0, given.batch)
-    small = Slots(weights, given.batch, max(17, given.batch * 16 // 8))
+    small = Server(weights, given.batch, max(17, given.batch * 16 // 8))
     small.ready()
     run("cache full", small, 4 * few, 0.0, given.batch)
     del small
@@ -318,14 +324,15 @@ def as_one_by_one(device: torch.device) -> tuple[int, int]:
     from labcode.workloads.inference.engine import Clock, Engine
     from labcode.workloads.inference.load import requests
     from labcode.workloads.inference.model import random_weights, with_products
-    from labcode.workloads.inference.runners import Alone, Slots
+    from labcode.workloads.inference.runners import Alone
+    from labcode.workloads.inference.server import Server
 
     weights = random_weights(decoder.SIZES["tiny"], 256, device, torch.float32)
     weights = with_products(weights, lambda weight: 8 * weight)
     asked = requests(12, 0.0, 3, weights.size.vocabulary)
     together, alone = (
         [a.tokens for a in Engine(runner, Clock(), batch=batch).serve(asked).answers]
-        for runner, batch in ((Slots(weights, 4, 64), 4), (Alone(weights), 1))
+        for runner, batch in ((Server(weights, 4, 64), 4), (Alone(weights), 1))
     )
     return sum(a == b for a, b in zip(together, alone, strict=True)), len(asked)
 

@@ -166,9 +166,6 @@ class Paged:
             pool[layer][self.table].transpose(1, 2).flatten(2, 3)
             for pool in (self.pool.keys, self.pool.values)
         )
-        # what a page held before may be no numbers, and 0 times that is none either
-        strange = (self.places > positions[:, -1:])[:, None, :, None]
-        keys, values = keys.masked_fill(strange, 0), values.masked_fill(strange, 0)
         seen = self.places <= positions[:, None, :, None]
         return mixed(query, keys, values, seen)
 

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from labcode.errors import LabError
 from labcode.workloads.inference.requests import Answer, Request, State, refusal
@@ -45,6 +45,14 @@ class Runner(Protocol):
 
     def release(self, slot: int) -> None:
         """Give a slot's cache back."""
+
+
+@runtime_checkable
+class Wipes(Protocol):
+    """A runner whose caches outlive a sequence."""
+
+    def wipe(self, slot: int) -> None:
+        """Take out of a slot's cache what is no number."""
 
 
 class Clock:
@@ -179,6 +187,8 @@ class Engine:
         """A sequence's next token: it goes to its client; the sequence may be over."""
         answer, request = self.running[slot], self.running[slot].request
         if token == NOT_A_NUMBER:
+            if isinstance(self.runner, Wipes):
+                self.runner.wipe(slot)
             self._end(slot, "failed", now, f"the logits after {len(answer.tokens)} tokens are no numbers")
             return
         answer.tokens.append(token)
