@@ -12,6 +12,7 @@ from labcode.capture.experiments.inference import INFERENCE_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
+from labcode.capture.experiments.scaling import SCALING_EXPERIMENTS
 from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
@@ -231,6 +232,7 @@ def _experiments() -> dict[str, Experiment]:
         *KERNEL_EXPERIMENTS,
         *TORCH_EXPERIMENTS,
         *ENERGY_EXPERIMENTS,
+        *SCALING_EXPERIMENTS,
         *INFERENCE_EXPERIMENTS,
         Experiment(
             id="measuring",

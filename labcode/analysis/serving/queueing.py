@@ -28,7 +28,7 @@ def fit_service(table: pd.DataFrame) -> np.ndarray:
     if len(table) < 3:
         raise LabError(f"{len(table)} requests do not tell three coefficients; measure 3 or more")
     factors = np.column_stack([np.ones(len(table)), table["tokens"], table["prompt_tokens"]])
-    return np.linalg.lstsq(factors, table["served_ms"].to_numpy(), rcond=None)[0]
+    return np.asarray(np.linalg.lstsq(factors, table["served_ms"].to_numpy(), rcond=None)[0])
 
 
 def service_ms(table: pd.DataFrame, fitted: np.ndarray) -> np.ndarray:
@@ -127,4 +127,4 @@ def slots_s(
             if not state[1]:
                 ends[state[0]] = now
                 del running[slot]
-    return ends - np.asarray(arrives_s, dtype=float)
+    return np.asarray(ends - np.asarray(arrives_s, dtype=float))

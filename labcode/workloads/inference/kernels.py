@@ -131,7 +131,7 @@ def _places(  # type: ignore[no-untyped-def]
         return ((numbers * count + head) * page + place % page)[:, None] * width + column[None, :]
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def _mix(key, value, known, query, top, total, mixed):  # type: ignore[no-untyped-def]
     """Take a tile of keys and values into what was mixed so far, weighted by exp(score − top)."""
     score = tl.where(known, tl.sum(key.to(tl.float32) * query[None, :], 1), -1e30)

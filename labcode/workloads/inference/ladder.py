@@ -267,7 +267,7 @@ class Ladder:
     def _eight_bits(
         self,
         kind: str,
-        change: Callable[[Tensor], quantize.Quantized],
+        change: Callable[[Tensor], quantize.Quantized],  # type: ignore[name-defined]
         kernels: Callable[[Weights, int, fused.Plan], Rung],
     ) -> Rung:
         small = with_products(self.weights, change)

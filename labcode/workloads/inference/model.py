@@ -100,7 +100,7 @@ def read_bytes(weights: Weights, cached_tokens: int) -> int:
         parts = (weight.values, weight.scale) if isinstance(weight, Quantized) else (weight,)
         matrices += sum(part.numel() * part.element_size() for part in parts)
     vectors = (2 + 4 * size.layers + 2) * size.d_model * item
-    return matrices + vectors + cached_bytes(size, cached_tokens, item)
+    return matrices + vectors + cached_bytes(size, cached_tokens, item)  # type: ignore[no-any-return]
 
 
 def cached_bytes(size: Size, tokens: int, itemsize: int = 2) -> int:
@@ -168,7 +168,7 @@ def with_products(weights: Weights, change: Callable[[Tensor], Weight]) -> Weigh
     """The same weights, each matrix that a step multiplies with changed."""
 
     def of_layer(layer: Layer) -> Layer:
-        return replace(layer, **{name: change(getattr(layer, name)) for name in PRODUCTS})
+        return replace(layer, **{name: change(getattr(layer, name)) for name in PRODUCTS})  # type: ignore[arg-type]
 
     layers = tuple(of_layer(layer) for layer in weights.layers)
     return replace(weights, layers=layers, to_logits=change(weights.to_logits))
@@ -212,7 +212,7 @@ def parameter_bytes(weights: Weights) -> int:
     """Bytes of everything that the weights hold."""
     total = 0
     for owner in (weights, *weights.layers):
-        for field in fields(owner):
+        for field in fields(owner):  # type: ignore[arg-type]
             value = getattr(owner, field.name)
             parts = value if isinstance(value, tuple) else (value,)
             for part in parts:
