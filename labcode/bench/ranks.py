@@ -51,7 +51,12 @@ def main(
             + ("named" if named else "NOT named")
         )
     if json_file is not None:
-        record = {"capture": capture.name, "cores": os.cpu_count(), "scheduler": scheduler or "", "runs": rows}
+        record = {
+            "capture": capture.name,
+            "cores": os.cpu_count(),
+            "scheduler": scheduler or "",
+            "runs": rows,
+        }
         with whole(json_file, reads=[capture]) as part:
             part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0 if found else 1

@@ -185,9 +185,7 @@ def profile(
         str, typer.Option("--mode", help="auto, single, multi-gpu, multi-node or deepspeed.")
     ] = "auto",
     tool: Annotated[str, typer.Option("--tool", help="nsys, ncu, torch or energy.")] = "nsys",
-    gpus: Annotated[
-        int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")
-    ] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", min=1, help="Nodes; in SLURM, the allocation's.")
     ] = None,
