@@ -52,7 +52,8 @@ def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise
     """The exercise, and the part if one is named, that a learner means.
 
     Accepted for part a of ``nsys-ex01-timeline-basics``: the id with ``:a`` or ``/a`` after it,
-    ``nsys-ex01:a``, ``nsys-ex01a``, ``ex_01_timeline_basics``, ``ex01a`` (while only one part of the book has an ex01),
+    ``nsys-ex01:a``, ``nsys-ex01a``, ``ex01a`` (while only one part of the book has an ex01),
+    ``ex_01_timeline_basics``,
     ``timeline-basics:a``, and the path of the file or its folder. `LabError` when nothing or more than one
     thing is meant.
     """

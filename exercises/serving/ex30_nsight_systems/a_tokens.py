@@ -29,5 +29,14 @@ def who_waits(ops: pd.DataFrame, ranges: list[tuple[str, int, int]]) -> dict[str
 
 
 if __name__ == "__main__":
+    from labcode import book
+    from labcode.analysis.lm.parts import operations_asked
+
     example = pd.DataFrame({"start_ns": [40, 20], "end_ns": [60, 50], "asked_ns": [10, 0]})
-    print(who_waits(example, [("token 0", 0, 100)]))
+    print("the example:", who_waits(example, [("token 0", 0, 100)]))
+    for run in ("slow", "fast"):
+        report = book.capture("inference_timeline", run)
+        named = report.nvtx()
+        named = named[named["name"].str.startswith("token ")]
+        ranges = list(zip(named["name"], named["start_ns"], named["end_ns"], strict=True))
+        print(run, who_waits(operations_asked(report), ranges))

@@ -35,4 +35,5 @@ def small_work(rows: pd.DataFrame, share: float, small: float) -> list[str]:
 
 if __name__ == "__main__":
     example = pd.DataFrame({"name": ["a", "b", "c"], "calls": [2, 30, 1], "self_cuda_us": [60.0, 30.0, 10.0]})
-    print(few(example, 0.9), small_work(example, 0.9, 5.0))
+    print("the few:", few(example, 0.9))
+    print("of those small work:", small_work(example, 0.9, 5.0))

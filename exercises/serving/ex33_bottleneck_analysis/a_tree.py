@@ -43,4 +43,6 @@ def gain(evidence: dict[str, float]) -> float:
 
 if __name__ == "__main__":
     example = dict.fromkeys(("idle", "long_gaps", "copying", "talking", "sm", "memory"), 0.0)
-    print(bound(example | {"idle": 0.5, "long_gaps": 0.1}), gain(example | {"idle": 0.5, "long_gaps": 0.1}))
+    example |= {"idle": 0.5, "long_gaps": 0.1}
+    print("bound by:", bound(example))
+    print("without that at most so many times as fast:", gain(example))

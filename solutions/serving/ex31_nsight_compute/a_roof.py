@@ -56,4 +56,5 @@ def work_on(launches: pd.DataFrame, peak: float) -> str | None:
 
 if __name__ == "__main__":
     example = pd.DataFrame({"kernel": ["a", "a"], "duration_ns": [1000, 1000], "dram_bytes": [500, 500]})
-    print(rates(example), lost_us(example, 2.0), work_on(example, 2.0))
+    print("GB/s:", rates(example), "lost:", lost_us(example, 2.0))
+    print("work on:", work_on(example, 2.0))

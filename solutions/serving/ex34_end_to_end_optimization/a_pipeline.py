@@ -18,6 +18,9 @@ The texts are right as they are. Eight things make it slow, from the host to the
 needed of anything: graded is `measured`, which calls your `serve` and compares the counts with the least
 possible ones.
 
+A worked example: for two prompts whose answers have 3 and 5 tokens, the least possible are 1 tokenizer, 1
+conversion, 5 passes with 5 waits, 8 tokens sent to the host, and 8 letters written.
+
 Grade it:         labcode exercises serving-ex34a        (or: nox -s exercises -- serving-ex34a)
 Get a hint:       labcode exercises serving-ex34a --hint
 Try it yourself:  python exercises/serving/ex34_end_to_end_optimization/a_pipeline.py
