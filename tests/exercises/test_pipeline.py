@@ -32,8 +32,13 @@ def test_sequences_that_do_not_go_together(new: list[list[int]], caches: list[No
 def test_what_is_needed_and_what_is_slow_by_hand() -> None:
     least = pipeline.needed(["ab"], [1])
     assert least == {
-        **{"tokenizers": 1, "conversions": 1, "passes": 1, "positions": 2},
-        **{"downloads": 1, "waits": 1, "letters": 1},
+        "tokenizers": 1,
+        "conversions": 1,
+        "passes": 1,
+        "positions": 2,
+        "downloads": 1,
+        "waits": 1,
+        "letters": 1,
     }
     assert pipeline.diagnosis(least, least) == []
     counts = least | {"waits": 3, "conversions": 2}

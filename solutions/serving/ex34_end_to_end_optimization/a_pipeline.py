@@ -28,7 +28,7 @@ Try it yourself:  python exercises/serving/ex34_end_to_end_optimization/a_pipeli
 
 from __future__ import annotations
 
-from labcode.grading.pipeline import CONTEXT, END, Cache, Machine, diagnosis, ladder, needed  # noqa: F401
+from labcode.grading.pipeline import CONTEXT, END, Cache, Machine, diagnosis, ladder, needed
 
 
 def serve(machine: Machine, prompts: list[str], most: list[int]) -> list[str]:
@@ -79,7 +79,7 @@ def measured(prompts: list[str], most: list[int]) -> dict[str, list[str]]:
 if __name__ == "__main__":
     asked = ["how fast is a token", "bytes first", "who waits"], [12, 20, 6]
     machine = Machine()
-    print(serve(machine, *asked))
+    print(f"contexts of {CONTEXT} tokens; answers: {serve(machine, *asked)}")
     for line in diagnosis(machine.counts, needed(*asked)):
         print("still slow:", line)
     print(*ladder(machine.counts, needed(*asked)), sep="\n")
