@@ -58,6 +58,11 @@ def test_the_diagnosis(folder: Path) -> None:
     refused = labcode("diagnose", folder, "--only", "late-ranks")
     assert "'late-ranks' is not a rule of folders of ranks; did you mean late-rank?" in refused.stderr
     assert "late-rank" in labcode("diagnose", "--list").stdout
+    file = folder / "run.rank0.sqlite"
+    for words in (("diagnose", file), ("compare", file, file), ("stats", file)):
+        refused = labcode(*words, "--scheduler", "here")
+        assert refused.returncode == 2
+        assert f"`labcode {words[0]} --scheduler` reads / and not this" in refused.stderr
 
 
 def test_runs_are_compared(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``labcode bench ranks``: numbers of ranks in; what reading and comparing so many costs, as a record, out."""
+"""``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out."""
 
 from __future__ import annotations
 
@@ -42,13 +42,17 @@ def main(
         found &= named
         rows.append(
             {
-                **{"ranks": count, "bytes": size, "wall_s": round(wall, 2), "cpu_s": round(cpu, 2)},
-                **{"cpu_ms_a_rank": round(1e3 * cpu / count, 2), "slow_rank_named": named},
+                "ranks": count,
+                "bytes": size,
+                "wall_s": round(wall, 2),
+                "cpu_s": round(cpu, 2),
+                "cpu_ms_a_rank": round(1e3 * cpu / count, 2),
+                "slow_rank_named": named,
             }
         )
         console.print(
-            f"{count:,} ranks: {wall:.1f} s, {cpu:.1f} s of CPU, {1e3 * cpu / count:.1f} ms a rank; slow rank "
-            + ("named" if named else "NOT named")
+            f"{count:,} ranks: {wall:.1f} s, {cpu:.1f} s of CPU, {1e3 * cpu / count:.1f} ms a rank; slow "
+            "rank " + ("named" if named else "NOT named")
         )
     if json_file is not None:
         record = {

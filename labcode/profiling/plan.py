@@ -1,7 +1,9 @@
 """A script, a tool and a number of GPUs in; the exact command of launchers and profilers out.
 
 Launchers start the ranks (``torchrun``, ``deepspeed``, on a cluster ``srun``), profilers record them; here
-their words are put in order::
+their words are put in order:
+
+.. code-block:: text
 
     torchrun … python -m labcode.profiling.rank … -- nsys profile … -- python train.py
 """
@@ -9,6 +11,7 @@ their words are put in order::
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -34,7 +37,7 @@ SUFFIX: dict[str, str] = {
     "energy": ".power.json",
 }
 ENDS = ".ends"  # the folder in which ranks say how they ended
-_NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+_NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
 _HEAD = '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
 _PORT = 29500  # torchrun's and DeepSpeed's own
 
@@ -83,7 +86,8 @@ class Slurm:
 @dataclass(frozen=True)
 class Plan:
     """What will be run: ``command``, which writes captures ``folder/name…``; it starts ``ranks``, of which
-    ``recorded`` leave a capture each. ``others`` are lines for people: the same on other nodes, by SLURM.
+    ``recorded`` leave a capture each. They say in ``ends`` how they ended. ``elsewhere``: other nodes start
+    ranks, too; ``others`` are lines for people: the same by SLURM.
     """
 
     mode: Mode
@@ -93,6 +97,8 @@ class Plan:
     name: str
     ranks: int
     recorded: int
+    ends: Path
+    elsewhere: bool = False
     others: tuple[str, ...] = field(default=())
 
     @property
@@ -177,19 +183,21 @@ def make(wishes: Wishes, *, gpus: int, slurm: Slurm | None = None) -> Plan:
     folder = (wishes.output or Path(f"{name}-{wishes.tool}")).absolute()
     if mode == "single":
         words = _recorded(wishes, folder, name, "")
-        return Plan(mode, wishes.tool, (*words[0], *words[1]), folder, name, 1, 1)
+        return Plan(mode, wishes.tool, (*words[0], *words[1]), folder, name, 1, 1, folder / ENDS)
     nodes = wishes.nodes or (slurm.nodes if slurm else 1) if mode == "multi-node" else 1
     if mode == "deepspeed":
         wishes = replace(wishes, args=(LOCAL_RANK, *wishes.args))
-    ranked = _ranked(wishes, folder, name)
+    ends = folder / (f"{ENDS}-{os.getpid()}" if wishes.rendezvous else ENDS)  # nodes may share the folder
+    ranked = _ranked(wishes, folder, name, ends)
     if mode == "deepspeed":
         started = (_launcher("deepspeed"), f"--num_gpus={gpus}", f"--master_port={_free_port()}")
         command = (*started, "--no_local_rank", "--no_python", *ranked)
     elif mode == "multi-gpu":
         command = (*_torchrun(), "--standalone", f"--nproc-per-node={gpus}", "--no-python", *ranked)
     else:
-        return _several_nodes(wishes, Plan(mode, wishes.tool, ranked, folder, name, gpus, gpus), nodes, slurm)
-    return Plan(mode, wishes.tool, command, folder, name, gpus, _recorded_of(wishes.tool, gpus, 1))
+        plan = Plan(mode, wishes.tool, ranked, folder, name, gpus, gpus, ends)
+        return _several_nodes(wishes, plan, nodes, slurm)
+    return Plan(mode, wishes.tool, command, folder, name, gpus, _recorded_of(wishes.tool, gpus, 1), ends)
 
 
 def _several_nodes(wishes: Wishes, plan: Plan, nodes: int, slurm: Slurm | None) -> Plan:
@@ -222,6 +230,8 @@ def _several_nodes(wishes: Wishes, plan: Plan, nodes: int, slurm: Slurm | None) 
         plan.name,
         here,
         _recorded_of(plan.tool, here, 1 if alone else nodes, maybe_elsewhere=alone),
+        plan.ends,
+        alone,
         (f"# the same on each of the {nodes} nodes; in an allocation of SLURM instead, once:", by_slurm)
         if alone
         else (),
@@ -233,12 +243,21 @@ def _recorded_of(tool: Tool, ranks: int, nodes: int, *, maybe_elsewhere: bool = 
     return {"ncu": 0 if maybe_elsewhere else 1, "energy": nodes}.get(tool, ranks)
 
 
-def _ranked(wishes: Wishes, folder: Path, name: str) -> tuple[str, ...]:
+def _ranked(wishes: Wishes, folder: Path, name: str, ends: Path) -> tuple[str, ...]:
     """The words that each rank runs: `labcode.profiling.rank`, the tool, the program."""
     tool, program = _recorded(wishes, folder, name, ".rank%q{RANK}")
     which = {"ncu": (f"--only={wishes.rank}",), "energy": ("--first",)}.get(wishes.tool, ())
-    ends = f"--ends={folder / ENDS}"
-    return (sys.executable, "-m", "labcode.profiling.rank", ends, *which, "--", *tool, "--", *program)
+    return (
+        sys.executable,
+        "-m",
+        "labcode.profiling.rank",
+        f"--ends={ends}",
+        *which,
+        "--",
+        *tool,
+        "--",
+        *program,
+    )
 
 
 def _recorded(wishes: Wishes, folder: Path, name: str, rank: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -279,7 +298,8 @@ def _nsys(wishes: Wishes, target: str) -> tuple[str, ...]:
 
 def _ncu(wishes: Wishes, target: str) -> tuple[str, ...]:
     words = [str(_tool("ncu")), "--target-processes=all", "--clock-control=none", "--set=full"]
-    words += [f"--kernel-name=regex:{wishes.kernel}", f"--launch-count={wishes.launches}"]
+    words += ["--kernel-name-base=demangled", f"--kernel-name=regex:{wishes.kernel}"]
+    words.append(f"--launch-count={wishes.launches}")
     if wishes.within:
         words += ["--nvtx", f"--nvtx-include={wishes.within}/"]
     return (*words, *wishes.tool_args, "--force-overwrite", f"--export={target}{SUFFIX['ncu']}")

@@ -22,7 +22,6 @@ from labcode.ending import passing_on
 from labcode.errors import LabError, ToolError
 from labcode.hardware.needs import gpu_count
 from labcode.profiling.plan import (
-    ENDS,
     Mode,
     Plan,
     Slurm,
@@ -37,7 +36,6 @@ from labcode.profiling.plan import (
 GRACE_S = 60.0  # for profilers to write what they have, when the program has to end
 TIMED_OUT = 124  # the exit code, as of timeout(1)
 PROFILED = "LABCODE_PROFILED"
-_MOST_DIAGNOSED = 4
 _RAW = ".qdstrm"  # what nsys recorded and could not make a report of
 
 
@@ -101,8 +99,12 @@ def planned(wishes: Wishes, *, dry: bool) -> Plan:
         count = wishes.gpus or slurm.gpus
         if not count:
             raise LabError("--mode multi-node: SLURM does not say how many GPUs a node has; say --gpus N")
-        return make(wishes, gpus=count, slurm=slurm)
-    return make(wishes, gpus=_ranks(wishes, mode, dry=dry))
+        plan = make(wishes, gpus=count, slurm=slurm)
+    else:
+        plan = make(wishes, gpus=_ranks(wishes, mode, dry=dry))
+    if wishes.rank >= plan.ranks and not plan.elsewhere:
+        raise LabError(f"--rank {wishes.rank}: there are {plan.ranks} ranks, numbered from 0")
+    return plan
 
 
 def _ranks(wishes: Wishes, mode: Mode, *, dry: bool) -> int:
@@ -144,7 +146,7 @@ def refuse_nesting(environment: Mapping[str, str]) -> None:
     under = environment.get(PROFILED)
     if under is None and "NSYS_PROFILING_SESSION_ID" in environment:
         under = "nsys"
-    if under is None and "TreeLauncher" in environment.get("LD_PRELOAD", ""):
+    if under is None and "NV_COMPUTE_PROFILER_PERFWORKS_DIR" in environment:
         under = "ncu"
     if under is not None:
         raise LabError(
@@ -201,7 +203,9 @@ def prepare(plan: Plan, *, force: bool) -> None:
 def captures(plan: Plan) -> list[Path]:
     """What lies in the folder of a plan of its tool, by rank."""
     kinds = (plan.suffix, _RAW) if plan.tool == "nsys" else (plan.suffix,)
-    found = (path for path in plan.folder.glob(f"{plan.name}.*") if path.name.endswith(kinds))
+    found = [path for path in plan.folder.glob(f"{plan.name}.*") if path.name.endswith(kinds)]
+    reports = {path.with_suffix("") for path in found if path.suffix != _RAW}
+    found = [path for path in found if path.suffix != _RAW or path.with_suffix("") not in reports]
     return sorted(found, key=lambda path: (rank_of(path), path.name))
 
 
@@ -218,8 +222,7 @@ def execute(plan: Plan, *, limit_s: float | None) -> Outcome:
     it and all that it started are killed."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, tools.MARK: mark, PROFILED: plan.tool}
-    ends = plan.folder / ENDS
-    shutil.rmtree(ends, ignore_errors=True)
+    shutil.rmtree(plan.ends, ignore_errors=True)
     began = time.monotonic()
     cut, last_s = "", None
     with passing_on() as passed:
@@ -245,8 +248,8 @@ def execute(plan: Plan, *, limit_s: float | None) -> Outcome:
     if passed.numbers and not cut:
         cut = signal.Signals(passed.numbers[0]).name
     seconds = time.monotonic() - began
-    found = tuple(sorted(_ends(ends), key=lambda end: end.rank))
-    shutil.rmtree(ends, ignore_errors=True)
+    found = tuple(sorted(_ends(plan.ends), key=lambda end: end.rank))
+    shutil.rmtree(plan.ends, ignore_errors=True)
     code = code if code >= 0 else 128 - code
     if cut and cut != "limit":
         code = 128 + passed.numbers[0]
@@ -266,15 +269,15 @@ def _ends(folder: Path) -> list[End]:
 def mark_partial(plan: Plan, outcome: Outcome) -> list[Path]:
     """Captures of ranks that did not end well get ``.partial`` into their names; all captures, by rank.
 
-    Of torch.profiler's traces the recorder itself says which are whole.
+    Of torch.profiler's traces the recorder itself says which are whole. Those of other nodes are left alone.
     """
     codes = {end.rank: end.code for end in outcome.ends}
     for path in captures(plan):
-        code = codes.get(rank_of(path), outcome.exit_code) if plan.ranks > 1 else outcome.exit_code
+        code = codes.get(rank_of(path), 0 if plan.elsewhere else outcome.exit_code)
         if (code or path.name.endswith(_RAW)) and ".partial." not in path.name and plan.tool != "torch":
             suffix = next(kind for kind in (plan.suffix, _RAW) if path.name.endswith(kind))
             path.rename(path.with_name(f"{path.name.removesuffix(suffix)}.partial{suffix}"))
-    return captures(plan)
+    return [path for path in captures(plan) if not plan.elsewhere or rank_of(path) in codes]
 
 
 def tell(plan: Plan, outcome: Outcome, found: Sequence[Path], limit_s: float | None, out: TextIO) -> None:
@@ -326,23 +329,18 @@ def _failures(plan: Plan, outcome: Outcome) -> list[str]:
 
 
 def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:
-    """Write what the rules say about the captures; of traces of several ranks, about all of them together."""
+    """Write what the rules say about the captures: of several ranks together, and about the first alone."""
     from labcode.analysis.rules import driver
 
     subjects = [path for path in found if not path.name.endswith(_RAW)]
-    rest: list[Path] = []
-    if plan.tool == "torch" and len(subjects) > 1:
-        subjects = [plan.folder]
-    else:
-        subjects, rest = subjects[:_MOST_DIAGNOSED], subjects[_MOST_DIAGNOSED:]
+    if len(subjects) > 1 and plan.tool != "ncu":
+        subjects = [plan.folder, *([] if plan.tool == "torch" else subjects[:1])]
     for path in subjects:
         out.write(f"\nlabcode diagnose {_near(path)}\n")
         try:
             driver.run(path, fmt="table", only=[], output=out, notes=out)
         except LabError as error:
             out.write(f"{error}\n")
-    if rest:
-        out.write(f"\nnot shown: {len(rest)} more; `labcode diagnose` {_near(rest[0])} and so on\n")
 
 
 def _near(path: Path) -> str:

@@ -113,10 +113,10 @@ class Recorder:
             schedule = profiler.schedule(wait=0, warmup=1, active=self._steps, repeat=1)
         self._starting = True
         try:
-            running = profiler.profile(activities=activities, schedule=schedule)
+            running = profiler.profile(activities=activities, schedule=schedule, acc_events=True)
             running.start()
             self._running = running
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             self.problem = f"torch.profiler did not start ({' '.join(str(error).split())[:200]})"
         finally:
             self._starting = False

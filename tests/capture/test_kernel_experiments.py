@@ -43,9 +43,9 @@ def kernels_of(program: str) -> set[str]:
 @pytest.mark.parametrize("experiment", KERNEL_EXPERIMENTS, ids=lambda e: e.id)
 def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
     program = experiment.program
-    if experiment.module.endswith("triton_gemm"):
-        files = set()
-    elif not program:
+    if not program and not experiment.module.endswith("kernel_bench"):
+        pytest.skip("a workload: what it is made of is for the catalogue's tests")
+    if not program:
         files = {
             path for topic in experiment.runs for path in included(CUDA / topic.name / f"{topic.name}.cuh")
         }

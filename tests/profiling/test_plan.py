@@ -51,8 +51,9 @@ def test_one_gpu_by_each_tool() -> None:
         "python -m labcode.profiling.traced --output=train-torch/train --warmup=3 --steps=5 train.py"
     )
     assert composed("--tool", "ncu", "-k", "gemm", "train.py") == (
-        "ncu --target-processes=all --clock-control=none --set=full --kernel-name=regex:gemm "
-        "--launch-count=5 --force-overwrite --export=train-ncu/train.ncu-rep python train.py"
+        "ncu --target-processes=all --clock-control=none --set=full --kernel-name-base=demangled "
+        "--kernel-name=regex:gemm --launch-count=5 --force-overwrite --export=train-ncu/train.ncu-rep "
+        "python train.py"
     )
     assert composed("--tool", "energy", "train.py") == (
         "python -m labcode energy --quiet --output=train-energy/train.power.json -- python train.py"
@@ -169,6 +170,10 @@ def refused(*words: str) -> str:
         ("--tool ncu train.py", "name the kernels with --kernel REGEX"),
         ("--tool ncu --kernel ( train.py", "--kernel (: no regular expression"),
         ("--tool ncu --kernel . --gpus 2 train.py", "it also matches kernels of NCCL"),
+        (
+            "--tool ncu --kernel gemm --gpus 2 --rank 2 train.py",
+            "--rank 2: there are 2 ranks, numbered from 0",
+        ),
         ("--kernel gemm train.py", "--kernel: it is for --tool ncu"),
         ("--tool ncu --kernel gemm --delay 1s train.py", "--delay, --duration: not with --tool ncu"),
         ("--tool energy --duration 1s train.py", "not with --tool energy, which takes the whole run"),
@@ -196,7 +201,7 @@ def test_gpus_that_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "value", "tool"),
     [
         ("NSYS_PROFILING_SESSION_ID", "1", "nsys"),
-        ("LD_PRELOAD", "/opt/ncu/libTreeLauncherPlaceholder.so", "ncu"),
+        ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu", "ncu"),
         (run.PROFILED, "torch", "torch"),
     ],
 )

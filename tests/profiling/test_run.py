@@ -164,7 +164,7 @@ def test_what_is_said_of_ranks() -> None:
     outcome = run.Outcome(1, 5.0, "", ends)
     assert outcome.exit_code == 137
     text = io.StringIO()
-    run.tell(Plan("multi-gpu", "nsys", (), Path(), "x", 4, 4), outcome, [], None, text)
+    run.tell(Plan("multi-gpu", "nsys", (), Path(), "x", 4, 4, Path()), outcome, [], None, text)
     assert text.getvalue().splitlines() == [
         "labcode profile: x by nsys on 4 ranks, 5.0 s: ended by SIGKILL (out of memory?)",
         "rank 1 was the first to end, after 3.5 s: ended by SIGKILL (out of memory?)",

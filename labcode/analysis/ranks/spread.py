@@ -37,7 +37,7 @@ JOB_QUEUES = {
 }
 _GONE = ("CancelledError", "FutureCancelledError", "CommClosedError")  # a scheduler's errors when it ends
 _ANSWER_S = 10  # in which a scheduler has to answer
-_EXTRA = "python -m pip install 'labcode[ranks]'"
+_EXTRA = "python -m pip install distributed"
 
 
 @dataclass(frozen=True)

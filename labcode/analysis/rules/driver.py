@@ -128,6 +128,8 @@ def run(
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
     if kind in ("ncu", "power", "ranks") and rule_files:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
+    if scheduler is not None:
+        reports.expect(file, "diagnose --scheduler", "ranks")
     if kind == "ranks":
         return _run_of_ranks(file, fmt, only, scheduler, output, notes)
     rules, broken = rules_on(kind, rule_files)

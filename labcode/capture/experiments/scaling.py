@@ -59,14 +59,14 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
         "Training steps with gradients reduced in buckets: CTAs that NCCL may take, SMs that are kept",
         "overlap",
         (_run("bucketed"),),
-        (*workloads("overlap"), *_TRAINING),
+        (*workloads("overlap", "marks"), *_TRAINING),
     ),
     _bench(
         "scaling_tensor",
         "A feed-forward network split over 1, 2, 4 … GPUs: activations gathered, or one all-reduce a pass",
         "tensor_parallel",
         (_run("both"),),
-        (*workloads("tensor_parallel", "tensor_layers"), *_GROUP),
+        (*workloads("tensor_parallel", "tensor_layers", "gradients"), *_GROUP),
     ),
     Experiment(
         id="scaling_timeline",
