@@ -8,6 +8,7 @@ from rich.padding import Padding
 from labcode import store
 from labcode.capture import schedule
 from labcode.capture.experiments.energy import ENERGY_EXPERIMENTS
+from labcode.capture.experiments.inference import INFERENCE_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
@@ -232,6 +233,7 @@ def _experiments() -> dict[str, Experiment]:
         *TORCH_EXPERIMENTS,
         *ENERGY_EXPERIMENTS,
         *SCALING_EXPERIMENTS,
+        *INFERENCE_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",

@@ -5,6 +5,7 @@
 
 from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
 from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
+from labcode.figures.diagrams.decisions import bottleneck_tree
 from labcode.figures.diagrams.schematic import (
     asynchronous_launch,
     bucketed_overlap,
@@ -23,6 +24,7 @@ __all__ = [
     "asynchronous_launch",
     "bandwidth_curve",
     "bars",
+    "bottleneck_tree",
     "bucketed_overlap",
     "compare_timelines",
     "contrast",

@@ -19,7 +19,15 @@ from labcode.store import repository_root
 
 __all__ = ["EXERCISES", "Exercise", "Need", "Part", "find", "get", "load"]
 
-BOOK_PARTS = ("nsys", "compute", "advanced", "pytorch", "lm", "energy")  # in this order; others follow
+BOOK_PARTS = (
+    "nsys",
+    "compute",
+    "advanced",
+    "pytorch",
+    "lm",
+    "energy",
+    "serving",
+)  # in this order; others follow
 
 
 def load(solutions: Path) -> tuple[Exercise, ...]:
@@ -45,6 +53,7 @@ def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise
 
     Accepted for part a of ``nsys-ex01-timeline-basics``: the id with ``:a`` or ``/a`` after it,
     ``nsys-ex01:a``, ``nsys-ex01a``, ``ex01a`` (while only one part of the book has an ex01),
+    ``ex_01_timeline_basics``,
     ``timeline-basics:a``, and the path of the file or its folder. `LabError` when nothing or more than one
     thing is meant.
     """
@@ -74,7 +83,7 @@ def _names(exercise: Exercise) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, str | None]:
-    name = text.strip().lower().replace("_", "-")
+    name = re.sub(r"\bex-(?=\d\d)", "ex", text.strip().lower().replace("_", "-"))
     match = re.fullmatch(r"(.+)[:/]([a-z])", name) or re.fullmatch(r"((?:.*-)?ex\d\d)([a-z])", name)
     return (match.group(1), match.group(2)) if match else (name, None)
 

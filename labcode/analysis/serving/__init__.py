@@ -1,0 +1,1 @@
+"""Serving: latencies of requests and the queue that makes them."""

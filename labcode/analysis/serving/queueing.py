@@ -1,0 +1,130 @@
+"""Queues: arrivals and service times in; what waiting they make, by model, out.
+
+One server, first come first served: M/G/1 (Poisson arrivals, service times of any distribution, independent
+of each other and of the arrivals); or, arrival by arrival, Lindley's recursion. Many slots served together: a
+simulation of the engine's own loop with measured times of its steps, for there the service time of a request
+depends on who is served beside it, and no formula holds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from labcode.errors import LabError
+
+GRID = 1 << 15
+HORIZON = 60.0  # of the grid, in mean times in the system
+
+
+def fit_service(table: pd.DataFrame) -> np.ndarray:
+    """Milliseconds of serving a request alone: before the first token, a token, a token of its prompt.
+
+    Least squares over ``served_ms``, ``tokens``, ``prompt_tokens`` of requests served one by one.
+    """
+    if len(table) < 3:
+        raise LabError(f"{len(table)} requests do not tell three coefficients; measure 3 or more")
+    factors = np.column_stack([np.ones(len(table)), table["tokens"], table["prompt_tokens"]])
+    return np.asarray(np.linalg.lstsq(factors, table["served_ms"].to_numpy(), rcond=None)[0])
+
+
+def service_ms(table: pd.DataFrame, fitted: np.ndarray) -> np.ndarray:
+    """What serving each request alone takes by such coefficients."""
+    factors = np.column_stack([np.ones(len(table)), table["tokens"], table["prompt_tokens"]])
+    return np.asarray(factors @ fitted)
+
+
+def utilization(rate_per_s: float, services_s: Sequence[float]) -> float:
+    """The share of time that one server is busy; `LabError` where its queue would grow without end."""
+    busy = rate_per_s * float(np.mean(services_s))
+    if not 0 <= busy < 1:
+        raise LabError(f"the server would be busy {busy:.2f} of the time: its queue grows without end")
+    return busy
+
+
+def mean_wait_s(rate_per_s: float, services_s: Sequence[float]) -> float:
+    """The mean wait in M/G/1 (Pollaczek, Khinchine): λ·E[S²] / (2·(1 − ρ))."""
+    busy = utilization(rate_per_s, services_s)
+    return float(rate_per_s * np.mean(np.square(services_s)) / (2 * (1 - busy)))
+
+
+def response_quantile_s(rate_per_s: float, services_s: Sequence[float], share: float) -> float:
+    """A quantile of the time in the system in M/G/1, first come first served.
+
+    The wait is a geometric number of residual service times; its transform (1 − ρ) / (1 − ρ·R) is inverted on
+    a grid.
+    """
+    services = np.asarray(services_s, dtype=float)
+    busy = utilization(rate_per_s, services_s)
+    horizon = HORIZON * (mean_wait_s(rate_per_s, services_s) + float(services.mean()))
+    step = horizon / GRID
+    places = np.minimum((services / step + 0.5).astype(int), GRID - 1)
+    service = np.bincount(places, minlength=GRID) / len(services)
+    longer = 1 - np.cumsum(service)
+    residual = longer / longer.sum() if longer.sum() > 0 else np.eye(1, GRID)[0]
+    waits = (1 - busy) / (1 - busy * np.fft.rfft(residual))
+    response = np.fft.irfft(waits * np.fft.rfft(service), GRID)
+    return float(np.searchsorted(np.cumsum(response), share) * step)
+
+
+def lindley_s(arrives_s: Sequence[float], services_s: Sequence[float]) -> np.ndarray:
+    """Seconds in the system of each request, one server, first come first served, in order of arrival."""
+    if len(arrives_s) != len(services_s):
+        raise LabError(f"{len(arrives_s)} arrivals and {len(services_s)} service times do not go together")
+    free, found = 0.0, []
+    for arrives, service in zip(arrives_s, services_s, strict=True):
+        free = max(free, arrives) + service
+        found.append(free - arrives)
+    return np.asarray(found)
+
+
+def bucket(sizes: Mapping[str, float], wanted: int) -> float:
+    """The time of the smallest size that holds what is wanted, of the largest where none does."""
+    known = sorted((int(size), seconds) for size, seconds in sizes.items())
+    return next((seconds for size, seconds in known if size >= wanted), known[-1][1])
+
+
+def slots_s(
+    arrives_s: Sequence[float],
+    prompt_tokens: Sequence[int],
+    tokens: Sequence[int],
+    *,
+    step_us: Mapping[str, float],
+    prompt_us: Mapping[str, float],
+    slots: int,
+) -> np.ndarray:
+    """Seconds in the system of each request with so many slots and continuous batching.
+
+    The engine's loop: take in who has arrived while slots are free, each with a pass over its prompt; then
+    one step of the smallest size measured that holds the highest slot in use. The cache is taken to be large
+    enough.
+    """
+    if slots < 1:
+        raise LabError(f"{slots} slots serve nobody; give 1 or more")
+    now, waiting, coming = 0.0, deque[int](), deque(range(len(arrives_s)))
+    running: dict[int, list[int]] = {}
+    ends = np.zeros(len(arrives_s))
+    while coming or waiting or running:
+        if not waiting and not running:
+            now = max(now, arrives_s[coming[0]])
+        while coming and arrives_s[coming[0]] <= now:
+            waiting.append(coming.popleft())
+        while waiting and len(running) < slots:
+            one = waiting.popleft()
+            now += bucket(prompt_us, prompt_tokens[one]) / 1e6
+            if tokens[one] > 1:
+                slot = next(place for place in range(slots) if place not in running)
+                running[slot] = [one, tokens[one] - 1]
+            else:
+                ends[one] = now
+        if running:
+            now += bucket(step_us, max(running) + 1) / 1e6
+        for slot, state in list(running.items()):
+            state[1] -= 1
+            if not state[1]:
+                ends[state[0]] = now
+                del running[slot]
+    return np.asarray(ends - np.asarray(arrives_s, dtype=float))

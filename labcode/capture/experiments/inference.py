@@ -1,0 +1,77 @@
+"""The experiments on serving: nothing in, the catalogue's records of them out."""
+
+from __future__ import annotations
+
+from labcode.capture.experiments.record import Experiment, workloads
+from labcode.capture.experiments.record import variant_run as _run
+
+_NEEDS = ("torch",)
+_SHARED = (
+    "labcode/analysis/lm/decoder.py",
+    "labcode/timing.py",
+    *(f"labcode/workloads/shared/common.py:{name}" for name in ("nvtx_range", "synchronize")),
+)
+_RUNG = ("model", "cache", "ladder", "fused", "kernels")  # what decodes at batch 1
+_MODULE = "labcode.workloads.inference"
+
+
+def _own(*names: str) -> tuple[str, ...]:
+    return tuple(f"labcode/workloads/inference/{name}.py" for name in names)
+
+
+INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        id="inference_ladder",
+        title="A token of the 2.7B model at batch 1: from a plain loop to fused kernels and 8-bit weights",
+        tool="power",
+        module=_MODULE,
+        runs=(_run("record", "--seconds", "1.0", "--skip", "behind,compiled", variant="ladder"),),
+        sources=(*_own(*_RUNG, "hurried", "quantize", "runners"), *workloads("windows"), *_SHARED),
+        needs=(*_NEEDS, "pynvml"),
+        needs_gb=30,
+        host_bound=True,
+    ),
+    Experiment(
+        id="inference_text",
+        title="A small model trained on the book: what 8-bit weights cost, and what guesses save",
+        tool="bench",
+        module=_MODULE,
+        runs=(_run("record", variant="text"),),
+        sources=(
+            *_own(
+                "model", "cache", "quantize", "text", "tokens", "speculate", "verifier", "fused", "runners"
+            ),
+            *workloads("transformer_model"),
+            *_SHARED,
+        ),
+        needs=_NEEDS,
+        host_bound=True,
+    ),
+    Experiment(
+        id="inference_load",
+        title="Requests at random times: a plain pipeline, and one with slots, pages and graphs",
+        tool="bench",
+        module=_MODULE,
+        runs=(_run("record", variant="load"),),
+        sources=(
+            *_own("model", "cache", "engine", "runners", "server", "requests", "load", "fused", "kernels"),
+            *_SHARED,
+        ),
+        needs=_NEEDS,
+        host_bound=True,
+    ),
+    Experiment(
+        id="inference_timeline",
+        title="A few tokens of the 2.7B model under Nsight Systems: the plain loop, and one graph",
+        tool="nsys",
+        module=_MODULE,
+        runs=(
+            _run("slow", "--tokens", "4"),
+            _run("fast", "--tokens", "8", tool_args=("--cuda-graph-trace=node",)),
+        ),
+        sources=(*_own(*_RUNG), *_SHARED),
+        needs=_NEEDS,
+        needs_gb=30,
+        host_bound=True,
+    ),
+)

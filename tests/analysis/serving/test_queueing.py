@@ -1,0 +1,76 @@
+"""Queues with known answers: M/M/1, M/D/1, recursions by hand; queues that grow without end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labcode.analysis.serving import queueing
+from labcode.errors import LabError
+
+SHARES = (np.arange(4000) + 0.5) / 4000
+EXPONENTIAL = -np.log(1 - SHARES)  # mean 1
+
+
+@pytest.mark.parametrize("busy", [0.3, 0.6, 0.8])
+def test_mm1_has_an_exponential_response(busy: float) -> None:
+    for share in (0.5, 0.99):
+        wanted = -np.log(1 - share) / (1 - busy)
+        assert queueing.response_quantile_s(busy, EXPONENTIAL, share) == pytest.approx(wanted, rel=0.02)
+    assert queueing.mean_wait_s(busy, EXPONENTIAL) == pytest.approx(busy / (1 - busy), rel=0.01)
+
+
+def test_md1_waits_half_as_long_as_mm1() -> None:
+    assert queueing.mean_wait_s(0.5, [1.0]) == pytest.approx(0.5)
+    assert queueing.response_quantile_s(1e-6, [2.0], 0.99) == pytest.approx(2.0, rel=0.01)
+    # the wait is 0 for half of them, so that the median response is the service alone
+    assert queueing.response_quantile_s(0.5, [1.0], 0.45) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_queue_that_grows_without_end() -> None:
+    for rate in (1.0, 1.25):
+        with pytest.raises(LabError, match=rf"^the server would be busy {rate:.2f} of the time: its queue"):
+            queueing.mean_wait_s(rate, [1.0])
+
+
+def test_lindley_by_hand_and_against_the_formula() -> None:
+    assert queueing.lindley_s([0, 1, 1.5, 10], [2, 1, 1, 3]).tolist() == [2, 2, 2.5, 3]
+    rng = np.random.default_rng(1)
+    arrives = np.cumsum(rng.exponential(1 / 0.5, 60_000))
+    found = queueing.lindley_s(arrives, rng.exponential(1.0, 60_000))
+    wanted = queueing.response_quantile_s(0.5, EXPONENTIAL, 0.99)
+    assert np.quantile(found, 0.99) == pytest.approx(wanted, rel=0.08)
+    with pytest.raises(LabError, match=r"^2 arrivals and 1 service times do not go together$"):
+        queueing.lindley_s([0, 1], [1])
+
+
+def test_service_is_fitted_exactly_where_it_is_linear() -> None:
+    table = pd.DataFrame({"tokens": [1, 5, 9, 2], "prompt_tokens": [10, 80, 20, 40]})
+    table["served_ms"] = 3 + 2 * table["tokens"] + 0.1 * table["prompt_tokens"]
+    fitted = queueing.fit_service(table)
+    assert fitted == pytest.approx([3, 2, 0.1])
+    assert queueing.service_ms(table, fitted) == pytest.approx(table["served_ms"])
+    with pytest.raises(LabError, match=r"^2 requests do not tell three coefficients; measure 3 or more$"):
+        queueing.fit_service(table[:2])
+
+
+def test_slots_by_hand() -> None:
+    times = {"step_us": {"1": 1e6, "2": 2e6}, "prompt_us": {"16": 5e5, "32": 8e5}}
+    # alone: a prompt (0.5 s) and two steps of one row; the second comes while the first runs
+    one = queueing.slots_s([0.0], [10], [3], slots=2, **times)
+    assert one == pytest.approx([2.5])
+    both = queueing.slots_s([0.0, 0.6], [10, 20], [3, 2], slots=2, **times)
+    # 0.5 prompt, 1.5 one step; 2.3 second prompt, 4.3 a step of both ends both
+    assert both == pytest.approx([4.3, 3.7])
+    waits = queueing.slots_s([0.0, 0.0, 0.0], [1, 1, 40], [1, 2, 1], slots=1, **times)
+    assert waits == pytest.approx([0.5, 2.0, 2.8])
+    with pytest.raises(LabError, match=r"^0 slots serve nobody; give 1 or more$"):
+        queueing.slots_s([0.0], [1], [1], slots=0, **times)
+
+
+def test_one_slot_is_lindley() -> None:
+    rng = np.random.default_rng(2)
+    arrives, tokens = np.cumsum(rng.exponential(3.0, 200)), rng.integers(1, 5, 200)
+    found = queueing.slots_s(arrives, [1] * 200, tokens, step_us={"1": 5e5}, prompt_us={"16": 1e6}, slots=1)
+    assert found == pytest.approx(queueing.lindley_s(arrives, 1.0 + 0.5 * (tokens - 1)))
