@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
-from labcode.hardware.specs import find_spec
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.report import MEASURED, TimelineReport
 
@@ -297,6 +296,8 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
     around = np.searchsorted(inner, ops["end_ns"]) > np.searchsorted(inner, ops["start_ns"])
     ops = ops[(ops["input_dims"] != "") & (mine | (lookup & around))]
     name = report.gpus()["name"]
+    from labcode.hardware.specs import find_spec
+
     spec = find_spec(str(name.iloc[0])) if len(name) else None
     tf32 = bool(kernels["name"].str.contains("tf32", case=False).any())
     flops, ideal_s = 0.0, 0.0
