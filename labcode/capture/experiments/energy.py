@@ -8,6 +8,7 @@ from labcode.capture.experiments.record import variant_run as _run
 _WINDOWS = (*workloads("windows"), "labcode/workloads/shared/common.py:synchronize")
 _SECONDS = ("--seconds", "1.8", "--warmup", "0.25")  # 18 updates of the counter on an H100 or H200
 _PERIODS = "20,100,102,200,400,1000"  # ms; 102: beside the period of the sensor
+_EXAM = ("--seconds", "0.8", "--epochs", "3", "--size", "6144")
 _FINE = ("--period-ms=5",)  # to see when the sensor is read anew
 
 
@@ -89,8 +90,22 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
     _torch(
         "ranges",
         "Phases under NVTX ranges, recorded by Nsight Systems and the power meter at once",
-        (_run("phases", "--seconds", "1.2", variant="record"),),
+        (
+            _run("phases", "--seconds", "1.2", variant="record"),
+            _run("exam", *_EXAM, variant="record"),
+        ),
         _workload("matmul", "sensor"),
         ("nsys",),
+    ),
+    Experiment(
+        id="meter_overhead",
+        title="Training loops with the power meter and without it, in turns",
+        tool="bench",
+        module="labcode.workloads.energy.overhead",
+        runs=(_run("record", "--seconds", "22"),),
+        sources=_workload("overhead"),
+        times=("labcode/meter/*.py",),
+        needs=("torch", "pynvml"),
+        host_bound=True,
     ),
 )
