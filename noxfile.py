@@ -1,6 +1,7 @@
 """Sessions of the Profiling Lab: each installs what it needs and calls ``python -m labcode …`` or a check."""
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import nox
 nox.options.sessions = ["book"]
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_external_run = True
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every page and program compiles the lab anew
 
 ROOT = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"

@@ -15,6 +15,8 @@ import pytest
 from tests.support.preloaded import preloaded
 
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
+sys.dont_write_bytecode = False
 
 
 @cache
@@ -48,16 +50,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
 
 
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:
+def _at_hand(*modules: str) -> Iterator[str]:
     if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
         yield sys.executable
         return
-    with preloaded() as command:
+    with preloaded(*modules) as command:
         yield command
+
+
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[str]:  # PyTorch's optimizers import torch._dynamo
+    yield from _at_hand("torch", "torch._dynamo", "torch.distributed")
+
+
+@pytest.fixture(scope="session")
+def _with_kernel() -> Iterator[str]:
+    yield from _at_hand("ipykernel.ipkernel", "ipykernel.kernelapp", "pandas", "matplotlib.pyplot")
 
 
 @pytest.fixture
 def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that are started by `sys.executable` need not import PyTorch, which takes seconds."""
     monkeypatch.setattr(sys, "executable", _with_torch)
+
+
+@pytest.fixture
+def kernel_at_hand(_with_kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of pages need not import IPython and pandas."""
+    monkeypatch.setattr(sys, "executable", _with_kernel)

@@ -12,10 +12,11 @@
 //     cluster     … two blocks with the same columns share what they fetch of B
 //     order       … tiles are taken in bands, so that blocks at work together reuse what L2 holds
 //     store       … C leaves through shared memory and the copy engine, in whole lines, while the next tile begins
+//     alone       … and the cluster taken back: what it was worth
 //
-// Counters that show each step (Nsight Compute): how busy the tensor cores are, sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active
-// (all steps); bytes out of L2, lts__t_sectors_op_read.sum (→ cluster: a third less), and out of memory, dram__bytes_read.sum (→ order);
-// sectors of C written in parts, lts__t_sectors_op_write.sum (→ store).
+// Counters that show each step (Nsight Compute): how busy the tensor cores are, sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active
+// (all steps); sectors out of L2, lts__t_sectors_srcunit_tex_op_read.sum (→ cluster), and into it,
+// lts__t_sectors_srcunit_tex_op_write.sum (→ store: half as many).
 #pragma once
 
 #include "layout.cuh"

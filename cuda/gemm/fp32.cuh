@@ -12,12 +12,12 @@
 //   staged       … loads of 16 bytes; A turned on its way; then by tiles of warps     4 shared loads for 64
 //   pipelined    … the next tiles come by asynchronous copies, the next fragments while these are multiplied
 //
-// Counters that show each step (Nsight Compute): sectors a request, l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio
-// (naive → coalesced); bytes out of L2, lts__t_sectors_op_read.sum (→ shared_tile); shared loads for a multiply-add,
-// smsp__inst_executed_op_shared_ld.sum ÷ smsp__sass_thread_inst_executed_op_ffma_pred_on.sum (→ strips → squares → vectorized); wavefronts
-// a shared load, l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum (→ warp_tiles); stalls on barriers and on memory,
-// smsp__average_warps_issue_stalled_{barrier,long_scoreboard}_per_issue_active.ratio (→ double_buffer); at last the share of cycles
-// in which multiply-adds are issued, smsp__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active.
+// Counters that show each step (Nsight Compute): sectors a load, l1tex__t_{sectors,requests}_pipe_lsu_mem_global_op_ld.sum (naive →
+// coalesced), and how few of these loads there are (→ shared_tile); shared loads for a multiply-add,
+// smsp__sass_inst_executed_op_shared_ld.sum (→ strips → squares); wavefronts a shared load,
+// l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum (→ vectorized); stalls on barriers and on memory,
+// smsp__average_warps_issue_stalled_{barrier,long_scoreboard}_per_issue_active.ratio (→ double_buffer → autotuned); over all of them the
+// share of cycles in which the pipe of multiply-adds is busy, sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active.
 #pragma once
 
 #include "instructions.cuh"

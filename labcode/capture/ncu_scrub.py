@@ -176,7 +176,7 @@ def _without_folders(entry: bytes, folders: list[bytes]) -> bytes:
 
 def _masked(entry: bytes, names: Names) -> bytes:
     """An entry of the same length, in whose texts what is private is overwritten."""
-    for leaf in set(ncu_wire.leaves(entry)):
+    for leaf in set(ncu_wire.leaves(entry, set())):
         if ncu_wire.is_text(leaf):
             clean = privacy.mask(leaf.decode(), names).encode()
             if clean != leaf:

@@ -93,13 +93,14 @@ def json_texts(data: bytes) -> list[str]:
 
 
 def ncu_texts(data: bytes) -> Iterator[str]:
-    """Every text in a report of Nsight Compute, those of the programs in it too."""
+    """Every text in a report of Nsight Compute, those of the programs in it too; some of them once."""
+    seen: set[bytes] = set()
     for block in wire.blocks(data):
         if block.process[1]:
             yield f'"hostname": "{block.process[1]}"'
         held = [v for _, kind, v in block.header if kind == 2 and isinstance(v, bytes)]
         held += [data[begin:end] for begin, end in (*block.sources, *block.results)]
-        for leaf in (leaf for message in held for leaf in wire.leaves(message)):
+        for leaf in (leaf for message in held for leaf in wire.leaves(message, seen)):
             if wire.is_text(leaf):
                 yield leaf.decode()
             else:

@@ -38,7 +38,7 @@ It took {glue:text}`time`, and $t \\le T$.
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_at_hand: None) -> Path:
     """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
     root = tmp_path / "house"
     (root / "book" / "_static").mkdir(parents=True)
@@ -53,6 +53,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_page(root, "captures", "# Captures\n\n```{all-captures}\n```\n\n" + TIMES)
     write_set(root / "captures", "h200", 10.0, warnings=("sampling was off",))
     write_set(root / "captures", "my-l4", 17.0)
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: 1)  # forks of the tests' process take longer
     monkeypatch.setenv("LABCODE_HOME", str(root))
     monkeypatch.setenv("LABCODE_SETS", str(root / "captures"))
     for name in ("LABCODE_CAPTURES", "LABCODE_STRICT", "LABCODE_UPDATE_CLAIMS", "IPYTHONDIR"):
@@ -74,7 +75,8 @@ def html(root: Path, name: str) -> str:
     return (root / "_build" / "html" / f"{name}.html").read_text(encoding="utf-8")
 
 
-def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys):
+def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys, monkeypatch):
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: 2)
     assert build(None, "html", update_claims=True) == 0
     assert build(None, "html", strict=True) == 0
     assert capsys.readouterr().err == ""
@@ -242,7 +244,9 @@ def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
     assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
 
 
-def test_a_cell_that_fails_is_shown_and_named(house, capsys):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, processes):
+    monkeypatch.setattr("multiprocessing.cpu_count", lambda: processes)
     write_page(house, "page", PAGE.replace("book.value(", "1 / 0\nbook.value("))
     with pytest.raises(LabError, match=r"book/page\.md: a cell of this page failed"):
         build(None, "html")

@@ -250,7 +250,7 @@ def test_in_claims_machines_and_titles(captured: Lab, text: str) -> None:
 def test_in_a_report_of_nsight_compute(tmp_path: Path) -> None:
     data = ncu.path("basic.ncu-rep").read_bytes()
     results = [data[slice(*result)] for block in wire.blocks(data) for result in block.results]
-    leaves = dict.fromkeys(leaf for result in results for leaf in wire.leaves(result))
+    leaves = dict.fromkeys(leaf for result in results for leaf in wire.leaves(result, set()))
     victims = [leaf for leaf in leaves if len(leaf) > 80 and wire.is_text(leaf) and b"<" not in leaf]
     laid = [text.ljust(len(victim)) for text, victim in zip(PLANTED.values(), victims, strict=False)]
     assert len(laid) == len(PLANTED)

@@ -23,8 +23,10 @@ CUDA = Path(__file__).resolve().parents[2] / "cuda"
 PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline")
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow")
 NEWEST = "90a"
+# The oldest and the newest: what the code asks for by __CUDA_ARCH__ is compiled in one of them.
+ARCHITECTURES = ("75", NEWEST)
 # The device code is optimized without being asked; what the compiler makes of the host's, nobody looks at.
-FLAGS = ("-std=c++17", *WARNINGS, "-Xptxas", "-v", "-Xcompiler", "-O1")
+FLAGS = ("-std=c++17", *WARNINGS, "-Xptxas", "-v", "-Xcompiler", "-O0")
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,7 @@ def built(nvcc: Path, compiled: Path) -> Built:
 
     @cache
     def build(name: str) -> Path:
-        own = Path(__file__).with_name(f"{name}.cu")
-        source = own if own.is_file() else CUDA / name / f"{name}.cu"
-        _once(compiled / name, [nvcc, *FLAGS, _target(NEWEST), f"-I{CUDA}", source])
+        _once(compiled / name, [nvcc, *FLAGS, _target(NEWEST), f"-I{CUDA}", _source(name)])
         return compiled / name
 
     return build
@@ -83,7 +83,7 @@ def built(nvcc: Path, compiled: Path) -> Built:
 
 @pytest.fixture(scope="session")
 def assembled(nvcc: Path, compiled: Path, built: Built) -> Assemble:
-    """The device code of a program of cuda/ for an architecture; for the newest, its binary's."""
+    """The device code of a program, as above, for an architecture; for the newest, its binary's."""
 
     @cache
     def assemble(name: str, architecture: str) -> Assembled:
@@ -91,10 +91,15 @@ def assembled(nvcc: Path, compiled: Path, built: Built) -> Assemble:
             binary = built(name)
             return Assembled(binary, _log(binary).read_text())
         cubin = compiled / f"{name}-{architecture}.cubin"
-        command = [nvcc, *FLAGS, _target(architecture), "-cubin", CUDA / name / f"{name}.cu"]
+        command = [nvcc, *FLAGS, _target(architecture), f"-I{CUDA}", "-cubin", _source(name)]
         return Assembled(cubin, _once(cubin, command))
 
     return assemble
+
+
+def _source(name: str) -> Path:
+    own = Path(__file__).with_name(f"{name}.cu")
+    return own if own.is_file() else CUDA / name / f"{name}.cu"
 
 
 def _target(architecture: str) -> str:

@@ -18,7 +18,7 @@
 struct Dim {
     unsigned x = 1, y = 1, z = 1;
 };
-static Dim threadIdx, blockIdx, gridDim;
+static Dim threadIdx, blockIdx, blockDim, gridDim;
 struct alignas(16) float4 {
     float x, y, z, w;
 };
@@ -34,34 +34,50 @@ namespace fibers {
 constexpr std::size_t kStack = 1 << 17;
 
 struct Fiber {
-    ucontext_t context;
+    void* at[5];  // where it goes on
     std::vector<char> stack = std::vector<char>(kStack);
-    bool done;
+    bool begun = false, done;
 };
 static std::vector<Fiber> all;
-static ucontext_t scheduler;
+static void* scheduler[5];
 static const void* scheduler_stack;
 static std::size_t scheduler_size;
 static unsigned now, threads, columns;  // of a block; along x
+static unsigned now_block, now_thread;
 static long happened;
 static std::function<void()> body;
 
-static int rank() { return static_cast<int>(now / threads); }
-static unsigned thread() { return now % threads; }
+inline int rank() { return static_cast<int>(now_block); }
+inline unsigned thread() { return now_thread; }
 
-static void start() {
-    __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_size);
-    body();
-    all[now].done = true;
-    ++happened;
-    __sanitizer_start_switch_fiber(nullptr, scheduler_stack, scheduler_size);
-    swapcontext(&all[now].context, &scheduler);
+// The compiler's own jumps: swapcontext() asks the kernel each time.
+#define LAB_SWITCH __attribute__((noinline, no_sanitize("address"))) static void
+LAB_SWITCH go_on(void** to) { __builtin_longjmp(to, 1); }
+LAB_SWITCH change(void** from, void** to) {
+    if (__builtin_setjmp(from) == 0) go_on(to);
 }
 static void yield() {
     void* frames = nullptr;
     __sanitizer_start_switch_fiber(&frames, scheduler_stack, scheduler_size);
-    swapcontext(&all[now].context, &scheduler);
+    change(all[now].at, scheduler);
     __sanitizer_finish_switch_fiber(frames, &scheduler_stack, &scheduler_size);
+}
+static void start() {
+    __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_size);
+    for (;;) {  // for the next block of the same number of threads, too
+        body();
+        all[now].done = true;
+        ++happened;
+        yield();
+    }
+}
+LAB_SWITCH begin(void** from, Fiber& fiber) {
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack = {fiber.stack.data(), 0, kStack};
+    makecontext(&context, start, 0);
+    fiber.begun = true;
+    if (__builtin_setjmp(from) == 0) setcontext(&context);
 }
 template <typename Condition>
 static void until(Condition holds) {
@@ -71,25 +87,21 @@ static void until(Condition holds) {
 static bool run(unsigned first, unsigned count) {
     const unsigned total = threads * count;
     if (all.size() < total) all.resize(total);
-    for (unsigned t = 0; t < total; ++t) {
-        Fiber& fiber = all[t];
-        fiber.done = false;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack = {fiber.stack.data(), 0, kStack};
-        makecontext(&fiber.context, start, 0);
-        fiber.context.uc_stack.ss_size = 0;  // else the sanitizer forgets at each switch where a stack's arrays end
-    }
+    for (unsigned t = 0; t < total; ++t) all[t].done = false;
     unsigned left = total;
     for (unsigned turn = 0; left != 0; ++turn) {
         const long before = happened;
         for (unsigned n = 0; n < total; ++n) {
             now = turn % 2 == 0 ? n : total - 1 - n;
             if (all[now].done) continue;
-            threadIdx = {thread() % columns, thread() / columns, 0};
-            blockIdx = {(first + now / threads) % gridDim.x, (first + now / threads) / gridDim.x, 0};
+            now_block = now / threads, now_thread = now % threads;
+            threadIdx = {now_thread % columns, now_thread / columns, 0};
+            blockIdx = {(first + now_block) % gridDim.x, (first + now_block) / gridDim.x, 0};
             void* frames = nullptr;
-            __sanitizer_start_switch_fiber(&frames, all[now].stack.data(), kStack);
-            swapcontext(&scheduler, &all[now].context);
+            Fiber& fiber = all[now];
+            __sanitizer_start_switch_fiber(&frames, fiber.stack.data(), kStack);
+            if (fiber.begun) change(scheduler, fiber.at);
+            else begin(scheduler, fiber);
             __sanitizer_finish_switch_fiber(frames, nullptr, nullptr);
             left -= all[now].done;
         }
@@ -122,7 +134,7 @@ static void __syncthreads(int number) { LAB_UNLESS(number) fibers::meeting(0).me
 static bool run_grid(Dim grid, unsigned threads, unsigned columns, unsigned cluster, std::function<void()> body, const std::function<void()>& between) {
     fibers::body = std::move(body);
     fibers::threads = threads, fibers::columns = columns;
-    gridDim = grid;
+    gridDim = grid, blockDim = {columns, threads / columns, 1};
     for (unsigned block = 0; block < grid.x * grid.y; block += cluster) {
         fibers::meetings.clear();
         between();

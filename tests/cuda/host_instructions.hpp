@@ -23,7 +23,7 @@ struct __half {};
 struct __nv_bfloat162 {
     __nv_bfloat16 x, y;
 };
-static float __bfloat162float(__nv_bfloat16 x) {
+inline float __bfloat162float(__nv_bfloat16 x) {
     const unsigned bits = static_cast<unsigned>(x.bits) << 16;
     float value;
     std::memcpy(&value, &bits, 4);
@@ -39,15 +39,20 @@ static __nv_bfloat162 __floats2bfloat162_rn(float x, float y) { return {__float2
 constexpr unsigned kMemory = 227 << 10, kFirst = 0x400;      // shared memory of a block; the address where it starts
 alignas(1024) static unsigned char memories[2][kMemory];
 static void* block_memory() { return memories[fibers::rank()] + 16; }  // as the driver does: on 16 bytes, not on more
-static unsigned char& shared_byte(unsigned address) { return memories[fibers::rank()][address - kFirst]; }
-static float shared_bf16(unsigned address) {
+inline unsigned char& shared_byte(unsigned address) { return memories[fibers::rank()][address - kFirst]; }
+inline float shared_bf16(unsigned address) {
     __nv_bfloat16 x;
     std::memcpy(&x, &shared_byte(address), 2);
     return __bfloat162float(x);
 }
+inline unsigned shared_pair(unsigned address) {
+    unsigned pair;
+    std::memcpy(&pair, &shared_byte(address), 4);
+    return pair;
+}
 // Where the copy engine puts the byte that would lie at `place` without a swizzle (boxes start on 1024 bytes): bits 4 to 6 are
 // exclusive-ored with bits 7 to 9. wgmma reads so too.
-static unsigned engine(unsigned place) { return place ^ ((place >> 7 & 7) << 4); }
+inline unsigned engine(unsigned place) { return place ^ ((place >> 7 & 7) << 4); }
 
 namespace lab {
 namespace rows {
@@ -126,8 +131,8 @@ struct Lane {
     unsigned a[4], b[2];
 };
 static Lane lanes[1024];
-static Lane* warp() { return lanes + fibers::now / 32 * 32; }
-static unsigned short half_at(const void* row, unsigned i) {
+inline Lane* warp() { return lanes + fibers::now / 32 * 32; }
+inline unsigned short half_at(const void* row, unsigned i) {
     unsigned short x;
     std::memcpy(&x, static_cast<const unsigned char*>(row) + 2 * i, 2);
     return x;
@@ -149,7 +154,7 @@ static void load_turned(unsigned (&r)[4], const uint4* chunk) {
     }
     warp_meet();
 }
-static float half_of(unsigned pair, unsigned i) { return __bfloat162float({static_cast<unsigned short>(pair >> 16 * i)}); }
+inline float half_of(unsigned pair, unsigned i) { return __bfloat162float({static_cast<unsigned short>(pair >> 16 * i)}); }
 template <typename T>
 void multiply_add(float* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
     const unsigned l = fibers::thread() % 32;
@@ -262,8 +267,9 @@ void multiply(float (&d)[kN / 2], Size a, Size b, int adds) {
         for (unsigned k = 0; k < 16; ++k) {
             const float low = shared_bf16(of_a.along_k(row, k)), high = shared_bf16(of_a.along_k(row + 8, k));
             for (unsigned i = 0; i < kN / 8; ++i) {
+                const unsigned pair = shared_pair(of_b.along_n(k, 8 * i + column));
                 for (unsigned j = 0; j < 2; ++j) {
-                    const float x = shared_bf16(of_b.along_n(k, 8 * i + column + j));
+                    const float x = half_of(pair, j);
                     sums[4 * i + j] += low * x, sums[4 * i + 2 + j] += high * x;
                 }
             }
@@ -280,9 +286,12 @@ void multiply_turned(float (&d)[64], Size a, Size b, int adds) {
         for (unsigned i = 0; i < 64; ++i) {
             if (!adds) sums[i] = 0;
         }
-        for (unsigned k = 0; k < 16; ++k) {
-            const float low = shared_bf16(of_a.along_k(row, k)), high = shared_bf16(of_a.along_k(row + 8, k));
-            for (unsigned i = 0; i < 64; ++i) sums[i] += (i % 4 < 2 ? low : high) * shared_bf16(of_b.along_k(i / 4 * 8 + column + i % 2, k));
+        for (unsigned k = 0; k < 16; k += 2) {
+            const unsigned low = shared_pair(of_a.along_k(row, k)), high = shared_pair(of_a.along_k(row + 8, k));
+            for (unsigned i = 0; i < 32; ++i) {
+                const unsigned pair = shared_pair(of_b.along_k(i / 2 * 8 + column + i % 2, k)), at = i / 2 * 4 + i % 2;
+                for (unsigned j = 0; j < 2; ++j) sums[at] += half_of(low, j) * half_of(pair, j), sums[at + 2] += half_of(high, j) * half_of(pair, j);
+            }
         }
     });
 }
@@ -298,7 +307,10 @@ void multiply_held(float (&d)[kCount], const unsigned (&a)[4], Size b) {
         for (unsigned k = 0; k < 16; ++k) {
             const Lane& lane = warp()[l / 4 * 4 + k % 8 / 2];
             const float low = half_of(lane.a[k / 8 * 2], k % 2), high = half_of(lane.a[k / 8 * 2 + 1], k % 2);
-            for (unsigned i = 0; i < kCount; ++i) sums[i] += (i % 4 < 2 ? low : high) * shared_bf16(of_b.along_n(k, i / 4 * 8 + column + i % 2));
+            for (unsigned i = 0; i < kCount; i += 4) {
+                const unsigned pair = shared_pair(of_b.along_n(k, 2 * i + column));
+                for (unsigned j = 0; j < 2; ++j) sums[i + j] += low * half_of(pair, j), sums[i + 2 + j] += high * half_of(pair, j);
+            }
         }
         warp_meet();
     });

@@ -1,24 +1,10 @@
-// The transpose's device code on the host: a fiber for each of a block's threads, so that a sanitizer sees all it does.
+// The transpose's device code on the host, so that a sanitizer sees all it does.
 // SPDX-License-Identifier: Apache-2.0
 // Arrays have exactly their size; prints each wrong result and exits with 1 when there was one. With a number, the
 // barrier of this number is left out, and the first wrong result is the last.
 
-#include <sanitizer/common_interface_defs.h>
-#include <ucontext.h>
+#include "host_fibers.hpp"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
-
-struct Dim {
-    unsigned x = 1, y = 1, z = 1;
-};
-static Dim threadIdx, blockIdx, blockDim, gridDim;
-
-struct alignas(16) uint4 {
-    unsigned x, y, z, w;
-};
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 static unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
@@ -28,99 +14,17 @@ static unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return out;
 }
 
-// The fibers of a block run one after another, each to its next barrier: first from the first thread to the last, from
-// there to the next barrier from the last to the first, and so on. What a thread reads or writes too early is then wrong
-// every time.
-namespace fibers {
-constexpr std::size_t kStack = 1 << 16;
-
-struct Fiber {
-    ucontext_t context;
-    std::vector<char> stack = std::vector<char>(kStack);
-    bool done;
-};
-
-static std::vector<Fiber> all;
-static ucontext_t scheduler;
-static const void* scheduler_stack;
-static std::size_t scheduler_size;
-static unsigned now;
-static void (*body)();
-
-static void start() {
-    __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_size);
-    body();
-    all[now].done = true;
-    __sanitizer_start_switch_fiber(nullptr, scheduler_stack, scheduler_size);
-    swapcontext(&all[now].context, &scheduler);
+static void* block_memory() {
+    alignas(16) static unsigned char memory[1 << 17];
+    return memory;
 }
 
-static void wait() {
-    void* frames = nullptr;
-    __sanitizer_start_switch_fiber(&frames, scheduler_stack, scheduler_size);
-    swapcontext(&all[now].context, &scheduler);
-    __sanitizer_finish_switch_fiber(frames, &scheduler_stack, &scheduler_size);
-}
-
-static void resume(unsigned t) {
-    now = t;
-    threadIdx = {t % blockDim.x, t / blockDim.x, 0};
-    void* frames = nullptr;
-    __sanitizer_start_switch_fiber(&frames, all[t].stack.data(), kStack);
-    swapcontext(&scheduler, &all[t].context);
-    __sanitizer_finish_switch_fiber(frames, nullptr, nullptr);
-}
-
-static void run_block() {
-    const unsigned count = blockDim.x * blockDim.y;
-    if (all.size() < count) all.resize(count);
-    for (unsigned t = 0; t < count; ++t) {
-        Fiber& fiber = all[t];
-        fiber.done = false;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack = {fiber.stack.data(), 0, kStack};
-        makecontext(&fiber.context, start, 0);
-        fiber.context.uc_stack.ss_size = 0;  // else the sanitizer forgets at each switch where a stack's arrays end
-    }
-    for (unsigned turn = 0, left = count; left != 0; ++turn) {
-        for (unsigned n = 0; n < count; ++n) {
-            const unsigned t = turn % 2 == 0 ? n : count - 1 - n;
-            if (all[t].done) continue;
-            resume(t);
-            left -= all[t].done;
-        }
-    }
-}
-}  // namespace fibers
-
-static int left_out = -1;
-static void __syncthreads(int barrier) {
-    if (barrier != left_out) fibers::wait();
-}
-
-#define __device__
-#define __global__
-#define __forceinline__ inline
-#define __launch_bounds__(threads)
-#define __shared__ static
-alignas(16) unsigned window[1 << 15];
-alignas(16) uint4 chunk[1 << 13];
-
-#include "transpose_on_host.cuh"  // the header without its lines «extern __shared__ …», its barriers numbered
+#include "transpose_on_host.cuh"  // the header, its barriers numbered
 
 namespace steps = lab::transpose;
 
-template <typename Kernel>
-void launch(Dim grid, Dim block, Kernel kernel) {
-    static const Kernel* current;
-    current = &kernel;
-    fibers::body = [] { (*current)(); };
-    gridDim = grid;
-    blockDim = block;
-    for (unsigned b = 0; b < grid.x * grid.y; ++b) {
-        blockIdx = {b % grid.x, b / grid.x, 0};
-        fibers::run_block();
-    }
+void launch(Dim grid, Dim block, std::function<void()> kernel) {
+    run_grid(grid, block.x * block.y, block.x, 1, std::move(kernel), [] {});
 }
 
 template <typename T>

@@ -34,7 +34,7 @@ def compile_on_host(folder: Path, source: str, *headers: str) -> tuple[Path, lis
         text = re.sub(shared, r"\1* const \2 = static_cast<\1*>(block_memory());", text)
         name = f"{Path(header).stem}_on_host.cuh"
         (folder / name).write_text(SYNCHRONIZATION.sub(numbered, text), encoding="utf-8")
-    options = ["-std=c++17", "-O1", "-g", "-w", "-fsanitize=address", f"-I{folder}"]
+    options = ["-std=c++17", "-O1", "-g1", "-w", "-fsanitize=address", f"-I{folder}"]
     done = run([compiler, *options, Path(__file__).with_name(source), "-o", folder / "run"])
     if done.returncode != 0 and ("cannot find" in done.stderr or "unrecognized" in done.stderr):
         pytest.skip("this g++ has no address sanitizer")

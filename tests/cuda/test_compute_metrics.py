@@ -12,13 +12,13 @@ import pytest
 from labcode.kernels.topics import compute_metrics as topic
 from labcode.workloads.cuda import compute_metrics as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 
 PROGRAM = "compute_metrics"
 TINY = ["--waves", "1", "--work", "0.05", "--lines", "4096", "--repetitions", "2", "--warmup", "1"]
 
 
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_registers_and_spills_are_those_the_kernels_are_about(assembled: Assemble, architecture: str) -> None:
     found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     held = {count: found[f"chase<{count},1>"].registers for count in (0, 40, 96, 200)}

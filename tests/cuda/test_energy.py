@@ -12,12 +12,12 @@ import pytest
 
 from labcode.workloads.cuda import energy as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 
 PROGRAM = "energy"
 
 
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
     report = assembled(PROGRAM, architecture).report
     found = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", report)

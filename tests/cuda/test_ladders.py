@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cuda.conftest import Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 
 LADDERS = ("memory_bandwidth", "sum", "transpose")
 VARIANTS = {
@@ -33,7 +33,7 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("program", LADDERS)
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles_without_warnings_or_spills(assembled: Assemble, program: str, architecture: str) -> None:
     report = assembled(program, architecture).report
     stacks = dict(

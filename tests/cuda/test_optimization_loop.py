@@ -11,12 +11,12 @@ import pytest
 from labcode.kernels.topics import optimization_loop as topic
 from labcode.workloads.cuda import optimization_loop as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 
 PROGRAM = "optimization_loop"
 
 
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
     found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     assert set(found) == {f"round{n}" for n in range(10) if n != 8}  # round 8 is round 7 on another grid

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
-from tests.cuda.conftest import CUDA, PROGRAMS, Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, CUDA, PROGRAMS, Assemble, Built
 
 BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
 ALL_PROGRAMS = sorted(path.parent.name for path in CUDA.glob("*/Makefile"))
@@ -35,7 +35,7 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_compiles_without_warnings_or_spills(assembled: Assemble, program: str, architecture: str) -> None:
     report = assembled(program, architecture).report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)

@@ -13,13 +13,13 @@ from labcode.errors import LabError
 from labcode.kernels.topics import roofline_kernels as topic
 from labcode.workloads.cuda import roofline_kernels as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import CUDA, Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, CUDA, Assemble, Built
 
 PROGRAM = "roofline_kernels"
 TINY = ["--mebibytes", "1", "--work", "0.01", "--repetitions", "2", "--warmup", "1"]
 
 
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
     found = ncu_programs.resources(assembled(PROGRAM, architecture).report)
     assert {name for name, kernel in found.items() if kernel.spilled_bytes} == set()

@@ -13,7 +13,7 @@ import pytest
 
 from labcode.kernels.catalogue import Kernel, Problem, entry
 from labcode.kernels.topics import rmsnorm, softmax
-from tests.cuda.conftest import Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
 
 KERNELS: dict[str, Kernel] = {"softmax": softmax.SOFTMAX, "rmsnorm": rmsnorm.RMSNORM}
 ELEMENTS_IN_REGISTERS = {8: 40, 16: 64, 32: 128}  # elements a thread → the most registers it should take
@@ -26,7 +26,7 @@ def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_no_instance_spills(assembled: Assemble, name: str, architecture: str) -> None:
     report = assembled(name, architecture).report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)

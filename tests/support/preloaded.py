@@ -1,9 +1,10 @@
-"""Python processes that have PyTorch already: a command to use as `sys.executable`, seconds faster each time.
+"""Python processes that have some packages already: a command to use as `sys.executable`, seconds faster.
 
-A server imports PyTorch and nothing else. The command (`CLIENT`) hands it its arguments, environment, folder
-and standard streams, and the server forks: what runs is a process of its own that imports the lab anew; only
-PyTorch's own modules are there. The client passes signals on and ends as the process ends; when the client is
-killed, so is the process. Only ``-m MODULE`` is understood (options before it are left out).
+A server imports PyTorch, or what else is named, and nothing of the lab. The command (`CLIENT`) hands it its
+arguments, environment, folder and standard streams, and the server forks: what runs is a process of its own
+that imports the lab anew; only those packages' modules are there. The client passes signals on and ends as
+the process ends; when the client is killed, so is the process. Only ``-m MODULE`` is understood (options
+before it are left out).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import runpy
@@ -50,14 +52,14 @@ sys.exit(status)
 
 
 @contextlib.contextmanager
-def preloaded() -> Iterator[str]:
-    """The path of the command; the server ends with the block."""
+def preloaded(*modules: str) -> Iterator[str]:
+    """The path of the command; the server, which imports the modules, ends with the block."""
     with tempfile.TemporaryDirectory() as folder:
         address = f"{folder}/socket"
         client = Path(folder) / "python"
         client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
         client.chmod(0o755)
-        server = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE)
+        server = subprocess.Popen([sys.executable, __file__, address, *modules], stdout=subprocess.PIPE)
         assert server.stdout is not None
         try:
             assert server.stdout.readline() == b"ready\n"
@@ -68,13 +70,10 @@ def preloaded() -> Iterator[str]:
             server.stdout.close()
 
 
-def serve(address: str) -> None:
+def serve(address: str, *modules: str) -> None:
     """Fork for each client; returns only in the new processes, which then are the program asked for."""
-    import torch
-    import torch._dynamo  # PyTorch's optimizers import it
-    import torch.distributed
-
-    assert torch.distributed.is_available()
+    for module in modules:
+        importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
@@ -156,5 +155,5 @@ def run(program: str) -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
-    os._exit(run(sys.argv[0]))  # taking PyTorch's modules apart takes longer than all else
+    serve(*sys.argv[1:])
+    os._exit(run(sys.argv[0]))  # taking their modules apart takes longer than all else

@@ -102,14 +102,20 @@ def fields(data: bytes) -> Iterator[Field]:
         yield number, kind, data[start:place]
 
 
-def leaves(data: bytes) -> list[bytes]:
-    """The texts and bytes in a message and in its messages; of bytes that are no message, themselves."""
+def leaves(data: bytes, seen: set[bytes]) -> list[bytes]:
+    """The texts and bytes in a message and in its messages; of bytes that are no message, themselves.
+
+    Messages that were ``seen`` before are left out; those of this one are added.
+    """
     found: list[bytes] = []
-    _add_leaves(data, found)
+    _add_leaves(data, found, seen)
     return found
 
 
-def _add_leaves(data: bytes, found: list[bytes]) -> None:
+def _add_leaves(data: bytes, found: list[bytes], seen: set[bytes]) -> None:
+    if data in seen:
+        return
+    seen.add(data)
     try:
         held = [value for _, kind, value in fields(data) if kind == 2 and isinstance(value, bytes)]
     except WireError:
@@ -121,7 +127,7 @@ def _add_leaves(data: bytes, found: list[bytes]) -> None:
         if is_text(value) and not value.startswith(b"\n"):  # also the mark of a message's first text
             found.append(value)
         else:
-            _add_leaves(value, found)
+            _add_leaves(value, found, seen)
 
 
 def is_text(data: bytes) -> bool:
