@@ -1,14 +1,16 @@
-"""Signals that end a process in; an exception out that lets everything clean up, as Ctrl-C does."""
+"""Signals that end a process in; an exception that lets everything clean up, or the same to a child, out."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGUSR1", "SIGUSR2", "SIGALRM")
 
 
@@ -48,3 +50,47 @@ def signals_as_exceptions() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Passed:
+    """The signals that came, and the process that gets them; those that came before it, when it is told."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __call__(self, process: subprocess.Popen[bytes]) -> None:
+        """Tell the process."""
+        self._process = process
+        for number in self.numbers:
+            process.send_signal(number)
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.numbers.append(number)
+        from_terminal = number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
+        if self._process is not None and not from_terminal:
+            self._process.send_signal(number)
+
+
+@contextmanager
+def passing_on() -> Iterator[Passed]:
+    """Meanwhile signals go to the process that what is yielded is called with; from the terminal it gets them
+    anyway."""
+    passed = Passed()
+    numbers = [getattr(signal, name) for name in _PASSED_ON]
+    before = {n: signal.signal(n, passed.take) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
+    try:
+        yield passed
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Whether a terminal sends its signals to this group of processes, and so to the child, too."""
+    try:
+        with open("/dev/tty", "rb") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False

@@ -29,7 +29,7 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 _stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
 _gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
-_MARK = "LABCODE_CHILD_OF"
+MARK = "LABCODE_CHILD_OF"  # of the environment of all that a program starts
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/*/bin/nsys",
@@ -92,7 +92,7 @@ def run_tool(
     words = [str(word) for word in argv]
     name = what or Path(words[0]).name
     mark = uuid.uuid4().hex
-    environment = {**os.environ, **(_added.get() or {}), **(env or {}), _MARK: mark}
+    environment = {**os.environ, **(_added.get() or {}), **(env or {}), MARK: mark}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         began = time.monotonic()
         try:
@@ -116,13 +116,13 @@ def run_tool(
         try:
             _wait(process, limit_s, (out, err), gate := _gate.get() or Gate(began))
         except _StoppedError as stopped:
-            _kill_all(process, mark)
+            end_all(process, mark)
             raise ToolError(
                 f"{name}: {stopped}, so it and all it started were stopped; "
                 f"its last line: {ToolResult(-9, _tail(out), _tail(err), limit_s).last_line()}"
             ) from None
         except BaseException:
-            _kill_all(process, mark)
+            end_all(process, mark)
             raise
         now = time.monotonic()
         return ToolResult(process.returncode, _tail(out), _tail(err), now - gate.began(now))
@@ -289,7 +289,7 @@ def _tail(handle: object) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _kill_all(process: subprocess.Popen[bytes], mark: str) -> None:
+def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
     """End a program and all that carry its mark in their environment, wherever they moved to."""
     _signal(_marked(mark) | {process.pid}, signal.SIGTERM, process.pid)
     with suppress(subprocess.TimeoutExpired):
@@ -310,7 +310,7 @@ def _signal(pids: set[int], number: int, group: int) -> None:
 
 
 def _marked(mark: str) -> set[int]:
-    needle = f"{_MARK}={mark}".encode()
+    needle = f"{MARK}={mark}".encode()
     found = set()
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -191,5 +191,5 @@ def test_odd_traces_end_in_a_result_or_one_line(
         assert (result.returncode == 0 and not errors) or (result.returncode == 2 and len(errors) == 1)
     drawn = labcode("timeline", path, "-o", tmp_path / "x.json")
     assert drawn.returncode == (2 if message else 0) and message in drawn.stderr
-    flame = labcode("flame", path, "-o", tmp_path / "x.svg")
-    assert flame.returncode == 2 and "`labcode flame` reads .sqlite and not this" in flame.stderr
+    flame = labcode("flame", path, "-o", tmp_path / "x.svg", "--of", "cpu")
+    assert flame.returncode in (0, 2) and "Traceback" not in flame.stderr

@@ -17,7 +17,8 @@ from labcode.cli import app
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "cluster" / "capture.sbatch"
 CONTAINER = ROOT / "cluster" / "Containerfile"
-SHELL = (JOB, ROOT / "labcode" / "kit" / "env.sh")
+PROFILE = ROOT / "cluster" / "profile.sbatch"
+SHELL = (JOB, PROFILE, ROOT / "labcode" / "kit" / "env.sh")
 
 
 def program(path: Path, text: str) -> None:
@@ -202,3 +203,34 @@ def test_the_container_is_pinned_as_the_rest_of_the_lab():
     (check,) = [rest for word, rest in lines if word == "RUN" and rest.startswith("python -c")]
     for name in re.findall(r"t\.(\w+)", check):
         assert (ROOT / "labcode" / "tools.py").read_text().count(f"def {name}(") == 1
+
+
+def profile_job(site: Path, *words: str, **more: str) -> tuple[int, str]:
+    """Submit cluster/profile.sbatch: its exit code, and what it says or how it calls the lab."""
+    environment = {
+        "PATH": f"{site}/bin:/usr/bin:/bin",
+        "SLURM_SUBMIT_DIR": str(site),
+        "SLURM_JOB_ID": "42",
+        **more,
+    }
+    result = subprocess.run(
+        ["bash", PROFILE, *words], env=environment, cwd="/", capture_output=True, text=True, check=False
+    )
+    called = site / "called"
+    return result.returncode, called.read_text().strip() if called.exists() else result.stderr.strip()
+
+
+def test_the_profiling_job_gives_the_lab_what_time_is_left(site):
+    code, called = profile_job(site, "--tool", "torch", "train.py", "--epochs", "1", LEFT="29:30", CODE="3")
+    assert code == 3
+    assert called == "-m labcode profile --mode multi-node --limit 1470s --tool torch train.py --epochs 1"
+    assert profile_job(site, "train.py")[1] == "-m labcode profile --mode multi-node train.py"
+
+
+def test_bad_use_of_the_profiling_job_is_one_line(site):
+    assert profile_job(site) == (
+        2,
+        "profile.sbatch: name the script: sbatch cluster/profile.sbatch --tool nsys train.py",
+    )
+    code, said = profile_job(site, "train.py", LEFT="4:59")
+    assert (code, said) == (2, "profile.sbatch: only 4:59 is left of this job: give it more with --time")

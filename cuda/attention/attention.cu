@@ -3,6 +3,7 @@
 //
 // The steps are in tensor.cuh; the readable ones in fp32, in attention.cuh, are run by «labcode».
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -17,7 +18,9 @@ namespace {
 namespace steps = lab::attention;
 using lab::gemm::TensorMap;
 
-const std::vector<std::string> kSteps = {"mma_sync", "double_buffer", "specialized", "ping_pong"};
+const std::vector<std::string> kSteps = {"mma_sync", "double_buffer", "specialized", "ping_pong", "no_turns", "three_groups", "lazy"};
+// double_buffer with a mistake each, to be diagnosed; «slow»: it and them
+const std::vector<std::string> kSlow = {"slow", "plain_rows", "four_blocks"};
 constexpr int kGuard = 256;  // elements behind the output that nobody may write
 
 struct Options {
@@ -29,6 +32,7 @@ Options parse(int argc, char** argv) {
     Options o;
     std::vector<std::string> variants = {"all"};
     variants.insert(variants.end(), kSteps.begin(), kSteps.end());
+    variants.insert(variants.end(), kSlow.begin(), kSlow.end());
     lab::Args args("Computes attention of random normal values, step by step.");
     args.choice("--variant", &o.variant, variants, "which step; all: all of them, in turns");
     args.choice("--type", &o.type, {"bf16", "fp16"}, "of queries, keys, values and result");
@@ -41,6 +45,8 @@ Options parse(int argc, char** argv) {
     args.text("--json", &o.json, "FILE", "write the record here");
     args.parse(argc, argv);
     if (o.dim != 64 && o.dim != 128) lab::fail("--dim %lld: give 64 or 128", o.dim);
+    const bool slow = std::find(kSlow.begin(), kSlow.end(), o.variant) != kSlow.end();
+    if (slow && (o.dim != 64 || o.type != "bf16")) lab::fail("--variant %s: is there for --dim 64 and --type bf16", o.variant.c_str());
     return o;
 }
 
@@ -110,9 +116,9 @@ struct Work {
     int heads, length, causal;
 };
 
-template <typename T, int kDim, int kStages>
+template <typename T, int kDim, int kStages, bool kSwizzle = true, int kBlocks = 2>
 std::function<void()> launch_mma(const Work<T>& w) {
-    const auto kernel = steps::mma_sync<T, kDim, kStages>;
+    const auto kernel = steps::mma_sync<T, kDim, kStages, kSwizzle, kBlocks>;
     constexpr int kBytes = steps::kMmaBytes<kDim, kStages>;
     LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     const dim3 grid(static_cast<unsigned>(lab::gemm::parts(w.length, steps::kMmaQueries)), static_cast<unsigned>(w.heads));
@@ -122,9 +128,9 @@ std::function<void()> launch_mma(const Work<T>& w) {
     };
 }
 
-template <typename T, typename S, bool kOverlap, bool kTurns>
+template <typename T, typename S, bool kOverlap, bool kTurns, int kSlack = 0>
 std::function<void()> launch_specialized(const Work<T>& w) {
-    const auto kernel = steps::specialized<T, S, kOverlap, kTurns>;
+    const auto kernel = steps::specialized<T, S, kOverlap, kTurns, kSlack>;
     LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kBytes));
     const TensorMap q = lab::gemm::tensor_maps(w.q, w.heads, w.length, S::kDim, S::kQueries);
     const TensorMap k = lab::gemm::tensor_maps(w.k, w.heads, w.length, S::kDim, S::kKeys), v = lab::gemm::tensor_maps(w.v, w.heads, w.length, S::kDim, S::kKeys);
@@ -141,19 +147,18 @@ template <typename T, int kDim>
 void ladder(const Work<T>& w, bool hopper, const Add& add) {
     add("mma_sync", launch_mma<T, kDim, 1>(w));
     add("double_buffer", launch_mma<T, kDim, 2>(w));
-    if (!hopper) return;
-    using S = steps::Shape<kDim>;
-    add("specialized", launch_specialized<T, S, false, false>(w));
-    add("ping_pong", launch_specialized<T, S, true, true>(w));
-#ifdef LAB_ATTENTION_GRID  // what the last step was chosen from
-    add("no turns", launch_specialized<T, S, true, false>(w));
-    if constexpr (kDim == 64) {
-        add("2 groups", launch_specialized<T, steps::Shape<64, 2>, true, true>(w));
-        add("2 groups, no turns", launch_specialized<T, steps::Shape<64, 2>, true, false>(w));
-    } else {
-        add("3 groups, specialized", launch_specialized<T, steps::Shape<128, 3>, false, false>(w));
+    if constexpr (kDim == 64 && lab::gemm::kIsBf16<T>) {
+        add("plain_rows", launch_mma<T, kDim, 2, false>(w));
+        add("four_blocks", launch_mma<T, kDim, 2, true, 4>(w));
     }
-#endif
+    if (!hopper) return;
+    using Two = steps::Shape<kDim, 2>;
+    using Three = steps::Shape<kDim, 3>;
+    add("specialized", launch_specialized<T, Two, false, false>(w));
+    add("ping_pong", launch_specialized<T, Two, true, true>(w));
+    add("no_turns", launch_specialized<T, Two, true, false>(w));
+    add("three_groups", launch_specialized<T, Three, kDim == 64, false>(w));
+    add("lazy", launch_specialized<T, Three, kDim == 64, false, 8>(w));
 }
 
 template <typename T>
@@ -165,7 +170,8 @@ int run(const Options& o) {
     const int count = static_cast<int>(std::min<std::size_t>(all_rows, 512));
     const cudaDeviceProp gpu = lab::open_device(fill<T>, 4 * elements * sizeof(T) + static_cast<std::size_t>(count) * (o.length + o.dim) * 8 + (std::size_t{1} << 29));
     const bool hopper = gpu.major == 9;
-    if (!hopper && (o.variant == "specialized" || o.variant == "ping_pong")) lab::fail("--variant %s: needs compute capability 9.0; take double_buffer", o.variant.c_str());
+    const auto from_hopper = std::find(kSteps.begin() + 2, kSteps.end(), o.variant);
+    if (!hopper && from_hopper != kSteps.end()) lab::fail("--variant %s: needs compute capability 9.0; take double_buffer", o.variant.c_str());
     if (!hopper) std::printf("only mma_sync and double_buffer: the other steps need compute capability 9.0\n");
     const lab::DeviceArray<T> q(elements), k(elements), v(elements), out(elements + kGuard);
     std::uint64_t seed = static_cast<std::uint64_t>(o.seed);
@@ -188,7 +194,8 @@ int run(const Options& o) {
 
     std::vector<lab::Rung> all;
     const auto add = [&](const char* name, std::function<void()> call) {
-        if (all_steps || o.variant == name) all.push_back({name, lab::Rung::kStep, 0, std::move(call)});
+        const bool step = std::find(kSteps.begin(), kSteps.end(), name) != kSteps.end();
+        if (all_steps ? step : o.variant == name || (o.variant == "slow" && (!step || name == kSteps[1]))) all.push_back({name, lab::Rung::kStep, 0, std::move(call)});
     };
     if (dim == 64) ladder<T, 64>(work, hopper, add);
     else ladder<T, 128>(work, hopper, add);

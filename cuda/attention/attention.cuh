@@ -1,4 +1,4 @@
-// Attention forward in fp32: queries, keys and values (heads × length × dim) in, softmax(Q·Kᵀ / √dim)·V of each head out.
+// Attention in fp32: queries, keys and values (heads × length × dim) in, softmax(Q·Kᵀ / √dim)·V of each head out; its gradients.
 // Device code only, for nvcc and NVRTC alike. Any length; dim 64 or 128; `causal`: a query sees no key behind it.
 // SPDX-License-Identifier: Apache-2.0
 //
@@ -279,6 +279,99 @@ __global__ void __launch_bounds__(kThreads) tiled(const float* __restrict__ q, c
             write_word(out + head + static_cast<Size>(row) * kDim + x + s / 4 * 32, word, words);
         }
     }
+}
+
+// ---- backward --------------------------------------------------------------------------------------------------------------------
+
+// From the gradient of the result, `slope`, those of queries, keys and values. With weights W = softmax(S), S = Q·Kᵀ / √dim:
+//   of V: Wᵀ·slope        of W: slope·Vᵀ        of S: W ∘ (of W − each row's sum of W ∘ of W)        of Q: of S·K / √dim, of K: of Sᵀ·Q / √dim
+// No weight is kept from the forward pass: a row's log₂ of the sum of its powers, `log_sum`, makes them again.
+
+// Adds rows of `from`, each times its term; thread d has dimension d.
+template <int kDim>
+__device__ __forceinline__ float add_rows(float sum, const float* terms, const float* from, int count) {
+    if (threadIdx.x >= kDim) return sum;
+    for (int j = 0; j < count; ++j) sum += terms[j] * from[static_cast<Size>(j) * kDim + threadIdx.x];
+    return sum;
+}
+template <int kDim>
+__device__ __forceinline__ float dot(const float* shared, const float* row) {
+    float sum = 0;
+#pragma unroll 8
+    for (int d = 0; d < kDim; ++d) sum += shared[d] * row[d];
+    return sum;
+}
+// The sum over a block, known to all its threads; largest: the largest instead. `partial`: a float a warp.
+template <bool kLargest>
+__device__ __forceinline__ float over_block(float x, float* partial) {
+    x = kLargest ? largest_over<32>(x) : sum_over<32>(x);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[threadIdx.x % (kRowThreads / 32)];
+    return kLargest ? largest_over<kRowThreads / 32>(x) : sum_over<kRowThreads / 32>(x);
+}
+
+// A block a query: its gradient, and for backward_keys its log_sum and the sum of W ∘ of W.
+template <int kDim>
+__global__ void __launch_bounds__(kRowThreads) backward_queries(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
+                                                               const float* __restrict__ slope, float* __restrict__ of_q, float* __restrict__ log_sum,
+                                                               float* __restrict__ means, int length, int causal) {
+    __shared__ float query[kDim], mine[kDim], terms[kRowThreads], partial[kRowThreads / 32];
+    const int row = blockIdx.x, thread = threadIdx.x, keys = causal ? row + 1 : length;
+    const Size head = static_cast<Size>(blockIdx.y) * length * kDim, at = head + static_cast<Size>(row) * kDim;
+    if (thread < kDim) query[thread] = q[at + thread] * kScale<kDim>, mine[thread] = slope[at + thread];
+    __syncthreads();
+    float largest = minus_infinity(), sum = 0, mean = 0, total = 0;
+    for (int j = thread; j < keys; j += kRowThreads) largest = fmaxf(largest, dot<kDim>(query, k + head + static_cast<Size>(j) * kDim));
+    largest = over_block<true>(largest, partial);
+    for (int j = thread; j < keys; j += kRowThreads) {
+        const float power = exp2f(dot<kDim>(query, k + head + static_cast<Size>(j) * kDim) - largest);
+        sum += power;
+        mean += power * dot<kDim>(mine, v + head + static_cast<Size>(j) * kDim);
+    }
+    sum = over_block<false>(sum, partial);
+    mean = over_block<false>(mean, partial) / sum;
+    for (int first = 0; first < keys; first += kRowThreads) {
+        const int j = first + thread;
+        __syncthreads();  // nobody reads the terms before any more
+        if (j < keys) {
+            const float weight = exp2f(dot<kDim>(query, k + head + static_cast<Size>(j) * kDim) - largest) / sum;
+            terms[thread] = weight * (dot<kDim>(mine, v + head + static_cast<Size>(j) * kDim) - mean);
+        }
+        __syncthreads();
+        total = add_rows<kDim>(total, terms, k + head + static_cast<Size>(first) * kDim, min(kRowThreads, keys - first));
+    }
+    if (thread < kDim) of_q[at + thread] = total * (kScale<kDim> / kLog2e);
+    if (thread == 0) log_sum[blockIdx.y * static_cast<Size>(length) + row] = largest + log2f(sum), means[blockIdx.y * static_cast<Size>(length) + row] = mean;
+}
+
+// A block a key: its gradient and its value's.
+template <int kDim>
+__global__ void __launch_bounds__(kRowThreads) backward_keys(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
+                                                            const float* __restrict__ slope, const float* __restrict__ log_sum,
+                                                            const float* __restrict__ means, float* __restrict__ of_k, float* __restrict__ of_v,
+                                                            int length, int causal) {
+    __shared__ float key[kDim], value[kDim], weights[kRowThreads], terms[kRowThreads];
+    const int row = blockIdx.x, thread = threadIdx.x;
+    const Size head = static_cast<Size>(blockIdx.y) * length * kDim, at = head + static_cast<Size>(row) * kDim, rows = blockIdx.y * static_cast<Size>(length);
+    if (thread < kDim) key[thread] = k[at + thread] * kScale<kDim>, value[thread] = v[at + thread];
+    __syncthreads();
+    float total_k = 0, total_v = 0;
+    for (int first = causal ? row : 0; first < length; first += kRowThreads) {
+        const int i = first + thread, count = min(kRowThreads, length - first);
+        const Size from = head + static_cast<Size>(first) * kDim;
+        __syncthreads();  // nobody reads the weights and terms before any more
+        if (i < length) {
+            const float weight = exp2f(dot<kDim>(key, q + head + static_cast<Size>(i) * kDim) - log_sum[rows + i]);
+            weights[thread] = weight;
+            terms[thread] = weight * (dot<kDim>(value, slope + head + static_cast<Size>(i) * kDim) - means[rows + i]);
+        }
+        __syncthreads();
+        total_k = add_rows<kDim>(total_k, terms, q + from, count);
+        total_v = add_rows<kDim>(total_v, weights, slope + from, count);
+    }
+    if (thread < kDim) of_k[at + thread] = total_k * (kScale<kDim> / kLog2e), of_v[at + thread] = total_v;
 }
 
 }  // namespace attention

@@ -4,9 +4,12 @@
 //
 //   mma_sync       four warps of 32 queries; scores, weights and result never leave the registers; keys and values in swizzled tiles
 //   double_buffer  … while a tile is multiplied, the next one comes by asynchronous copies
-//   specialized    one thread asks the copy engine for tiles, groups of four warps multiply by wgmma, 64 queries each (9.0)
+//   specialized    one thread asks the copy engine for tiles, two groups of four warps multiply by wgmma, 64 queries each (9.0)
 //   ping_pong      … the product of the next keys and that of these values run while the softmax between them is computed, and the
 //                  groups take turns: one multiplies while the other computes its softmax
+//   no_turns       … and nobody waits for a turn
+//   three_groups   … and a third group, with fewer registers each; with dim 128 too few for two products under way
+//   lazy           … sums are made smaller only when a score has grown by more than a factor of 2⁸ over what they are relative to
 //
 // A score of −∞ is a weight of 0. NaN and +∞ make rows NaN, as in attention.cuh.
 //
@@ -45,8 +48,9 @@ __device__ __forceinline__ void mask(float* scores, int first, int row, int leng
     }
 }
 
-// Scores to weights, 2^(score · scale − largest); what is there of sums so far is to be multiplied by `smaller`.
-template <int kCount>
+// Scores to weights, 2^(score · scale − largest); what is there of sums so far is to be multiplied by `smaller`. kSlack: what
+// the weights are relative to stays while no score is larger by more; they then go up to 2^kSlack, which every type holds.
+template <int kCount, int kSlack = 0>
 __device__ __forceinline__ void weigh(float* scores, Rows& rows, float (&smaller)[2], float scale) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -54,6 +58,7 @@ __device__ __forceinline__ void weigh(float* scores, Rows& rows, float (&smaller
 #pragma unroll
         for (int i = 2 * h; i < kCount; i += 4) found = fmaxf(found, fmaxf(scores[i], scores[i + 1]));
         found = largest_over<4>(found);
+        if (kSlack > 0 && !(found * scale > rows.largest[h] * scale + kSlack)) found = rows.largest[h];
         const float base = found == minus_infinity() ? 0.0f : found * scale;
         smaller[h] = gemm::power_of_two(rows.largest[h] * scale - base);
         rows.largest[h] = found;
@@ -102,13 +107,17 @@ constexpr int kMmaQueries = 128, kMmaKeys = 64, kMmaThreads = 128;
 template <int kDim, int kStages>
 constexpr int kMmaBytes = (kMmaQueries + kStages * 2 * kMmaKeys) * kDim * 2;
 
+template <bool kSwizzle>
+__device__ __forceinline__ int chunk_at(int row, int chunk) {
+    return kSwizzle ? swizzled(row, chunk) : chunk;
+}
 // Rows first … first + kRows - 1 of a head, zeros for those it does not have.
-template <int kRows, int kDim, typename T>
+template <int kRows, int kDim, bool kSwizzle, typename T>
 __device__ __forceinline__ void fetch_rows(uint4* to, const T* from, int first, int length) {
     constexpr int kChunks = kDim / 8, kApart = kMmaThreads / kChunks;
     static_assert(kApart % 8 == 0, "the swizzle repeats every eight rows");
     const int row = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
-    uint4* const place = to + row * kChunks + swizzled(row, chunk);
+    uint4* const place = to + row * kChunks + chunk_at<kSwizzle>(row, chunk);
     const T* const start = from + static_cast<Size>(first + row) * kDim + 8 * chunk;
 #pragma unroll 8
     for (int r = 0; r < kRows; r += kApart) {
@@ -117,9 +126,10 @@ __device__ __forceinline__ void fetch_rows(uint4* to, const T* from, int first, 
     }
 }
 
-// Steps 4 (one stage) and 5 (two). A warp 32 queries: what it reads of keys and values serves two products.
-template <typename T, int kDim, int kStages>
-__global__ void __launch_bounds__(kMmaThreads, 2)
+// Steps 4 (one stage) and 5 (two). A warp 32 queries: what it reads of keys and values serves two products. To be diagnosed:
+// kSwizzle false, tiles lie in plain rows; kBlocks 4, as many blocks an SM shall have, and threads few registers.
+template <typename T, int kDim, int kStages, bool kSwizzle = true, int kBlocks = 2>
+__global__ void __launch_bounds__(kMmaThreads, kBlocks)
     mma_sync(const T* __restrict__ q, const T* __restrict__ k, const T* __restrict__ v, T* __restrict__ out, int length, int causal) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
     extern __shared__ uint4 chunks[];
@@ -129,10 +139,10 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
     const int end = causal ? min(row0 + kMmaQueries, length) : length;
     const Size head = static_cast<Size>(blockIdx.y) * length * kDim;
     const auto fetch = [&](int first, int slot) {
-        fetch_rows<kMmaKeys, kDim>(tiles + slot * 2 * kTile, k + head, first, length);
-        fetch_rows<kMmaKeys, kDim>(tiles + (slot * 2 + 1) * kTile, v + head, first, length);
+        fetch_rows<kMmaKeys, kDim, kSwizzle>(tiles + slot * 2 * kTile, k + head, first, length);
+        fetch_rows<kMmaKeys, kDim, kSwizzle>(tiles + (slot * 2 + 1) * kTile, v + head, first, length);
     };
-    fetch_rows<kMmaQueries, kDim>(chunks, q + head, row0, length);
+    fetch_rows<kMmaQueries, kDim, kSwizzle>(chunks, q + head, row0, length);
     if constexpr (kStages > 1) fetch(0, 0);
     gemm::copies_commit();
     float sums[2][kSums] = {};
@@ -160,13 +170,13 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 const int row = warp_row + 16 * r + lane % 16;
-                gemm::load_matrices(of_q[r], chunks + row * kChunks + swizzled(row, 2 * i + lane / 16));
+                gemm::load_matrices(of_q[r], chunks + row * kChunks + chunk_at<kSwizzle>(row, 2 * i + lane / 16));
             }
 #pragma unroll
             for (int s = 0; s < kMmaKeys / 16; ++s) {
                 unsigned of_k[4];
                 const int row = 16 * s + lane / 16 * 8 + lane % 8;
-                gemm::load_matrices(of_k, keys + row * kChunks + swizzled(row, 2 * i + lane / 8 % 2));
+                gemm::load_matrices(of_k, keys + row * kChunks + chunk_at<kSwizzle>(row, 2 * i + lane / 8 % 2));
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     gemm::multiply_add<T>(scores[r] + 8 * s, of_q[r], of_k[0], of_k[1]);
@@ -191,7 +201,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
             for (int s = 0; s < kDim / 16; ++s) {
                 unsigned of_v[4];
                 const int row = 16 * j + lane % 16;
-                gemm::load_turned(of_v, values + row * kChunks + swizzled(row, 2 * s + lane / 16));
+                gemm::load_turned(of_v, values + row * kChunks + chunk_at<kSwizzle>(row, 2 * s + lane / 16));
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     gemm::multiply_add<T>(sums[r] + 8 * s, of_w[r], of_v[0], of_v[1]);
@@ -207,8 +217,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
 
 // ---- Hopper: wgmma and tensor maps -----------------------------------------------------------------------------------------------
 
-// A block: kGroups groups of 64 queries, and one that asks for tiles. With few dimensions the sums need fewer registers: three.
-template <int Dim, int Groups = Dim == 64 ? 3 : 2>
+// A block: kGroups groups of 64 queries, and one that asks for tiles.
+template <int Dim, int Groups>
 struct Shape {
     static constexpr int kDim = Dim, kGroups = Groups, kThreads = (kGroups + 1) * kGroupThreads, kQueries = 64 * kGroups;
     static constexpr int kKeys = 128, kStages = 2, kBoxes = kDim / kBox;
@@ -217,8 +227,9 @@ struct Shape {
     static constexpr int kFew = kGroups == 3 ? 32 : 24, kMany = kGroups == 3 ? 160 : 240;  // registers a thread
 };
 
-// Steps 6 and 7 (kOverlap: two products under way; kTurns: one group after the other asks for its products). Barriers as in the matrix product, for keys and values apart: scores are done with keys earlier.
-template <typename T, typename S, bool kOverlap, bool kTurns>
+// Steps 6 to 10 (kOverlap: two products under way; kTurns: one group after the other asks for its products; kSlack: see weigh()).
+// Barriers as in the matrix product, for keys and values apart: scores are done with keys earlier.
+template <typename T, typename S, bool kOverlap, bool kTurns, int kSlack = 0>
 __global__ void __launch_bounds__(S::kThreads, 1)
     specialized(const __grid_constant__ gemm::TensorMap map_q, const __grid_constant__ gemm::TensorMap map_k,
                 const __grid_constant__ gemm::TensorMap map_v, T* __restrict__ out, int length, int causal) {
@@ -293,7 +304,10 @@ __global__ void __launch_bounds__(S::kThreads, 1)
         const auto soften = [&](int tile) {
             const int first = tile * S::kKeys;
             if (first + S::kKeys > length || (causal && first + S::kKeys > first_row)) mask<kScores>(scores, first, row, length, causal);
-            weigh<kScores>(scores, mine, smaller, kScale<kDim>);
+            weigh<kScores, kSlack>(scores, mine, smaller, kScale<kDim>);
+        };
+        const auto correct = [&] {
+            if (kSlack == 0 || __any_sync(kAllLanes, smaller[0] != 1 || smaller[1] != 1)) shrink<kSums>(sums, smaller);
         };
         const auto pack = [&] {
 #pragma unroll
@@ -310,7 +324,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
                 gemm::take_results(scores);
                 give_back(&empty_k[turn.slot]);
                 soften(tile);
-                shrink<kSums>(sums, smaller);
+                correct();
                 pack();
                 gemm::wait_for(&full_v[turn.slot], turn.parity);
                 gemm::products_begin();
@@ -349,7 +363,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
                 gemm::products_wait<0>();
                 gemm::take_results(sums);
                 give_back(&empty_v[before.slot]);
-                shrink<kSums>(sums, smaller);
+                correct();
                 pack();
             }
             gemm::wait_for(&full_v[before.slot], before.parity);

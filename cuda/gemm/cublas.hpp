@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <library_types.h>
 
+#include <string>
+
 #include "../common/check.cuh"
 
 namespace lab {
@@ -13,7 +15,7 @@ namespace lab {
 class Cublas {
 public:
     Cublas() {
-        for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"}) {
+        for (const char* name : {"libcublas.so.13", "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so"}) {
             if (library_ == nullptr) library_ = dlopen(name, RTLD_NOW);
         }
         if (library_ == nullptr) return;
@@ -22,6 +24,12 @@ public:
         if (create == nullptr || product_ == nullptr || create(&handle_) != 0) fail("cuBLAS is installed and cannot be used");
     }
     bool found() const { return library_ != nullptr; }
+    std::string version() const {
+        int part[3] = {};  // major, minor, patch
+        const auto property = reinterpret_cast<int (*)(int, int*)>(dlsym(library_, "cublasGetProperty"));
+        for (int i = 0; property != nullptr && i < 3; ++i) property(i, &part[i]);
+        return std::to_string(part[0]) + "." + std::to_string(part[1]) + "." + std::to_string(part[2]);
+    }
 
     // C = A·B, all row by row: cuBLAS counts columns first, so it is given Cᵀ = Bᵀ·Aᵀ. Sums in fp32, never TF32.
     template <typename T>

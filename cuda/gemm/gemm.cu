@@ -13,6 +13,7 @@
 #include "cublas.hpp"
 #include "fp32.cuh"
 #include "maps.hpp"
+#include "needs.hpp"
 
 namespace {
 
@@ -21,11 +22,11 @@ using steps::Bf16;
 
 const std::vector<std::string> kFp32 = {"naive",      "coalesced",  "shared_tile",   "strips",   "squares",
                                         "vectorized", "warp_tiles", "double_buffer", "autotuned"};
-const std::vector<std::string> kBf16 = {"mma_sync", "wgmma_tma", "specialized", "persistent", "cluster", "order", "store"};
+const std::vector<std::string> kBf16 = {"mma_sync", "wgmma_tma", "specialized", "persistent", "cluster", "order", "store", "alone"};
 constexpr int kSlowUs = 300000;  // a step that takes longer is timed once
 
 struct Options {
-    std::string variant = "fp32", json;
+    std::string variant = "fp32", values = "normal", json;
     long long m = 4096, n = 4096, k = 4096, pad = 0, offset = 0, repetitions = 10, seed = 1;
 };
 
@@ -48,6 +49,7 @@ Options parse(int argc, char** argv) {
     args.integer("--k", &o.k, 1, 1 << 20, "columns of A, rows of B");
     args.integer("--pad", &o.pad, 0, 1 << 20, "elements between a row's end and the next row");
     args.integer("--offset", &o.offset, 0, 64, "elements by which the matrices miss the start of their memory");
+    args.choice("--values", &o.values, {"normal", "special"}, "of the matrices; special: a NaN and both infinities among them");
     args.integer("--repetitions", &o.repetitions, 1, 1000, "timings of each step");
     args.integer("--seed", &o.seed, 0, 1LL << 62, "of the matrices");
     args.text("--json", &o.json, "FILE", "write the record here");
@@ -60,6 +62,13 @@ __global__ void fill(float* out, std::uint64_t n, std::uint64_t seed) {
 }
 __global__ void fill(Bf16* out, std::uint64_t n, std::uint64_t seed) {
     lab::for_all(n, [=](std::uint64_t i) { out[i] = __float2bfloat16_rn(lab::normal(seed, i)); });
+}
+
+// A NaN and both infinities into a matrix, in rows and columns of their own where it has so many.
+template <typename T>
+__global__ void spoil(T* out, int rows, int columns, int ld) {
+    const float special[3] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; ++i) out[static_cast<std::uint64_t>((2 * i + 1) * static_cast<std::int64_t>(rows) / 6) * ld + (i + 1) * static_cast<std::int64_t>(columns) / 4] = special[i];
 }
 
 struct Sides {
@@ -78,23 +87,28 @@ __global__ void reference(const T* a, const T* b, const int* rows, int count, Si
 }
 
 // What is found of an output: squares of differences and of the reference, the largest difference; elements that are NaN, elements
-// between the rows that are no longer what they were.
+// between the rows that are no longer what they were, elements that are not the NaN or the infinity they should be.
 struct Found {
     double differences, squares;
-    unsigned long long largest, unwritten, outside;  // `largest`: the bits of a double that is not negative
+    unsigned long long largest, unwritten, outside, unlike;  // `largest`: the bits of a double that is not negative
 };
 
 template <typename T>
-__global__ void compare(const T* c, const int* rows, int count, Sides s, const double* expected, Found* found) {
+__global__ void compare(const T* c, const int* rows, int count, Sides s, const double* expected, bool special, Found* found) {
     lab::for_all(static_cast<std::uint64_t>(count) * s.n, [=](std::uint64_t i) {
-        const double difference = fabs(static_cast<double>(static_cast<float>(c[static_cast<std::uint64_t>(rows[i / s.n]) * s.ldc + i % s.n])) - expected[i]);
+        const double value = static_cast<double>(static_cast<float>(c[static_cast<std::uint64_t>(rows[i / s.n]) * s.ldc + i % s.n]));
+        if (!isfinite(expected[i])) {
+            if (isnan(expected[i]) ? !isnan(value) : value != expected[i]) atomicAdd(&found->unlike, 1);
+            return;
+        }
+        const double difference = fabs(value - expected[i]);
         atomicAdd(&found->differences, difference * difference);
         atomicAdd(&found->squares, expected[i] * expected[i]);
         atomicMax(&found->largest, static_cast<unsigned long long>(__double_as_longlong(difference)));
     });
     lab::for_all(static_cast<std::uint64_t>(s.m) * s.ldc, [=](std::uint64_t i) {
         const bool between = i % s.ldc >= static_cast<unsigned>(s.n), nan = isnan(static_cast<float>(c[i]));
-        if (!between && nan) atomicAdd(&found->unwritten, 1);
+        if (!between && nan && !special) atomicAdd(&found->unwritten, 1);
         if (between && !nan) atomicAdd(&found->outside, 1);
     });
 }
@@ -134,10 +148,29 @@ std::function<void()> launch_pipelined(const Work<float>& w) {
 
 struct Maps {
     steps::TensorMap a, b, c;
+    explicit Maps(const Work<Bf16>& w)
+        : a(steps::tensor_map(w.a, w.s.m, w.s.k, w.s.lda, steps::kTileM)),
+          b(steps::tensor_map(w.b, w.s.k, w.s.n, w.s.ldb, steps::kTileK)),
+          c(steps::tensor_map(w.c, w.s.m, w.s.n, w.s.ldc, steps::kGroupM)) {}
 };
 
+std::function<void()> launch_simple(const Work<Bf16>& w) {
+    using R = steps::Simple;
+    const Maps maps(w);
+    const Sides s = w.s;
+    LAB_CUDA(cudaFuncSetAttribute(steps::wgmma_tma, cudaFuncAttributeMaxDynamicSharedMemorySize, R::kBytes));
+    const dim3 grid(static_cast<unsigned>(steps::parts(s.n, R::kN)), static_cast<unsigned>(steps::parts(s.m, steps::kTileM)));
+    if (grid.y > 65535) lab::fail("--m %d: this step takes at most %d rows", s.m, 65535 * steps::kTileM);
+    Bf16* const c = w.c;
+    return [=] {
+        steps::wgmma_tma<<<grid, steps::kSimpleThreads, R::kBytes>>>(maps.a, maps.b, c, s.m, s.n, s.k, s.ldc);
+        LAB_LAUNCHED();
+    };
+}
+
 template <typename R, bool kPersistent, int kBlocks, int kBand, bool kStore>
-std::function<void()> launch_specialized(const Work<Bf16>& w, const Maps& maps) {
+std::function<void()> launch_specialized(const Work<Bf16>& w) {
+    const Maps maps(w);
     const auto kernel = steps::specialized<R, kPersistent, kBlocks, kBand, kStore>;
     LAB_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, R::kBytes));
     const int tiles = steps::parts(w.s.m, kBlocks * steps::kTileM) * steps::parts(w.s.n, R::kN);
@@ -157,61 +190,58 @@ std::function<void()> launch_specialized(const Work<Bf16>& w, const Maps& maps) 
     };
 }
 
-using Add = std::function<void(const char*, std::function<void()>)>;
+using steps::Needs;
+using Make = std::function<std::function<void()>()>;  // of a call, where the GPU can serve the step
+using Add = std::function<void(const char*, Needs, const Make&)>;
 
-void ladder(const Work<float>& w, bool, const Add& add) {
+void ladder(const Work<float>& w, const Add& add) {
     const dim3 side(steps::kSide, steps::kSide);
-    add("naive", launch<Fp32Kernel>(steps::naive, w, steps::kSide, steps::kSide, side, 0));
-    add("coalesced", launch<Fp32Kernel>(steps::coalesced, w, steps::kSide, steps::kSide, side, 0));
-    add("shared_tile", launch<Fp32Kernel>(steps::shared_tile, w, steps::kSide, steps::kSide, side, 0));
-    add("strips", launch<Fp32Kernel>(steps::strips, w, steps::kStripTile, steps::kStripTile, steps::kStripThreads, 0));
-    add("squares", launch<Fp32Kernel>(steps::squares, w, steps::kSquareTile, steps::kSquareTile, steps::kSquareThreads, 0));
-    add("vectorized", launch_staged<steps::ByBlock>(w));
-    add("warp_tiles", launch_staged<steps::ByWarp>(w));
-    add("double_buffer", launch_pipelined<steps::TwoStages>(w));
-    add("autotuned", launch_pipelined<steps::Tuned>(w));
+    add("naive", {}, [&] { return launch<Fp32Kernel>(steps::naive, w, steps::kSide, steps::kSide, side, 0); });
+    add("coalesced", {}, [&] { return launch<Fp32Kernel>(steps::coalesced, w, steps::kSide, steps::kSide, side, 0); });
+    add("shared_tile", {}, [&] { return launch<Fp32Kernel>(steps::shared_tile, w, steps::kSide, steps::kSide, side, 0); });
+    add("strips", {}, [&] { return launch<Fp32Kernel>(steps::strips, w, steps::kStripTile, steps::kStripTile, steps::kStripThreads, 0); });
+    add("squares", {}, [&] { return launch<Fp32Kernel>(steps::squares, w, steps::kSquareTile, steps::kSquareTile, steps::kSquareThreads, 0); });
+    add("vectorized", {0, steps::ByBlock::kBytes, false}, [&] { return launch_staged<steps::ByBlock>(w); });
+    add("warp_tiles", {0, steps::ByWarp::kBytes, false}, [&] { return launch_staged<steps::ByWarp>(w); });
+    add("double_buffer", {0, steps::TwoStages::kBytes, false}, [&] { return launch_pipelined<steps::TwoStages>(w); });
+    add("autotuned", {0, steps::Tuned::kBytes, false}, [&] { return launch_pipelined<steps::Tuned>(w); });
 #ifdef LAB_GEMM_GRID  // what «autotuned» was chosen from
-    add("128x128x8/3/2", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 3, 2>>(w));
-    add("128x128x8/4/2", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 4, 2>>(w));
-    add("128x128x8/4/2 4x8", launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 4, 8, 4, 2>>(w));
-    add("128x128x16/2/2", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 2, 2>>(w));
-    add("128x128x16/3/2 4x8", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 4, 8, 3, 2>>(w));
-    add("128x256x8/4/1 8x16", launch_pipelined<steps::Tiling<128, 256, 8, 8, 16, 8, 4, 4, 1>>(w));
-    add("128x128x16/3/2", launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 3, 2>>(w));
-    add("256x128x8/4/1 16x8", launch_pipelined<steps::Tiling<256, 128, 8, 16, 8, 4, 8, 4, 1>>(w));
-    add("256x128x16/3/1 16x8", launch_pipelined<steps::Tiling<256, 128, 16, 16, 8, 4, 8, 3, 1>>(w));
-    add("128x128x8/4/2 16x8", launch_pipelined<steps::Tiling<128, 128, 8, 16, 8, 4, 8, 4, 2>>(w));
-    add("128x128x8/4/2 8x16", launch_pipelined<steps::Tiling<128, 128, 8, 8, 16, 8, 4, 4, 2>>(w));
-    add("64x256x16/3/2", launch_pipelined<steps::Tiling<64, 256, 16, 8, 8, 8, 4, 3, 2>>(w));
+    add("128x128x8/3/2", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 3, 2>>(w); });
+    add("128x128x8/4/2", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 8, 4, 4, 2>>(w); });
+    add("128x128x8/4/2 4x8", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 8, 8, 8, 4, 8, 4, 2>>(w); });
+    add("128x128x16/2/2", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 2, 2>>(w); });
+    add("128x128x16/3/2 4x8", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 4, 8, 3, 2>>(w); });
+    add("128x256x8/4/1 8x16", {}, [&] { return launch_pipelined<steps::Tiling<128, 256, 8, 8, 16, 8, 4, 4, 1>>(w); });
+    add("128x128x16/3/2", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 16, 8, 8, 8, 4, 3, 2>>(w); });
+    add("256x128x8/4/1 16x8", {}, [&] { return launch_pipelined<steps::Tiling<256, 128, 8, 16, 8, 4, 8, 4, 1>>(w); });
+    add("256x128x16/3/1 16x8", {}, [&] { return launch_pipelined<steps::Tiling<256, 128, 16, 16, 8, 4, 8, 3, 1>>(w); });
+    add("128x128x8/4/2 16x8", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 8, 16, 8, 4, 8, 4, 2>>(w); });
+    add("128x128x8/4/2 8x16", {}, [&] { return launch_pipelined<steps::Tiling<128, 128, 8, 8, 16, 8, 4, 4, 2>>(w); });
+    add("64x256x16/3/2", {}, [&] { return launch_pipelined<steps::Tiling<64, 256, 16, 8, 8, 8, 4, 3, 2>>(w); });
 #endif
 }
 
-void ladder(const Work<Bf16>& w, bool maps_serve, const Add& add) {
-    const Sides s = w.s;
-    add("mma_sync", launch<Bf16Kernel>(steps::mma_sync, w, steps::kMmaM, steps::kMmaN, steps::kMmaThreads, steps::kMmaBytes));
-    if (!maps_serve) return;
-    const Maps maps{steps::tensor_map(w.a, s.m, s.k, s.lda, steps::kTileM), steps::tensor_map(w.b, s.k, s.n, s.ldb, steps::kTileK),
-                    steps::tensor_map(w.c, s.m, s.n, s.ldc, steps::kGroupM)};
-    Bf16* const c = w.c;
-    constexpr int kSimple = steps::Simple::kBytes;
-    LAB_CUDA(cudaFuncSetAttribute(steps::wgmma_tma, cudaFuncAttributeMaxDynamicSharedMemorySize, kSimple));
-    const dim3 grid(static_cast<unsigned>(steps::parts(s.n, steps::Simple::kN)), static_cast<unsigned>(steps::parts(s.m, steps::kTileM)));
-    if (grid.y > 65535) lab::fail("--m %d: this step takes at most %d rows", s.m, 65535 * steps::kTileM);
-    add("wgmma_tma", [=] {
-        steps::wgmma_tma<<<grid, steps::kSimpleThreads, kSimple>>>(maps.a, maps.b, c, s.m, s.n, s.k, s.ldc);
-        LAB_LAUNCHED();
+void ladder(const Work<Bf16>& w, const Add& add) {
+    constexpr int kHopper = 90;
+    add("mma_sync", {80, steps::kMmaBytes, false}, [&] {
+        return launch<Bf16Kernel>(steps::mma_sync, w, steps::kMmaM, steps::kMmaN, dim3(steps::kMmaThreads), steps::kMmaBytes);
     });
-    add("specialized", launch_specialized<steps::Deep, false, 1, 1, false>(w, maps));
-    add("persistent", launch_specialized<steps::Deep, true, 1, 1, false>(w, maps));
-    add("cluster", launch_specialized<steps::Deep, true, 2, 1, false>(w, maps));
-    add("order", launch_specialized<steps::Deep, true, 2, steps::kBand, false>(w, maps));
-    add("store", launch_specialized<steps::Wide, true, 2, steps::kBand, true>(w, maps));
+    add("wgmma_tma", {kHopper, steps::Simple::kBytes, true}, [&] { return launch_simple(w); });
+    const auto ring = [&](const char* name, auto launched, int shared_bytes) { add(name, {kHopper, shared_bytes, true}, [&, launched] { return launched(w); }); };
+    ring("specialized", launch_specialized<steps::Deep, false, 1, 1, false>, steps::Deep::kBytes);
+    ring("persistent", launch_specialized<steps::Deep, true, 1, 1, false>, steps::Deep::kBytes);
+    ring("cluster", launch_specialized<steps::Deep, true, 2, 1, false>, steps::Deep::kBytes);
+    ring("order", launch_specialized<steps::Deep, true, 2, steps::kBand, false>, steps::Deep::kBytes);
+    ring("store", launch_specialized<steps::Wide, true, 2, steps::kBand, true>, steps::Wide::kBytes);
+    ring("alone", launch_specialized<steps::Wide, true, 1, 2 * steps::kBand, true>, steps::Wide::kBytes);
 #ifdef LAB_GEMM_GRID
-    add("band 4", launch_specialized<steps::Wide, true, 2, 4, true>(w, maps));
-    add("band 16", launch_specialized<steps::Wide, true, 2, 16, true>(w, maps));
-    add("3 stages, 4 boxes", launch_specialized<steps::Ring<256, 3, 4>, true, 2, steps::kBand, true>(w, maps));
-    add("cluster of 4", launch_specialized<steps::Wide, true, 4, 4, true>(w, maps));
-    add("no cluster", launch_specialized<steps::Wide, true, 1, 2 * steps::kBand, true>(w, maps));
+    using Boxes = steps::Ring<256, 3, 4>;
+    ring("band 4", launch_specialized<steps::Wide, true, 2, 4, true>, steps::Wide::kBytes);
+    ring("band 16", launch_specialized<steps::Wide, true, 2, 16, true>, steps::Wide::kBytes);
+    ring("3 stages, 4 boxes", launch_specialized<Boxes, true, 2, steps::kBand, true>, Boxes::kBytes);
+    ring("cluster of 4", launch_specialized<steps::Wide, true, 4, 4, true>, steps::Wide::kBytes);
+    ring("alone, band 8", launch_specialized<steps::Wide, true, 1, 8, true>, steps::Wide::kBytes);
+    ring("alone, 3 stages", launch_specialized<Boxes, true, 1, 16, true>, Boxes::kBytes);
 #endif
 }
 
@@ -232,6 +262,12 @@ int run(const Options& o, const std::vector<std::string>& names) {
         fill<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(matrix->get(), matrix->count(), seed++);
         LAB_LAUNCHED();
     }
+    const bool special = o.values == "special";
+    if (special) {
+        spoil<<<1, 1>>>(a.get() + o.offset, s.m, s.k, s.lda);
+        spoil<<<1, 1>>>(b.get() + o.offset, s.k, s.n, s.ldb);
+        LAB_LAUNCHED();
+    }
     const Work<T> work{a.get() + o.offset, b.get() + o.offset, c.get() + o.offset, s, gpu.multiProcessorCount};
     std::vector<int> chosen;
     for (int i = 0; i < count; ++i) {
@@ -244,26 +280,27 @@ int run(const Options& o, const std::vector<std::string>& names) {
     reference<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(work.a, work.b, rows.get(), count, s, expected.get());
     LAB_LAUNCHED();
 
-    const bool hopper = gpu.major == 9, starts = steps::on_words(work.a, s.lda) && steps::on_words(work.b, s.ldb) && steps::on_words(work.c, s.ldc);
-    if (bf16 && o.variant != "mma_sync" && !(hopper && starts)) {
-        const char* why = hopper ? "the copy engine takes matrices whose rows start on 16 bytes" : "needs compute capability 9.0";
-        if (!whole) lab::fail("--variant %s: %s; take mma_sync", o.variant.c_str(), why);
-        std::printf("only mma_sync: for the other steps %s\n", why);
-    }
+    const bool starts = steps::on_words(work.a, s.lda) && steps::on_words(work.b, s.ldb) && steps::on_words(work.c, s.ldc);
     std::vector<lab::Rung> all;
     const lab::Cublas cublas;
     if (cublas.found()) {
+        std::printf("cuBLAS %s\n", cublas.version().c_str());
         all.push_back({"cublas", lab::Rung::kLibrary, 0, [&] { cublas.product(work.a, work.b, work.c, s.m, s.n, s.k, s.lda, s.ldb, s.ldc); }});
     } else {
         std::printf("no cuBLAS here (libcublas.so.13 or .12): steps stand alone\n");
     }
-    ladder(work, hopper && starts, [&](const char* name, std::function<void()> call) {
-        if (whole || o.variant == name) all.push_back({name, lab::Rung::kStep, 0, std::move(call)});
+    ladder(work, [&](const char* name, Needs needs, const Make& make) {
+        if (!whole && o.variant != name) return;
+        const std::string why = steps::why_not(needs, 10 * gpu.major + gpu.minor, gpu.sharedMemPerBlockOptin, starts);
+        if (why.empty()) all.push_back({name, lab::Rung::kStep, 0, make()});
+        else if (whole) std::printf("without %s: %s\n", name, why.c_str());
+        else lab::fail("--variant %s: %s", name, why.c_str());
     });
 
     lab::Record record{"gemm", o.variant, {}, {}, {}, lab::describe(gpu)};
-    record.parameters.add("m", o.m).add("n", o.n).add("k", o.k).add("pad", o.pad).add("offset", o.offset);
+    record.parameters.add("m", o.m).add("n", o.n).add("k", o.k).add("pad", o.pad).add("offset", o.offset).add("values", o.values);
     record.parameters.add("repetitions", o.repetitions).add("seed", o.seed);
+    if (cublas.found()) record.parameters.add("cublas", cublas.version());
     const lab::DeviceArray<Found> found(1);
     const double allowed = bf16 ? 4e-3 : 1e-5, largest_allowed = (bf16 ? 0.04 : 1e-4) * std::sqrt(static_cast<double>(s.k));
     std::vector<lab::Rung> timed;
@@ -279,17 +316,18 @@ int run(const Options& o, const std::vector<std::string>& names) {
         end.record(nullptr);
         LAB_CUDA(cudaDeviceSynchronize());
         found.zero();
-        compare<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(work.c, rows.get(), count, s, expected.get(), found.get());
+        compare<<<lab::kSpreadBlocks, lab::kSpreadThreads>>>(work.c, rows.get(), count, s, expected.get(), special, found.get());
         LAB_LAUNCHED();
         Found f;
         LAB_CUDA(cudaMemcpy(&f, found.get(), sizeof f, cudaMemcpyDeviceToHost));
         double largest;
         std::memcpy(&largest, &f.largest, sizeof largest);
-        const double error = std::sqrt(f.differences / f.squares);
-        char detail[160];
-        std::snprintf(detail, sizeof detail, "error %.2e of the norm (allowed %.0e), the largest %.2e (allowed %.2e), %llu elements not written, %llu outside",
-                      error, allowed, largest, largest_allowed, f.unwritten, f.outside);
-        record.check(rung.name, error <= allowed && largest <= largest_allowed && f.unwritten == 0 && f.outside == 0, detail);
+        const double error = std::sqrt(f.squares > 0 ? f.differences / f.squares : f.differences);
+        char detail[200];
+        std::snprintf(detail, sizeof detail,
+                      "error %.2e of the norm (allowed %.0e), the largest %.2e (allowed %.2e), %llu elements not written, %llu outside, %llu NaN or infinite and wrong",
+                      error, allowed, largest, largest_allowed, f.unwritten, f.outside, f.unlike);
+        record.check(rung.name, error <= allowed && largest <= largest_allowed && f.unwritten + f.outside + f.unlike == 0, detail);
         record.results.add(rung.name + "_error", error);
         const double us = lab::elapsed_us(begin, end);
         if (us > kSlowUs) rung.us.push_back(us);

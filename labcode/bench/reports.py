@@ -35,10 +35,10 @@ def main(
     limit_s: float | None = None,
 ) -> int:
     """Measure, print the table, write the record; 1 when the outputs of a report differ or one is missing."""
-    from labcode.analysis.stats.driver import check_names
+    from labcode.analysis.stats.driver import check_names, shelf_of
     from labcode.analysis.stats.nsys.reports import TABLES
 
-    check_names("nsys", only)
+    check_names(shelf_of("nsys"), only)
     if repetitions < 1 or ops < 1 or streams < 1:
         raise LabError("bench reports: repetitions, operations and streams are counted from 1")
     found = _nsys(nsys)

@@ -11,6 +11,7 @@ from labcode.capture.experiments.energy import ENERGY_EXPERIMENTS
 from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, GPUS, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
+from labcode.capture.experiments.scaling import SCALING_EXPERIMENTS
 from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
@@ -230,6 +231,7 @@ def _experiments() -> dict[str, Experiment]:
         *KERNEL_EXPERIMENTS,
         *TORCH_EXPERIMENTS,
         *ENERGY_EXPERIMENTS,
+        *SCALING_EXPERIMENTS,
         Experiment(
             id="measuring",
             title="How to time: host timer and events, warm-up, cold and warm cache, zeros and random data",

@@ -95,6 +95,22 @@ def bench_reports(
     raise typer.Exit(code)
 
 
+@bench_app.command("products")
+def bench_products(
+    n: Annotated[
+        list[int] | None,
+        typer.Option("--n", help="Rows and columns; may be repeated. 4096 and 8192 without it."),
+    ] = None,
+    repetitions: Annotated[int, typer.Option("--repetitions", help="Timings of each candidate.")] = 12,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Check every step of the matrix product's ladders and time it beside cuBLAS and Triton."""
+    from labcode.bench import products
+    from labcode.terminal import console
+
+    raise typer.Exit(products.main(n or [], repetitions, json_file, console()))
+
+
 @bench_app.command("meter")
 def bench_meter(
     seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 60.0,
@@ -105,3 +121,19 @@ def bench_meter(
     from labcode.terminal import console
 
     raise typer.Exit(meter.main(seconds, json_file, console()))
+
+
+@bench_app.command("ranks")
+def bench_ranks(
+    capture: Annotated[Path, typer.Argument(help="The capture that ranks are made up after.")],
+    ranks: Annotated[list[int] | None, typer.Option("--ranks", help="How many; may be repeated.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="As of labcode stats: where the reports are read.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Make up ranks, one of them slow, and time how long it takes to find it."""
+    from labcode.bench import ranks as many
+    from labcode.terminal import console
+
+    raise typer.Exit(many.main(capture, ranks or [128, 1024], scheduler, json_file, console()))

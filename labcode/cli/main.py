@@ -43,6 +43,7 @@ for command in (
     *(study.exercises, study.book),
 ):
     app.command()(command)
+app.command(context_settings={**PLAIN["context_settings"], "allow_interspersed_args": False})(record.profile)
 
 
 def _version(value: bool) -> None:

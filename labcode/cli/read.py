@@ -20,6 +20,17 @@ KernelName = Annotated[
 LaunchNumber = Annotated[
     int | None, typer.Option("--launch", metavar="N", help="Only the launch with this number, from 0.")
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Of a folder with a report for each rank: the Dask scheduler whose workers read them "
+        "(tcp://host:8786, "
+        "X.json), slurm:16 for 16 jobs by dask-jobqueue, or here for this process alone. Processes of "
+        "this machine without it.",
+    ),
+]
 
 
 def stats(
@@ -27,8 +38,8 @@ def stats(
         list[Path] | None,
         typer.Argument(
             help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
-            "torch.profiler (.json, .json.gz, a folder of ranks), memory histories (.memory.json.xz), "
-            "power logs (.power.json, .power.json.xz)."
+            "torch.profiler (.json, .json.gz), memory histories (.memory.json.xz), "
+            "power logs (.power.json, .power.json.xz); or a folder with a report for each rank."
         ),
     ] = None,
     report: Annotated[
@@ -55,6 +66,7 @@ def stats(
             help="Of power logs: the nsys export of the same run, for range_energy_sum.",
         ),
     ] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
 
@@ -67,7 +79,7 @@ def stats(
     if list_only:
         driver.list_reports(files or [], output_format, sys.stdout)
         return
-    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch, beside)
+    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch, beside, scheduler)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
@@ -103,7 +115,9 @@ def export(
 def diagnose(
     file: Annotated[
         Path | None,
-        typer.Argument(help="An nsys export, a report, a trace of torch.profiler, or a power log."),
+        typer.Argument(
+            help="An nsys export, a report, a trace of torch.profiler, a power log, or a folder of ranks."
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -117,6 +131,7 @@ def diagnose(
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, json or md.")] = "table",
     kernel: KernelName = None,
     launch: LaunchNumber = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
     from labcode.analysis.rules import driver
@@ -133,6 +148,7 @@ def diagnose(
         rule_files=rule_files or [],
         kernel=kernel,
         launch=launch,
+        scheduler=scheduler,
         output=sys.stdout,
         notes=sys.stderr,
     )
@@ -160,11 +176,13 @@ def compare(
     ] = None,
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
     kernel: KernelName = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
 
     Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed. Two power
-    logs (.power.json) window by window: which used more energy.
+    logs (.power.json) window by window: which used more energy. Two folders with a report for each rank by
+    what the rank in the middle and the worst one do.
     """
     from labcode.analysis.compare import driver
 
@@ -176,6 +194,7 @@ def compare(
         gates=gate or [],
         only=only or [],
         kernel=kernel,
+        scheduler=scheduler,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -187,22 +206,25 @@ def timeline(
     window: Annotated[
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
     ] = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
 
     Of a history of PyTorch's allocator (.memory.json, .memory.json.xz): what was in use, as a picture (.svg);
-    of a power log (.power.json): power over time, the same.
+    of a power log (.power.json): power over time, the same; of a folder with a report for each rank: what
+    each did when, the same.
     """
     from labcode.figures.pages import timeline_export
 
-    typer.echo(str(timeline_export.write_timeline(file, output, window=window)))
+    typer.echo(str(timeline_export.write_timeline(file, output, window=window, scheduler=scheduler)))
 
 
 def flame(
-    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples.")],
+    file: Annotated[Path, typer.Argument(help="An nsys export or report with samples, or a trace.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="X.svg, X.html, X.json or X.txt.")],
     of: Annotated[
-        str, typer.Option("--of", help="python, cpu, or launches: stacks of CUDA calls.")
+        str,
+        typer.Option("--of", help="python, cpu; of nsys: launches (CUDA calls); of traces: modules."),
     ] = "python",
     thread: Annotated[str | None, typer.Option("--thread", help="Only this thread: number or name.")] = None,
     window: Annotated[
@@ -210,7 +232,7 @@ def flame(
     ] = None,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
-    expect(file, "flame", "nsys")
+    expect(file, "flame", "nsys", "kineto")
     from labcode.figures.pages import flame as flames
 
     typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -171,3 +172,113 @@ def energy(
 
         write_power(log, plot)
     raise typer.Exit(document.exit_code or 0)
+
+
+
+def profile(
+    script: Annotated[
+        str,
+        typer.Argument(help="A Python script or another program; after it, its arguments.", metavar="SCRIPT"),
+    ],
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS...")] = None,
+    mode: Annotated[
+        str, typer.Option("--mode", help="auto, single, multi-gpu, multi-node or deepspeed.")
+    ] = "auto",
+    tool: Annotated[str, typer.Option("--tool", help="nsys, ncu, torch or energy.")] = "nsys",
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, help="Nodes; in SLURM, the allocation's.")
+    ] = None,
+    rendezvous: Annotated[
+        str,
+        typer.Option("--rendezvous", metavar="HOST:PORT", help="Where nodes meet, the same on each of them."),
+    ] = "",
+    cpu: Annotated[bool, typer.Option("--cpu", help="Without GPUs: --gpus counts processes.")] = False,
+    module: Annotated[bool, typer.Option("--module", "-m", help="SCRIPT is a module's name.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where captures go; default SCRIPT-TOOL."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite captures that are there already.")
+    ] = False,
+    delay: Annotated[
+        str | None, typer.Option("--delay", help="nsys, torch: time before recording, such as 20s.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", help="nsys, torch: time that is recorded, such as 5s.")
+    ] = None,
+    within: Annotated[
+        str, typer.Option("--range", metavar="NAME", help="nsys, ncu: record inside this NVTX range alone.")
+    ] = "",
+    warmup: Annotated[
+        int, typer.Option("--warmup", help="torch: steps of the optimizer before recording.")
+    ] = 3,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="torch: steps that are recorded.")] = 5,
+    kernel: Annotated[str, typer.Option("--kernel", "-k", metavar="REGEX", help="ncu: kernels' names.")] = "",
+    launches: Annotated[int, typer.Option("--launches", min=1, help="ncu: launches of those.")] = 5,
+    rank: Annotated[int, typer.Option("--rank", min=0, help="ncu: the rank that is profiled.")] = 0,
+    tool_args: Annotated[
+        list[str] | None,
+        typer.Option("--tool-arg", metavar="WORD", help="Another option of the tool; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        str, typer.Option("--limit", help="End the program after this time, such as 10min; 0s: never.")
+    ] = "0s",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and stop.")] = False,
+    diagnosis: Annotated[
+        bool, typer.Option("--diagnosis/--no-diagnosis", help="Whether to judge what was captured.")
+    ] = True,
+) -> None:
+    """Profile a script as it is, on one GPU, several, or several nodes, and judge what was captured.
+
+    torchrun, deepspeed and srun start the ranks, nsys, ncu, torch.profiler or the power meter record them;
+    --dry-run prints the commands. Options come before SCRIPT. What this prints goes to stderr; the exit code
+    is the script's, of several ranks that of the first to fail; 124 at the time limit.
+    """
+    from typing import cast
+
+    from labcode.capture.schedule import parse_time
+    from labcode.profiling import plan as plans
+    from labcode.profiling import run
+
+    if not dry_run:
+        run.refuse_nesting(os.environ)
+    wishes = plans.Wishes(
+        script,
+        tuple(arguments or ()),
+        module,
+        cast(plans.Mode, plans.known("--mode", mode, plans.MODES)),
+        cast(plans.Tool, plans.known("--tool", tool, plans.TOOLS)),
+        gpus,
+        nodes,
+        cpu,
+        rendezvous,
+        output,
+        None if delay is None else parse_time(delay, "--delay"),
+        None if duration is None else parse_time(duration, "--duration"),
+        within,
+        warmup,
+        steps,
+        kernel,
+        launches,
+        rank,
+        tuple(tool_args or ()),
+    )
+    limit_s = parse_time(limit, "--limit") or None
+    plan = run.planned(wishes, dry=dry_run)
+    if dry_run:
+        for line in plan.lines():
+            typer.echo(line)
+        return
+    run.prepare(plan, force=force)
+    outcome = run.execute(plan, limit_s=limit_s)
+    found = run.mark_partial(plan, outcome)
+    run.tell(plan, outcome, found, limit_s, sys.stderr)
+    if diagnosis and found:
+        run.diagnose(plan, found, sys.stderr)
+    if not outcome.exit_code and len(found) < plan.recorded:
+        raise typer.Exit(2)
+    raise typer.Exit(outcome.exit_code)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TextIO
 
+from labcode.ending import passing_on
 from labcode.errors import ToolError
 from labcode.meter.gpus import open_gpus
 from labcode.meter.meter import Meter, Metered
 from labcode.reports.power.schema import COMMAND, IDLE, Document
 
 _SHOWN_EVERY_S = 0.5
-_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 def run(
@@ -44,7 +40,7 @@ def run(
                 time.sleep(idle_s)
         meter.begin(COMMAND)
         try:
-            with _passing_on() as started:
+            with passing_on() as started:
                 process = _start(words, stdout)
                 started(process)
                 code = _wait(process, meter, live)
@@ -105,38 +101,3 @@ def status(meter: Meter, seconds: float) -> str:
             + (f" {heat} °C" if heat is not None else "")
         )
     return "  ".join(parts)[: max(20, shutil.get_terminal_size().columns - 1)]
-
-
-@contextmanager
-def _passing_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Signals go to the process that is told, once it is; from the terminal it gets them anyway."""
-    process: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
-
-    def started(one: subprocess.Popen[bytes]) -> None:
-        process.append(one)
-        for number in early:
-            one.send_signal(number)
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if not process:
-            early.append(number)
-        elif not (number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()):
-            process[0].send_signal(number)
-
-    numbers = [getattr(signal, name) for name in _PASSED_ON]
-    before = {n: signal.signal(n, pass_on) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
-    try:
-        yield started
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _in_foreground() -> bool:
-    """Whether a terminal sends its signals to this group of processes, and so to the command, too."""
-    try:
-        with open("/dev/tty", "rb") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from labcode.reports.power.log import PowerLog
     from labcode.reports.report import TimelineReport
 
-Kind = Literal["nsys", "kineto", "ncu", "memory", "power"]
+Kind = Literal["nsys", "kineto", "ncu", "memory", "power", "ranks"]
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,52 @@ FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
         (".json", ".json.gz", ".json.xz"),
         "stats, diagnose, compare, timeline, scrub",
     ),
+    "ranks": Format("a folder of reports, one a rank", ("/",), "stats, diagnose, compare, timeline"),
 }
+TOGETHER = 8  # traces that are opened as one report; a folder of more is taken rank by rank
 _TIMELINES: tuple[Kind, ...] = ("nsys", "kineto")
+_OF_RANKS: tuple[Kind, ...] = ("nsys", "kineto", "power")
 
 
 def kind_of(path: Path) -> Kind:
-    """Of which kind a file is, by its name; a folder holds traces, one for each rank.
+    """Of which kind a file is, by its name; a folder holds reports, one for each rank.
+
+    A folder of up to `TOGETHER` traces is of their kind, for they are opened as one report.
 
     What has none of the suffixes is taken for a capture of nsys, whose reader says what else it is. Raises
     `InputError` for the averages that are kept beside a trace.
     """
     name = path.name.lower()
     if path.is_dir():
-        return "kineto"
+        kind, files = reports_of_ranks(path)
+        return "kineto" if kind == "kineto" and len(files) <= TOGETHER else "ranks"
     if name.endswith((".averages.json", ".averages.json.gz")):
         raise InputError(f"{path}: averages of a trace, not the trace; name the .trace.json.gz beside it")
     return next((kind for kind, one in FORMATS.items() if name.endswith(one.suffixes)), "nsys")
+
+
+def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
+    """The kind of the reports in a folder, and their files by name; a report beside its export comes once.
+
+    What is no capture of Nsight Systems, no trace and no power log is left out. An empty folder counts as one
+    of traces, without files. Raises `InputError` where there are reports of several kinds.
+    """
+    there = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    found: dict[Kind, list[Path]] = {}
+    for kind in _OF_RANKS:
+        suffixes = (".trace.json", ".trace.json.gz") if kind == "kineto" else FORMATS[kind].suffixes
+        files = [path for path in there if path.name.lower().endswith(suffixes)]
+        if files:
+            found[kind] = files
+    if len(found) > 1:
+        what = " and ".join(f"{FORMATS[kind].what} ({files[0].name})" for kind, files in found.items())
+        raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one a rank")
+    for kind, files in found.items():
+        if kind == "nsys":
+            exports = {path.name.partition(".sqlite")[0] for path in files if ".sqlite" in path.name}
+            files = [p for p in files if p.suffix != ".nsys-rep" or p.name[: -len(p.suffix)] not in exports]
+        return kind, files
+    return "kineto", [path for path in there if path.name.lower().endswith((".json", ".json.gz"))]
 
 
 def expect(path: Path, command: str, *kinds: Kind) -> Kind:
@@ -77,7 +107,7 @@ def expect(path: Path, command: str, *kinds: Kind) -> Kind:
     ``kinds``."""
     kind = kind_of(path)
     if kind not in kinds:
-        takes = " or ".join(FORMATS[one].suffixes[0] for one in kinds)
+        takes = " or ".join(FORMATS[one].suffixes[0] for one in kinds if one != "ranks" or len(kinds) == 1)
         raise LabError(
             f"{path}: {FORMATS[kind].what}; `labcode {command}` reads {takes} and not this, which is for "
             f"labcode {FORMATS[kind].commands}"
@@ -89,6 +119,9 @@ def files_of(path: Path) -> list[Path]:
     """The files behind a path: itself, or the traces in a folder."""
     if not path.is_dir():
         return [path]
+    kind, files = reports_of_ranks(path)
+    if kind != "kineto":
+        return files
     from labcode.reports.kineto.open import trace_files
 
     return trace_files(path)

@@ -141,7 +141,7 @@ gemm = CudaProgram(
     (
         *("fp32", "bf16", "naive", "coalesced", "shared_tile", "strips", "squares", "vectorized"),
         *("warp_tiles", "double_buffer", "autotuned", "mma_sync", "wgmma_tma", "specialized"),
-        *("persistent", "cluster", "order", "store"),
+        *("persistent", "cluster", "order", "store", "alone"),
     ),
     {
         "m": "rows of A and C (4096)",
@@ -149,6 +149,7 @@ gemm = CudaProgram(
         "k": "columns of A, rows of B (4096)",
         "pad": "elements between a row's end and the next row (0)",
         "offset": "elements by which the matrices miss the start of their memory (0)",
+        "values": "of the matrices; special: a NaN and both infinities among them (normal)",
         "repetitions": "timings of each step (10)",
         "seed": "of the matrices (1)",
     },
@@ -157,7 +158,10 @@ gemm = CudaProgram(
 attention = CudaProgram(
     "attention",
     "Computes attention of random normal values, step by step.",
-    ("all", "mma_sync", "double_buffer", "specialized", "ping_pong"),
+    (
+        *("all", "mma_sync", "double_buffer", "specialized", "ping_pong", "no_turns", "three_groups", "lazy"),
+        *("slow", "plain_rows", "four_blocks"),
+    ),
     {
         "type": "of queries, keys, values and result (bf16)",
         "mask": "causal: a query sees no key behind it (none)",

@@ -39,9 +39,12 @@ def imported_workloads(module: str) -> set[str]:
     return {name for name in found if name.startswith("labcode.workloads.")} - SHARED
 
 
-# what the program uses for another experiment's variant alone
+# what the program uses for another experiment's variant alone, or imports and makes no use of: the type of a
+# reduction where nothing is reduced, names of ranges where none are opened
+_UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks"}
 OTHER_VARIANTS = {
-    "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")}
+    "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
+    **{f"scaling_{name}": _UNUSED for name in ("collectives", "tensor", "training", "timeline", "overlap")},
 }
 
 

@@ -9,5 +9,7 @@ using WithScores = void (*)(const float*, const float*, const float*, float*, fl
 int main() {
     const Step steps[] = {lab::attention::online<64>, lab::attention::online<128>, lab::attention::tiled<64>, lab::attention::tiled<128>};
     const WithScores others[] = {lab::attention::materialized<64>, lab::attention::materialized<128>};
-    return steps[0] == nullptr || others[0] == nullptr;
+    const auto queries = lab::attention::backward_queries<64>, wide = lab::attention::backward_queries<128>;
+    const auto keys = lab::attention::backward_keys<64>, wide_keys = lab::attention::backward_keys<128>;
+    return steps[0] == nullptr || others[0] == nullptr || queries == wide || keys == wide_keys;
 }

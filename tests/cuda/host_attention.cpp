@@ -23,6 +23,11 @@ static float __shfl_xor_sync(unsigned, float x, int lanes) {
     warp_meet();
     return found;
 }
+static bool __any_sync(unsigned, bool mine) {
+    bool any = mine;
+    for (int lanes = 1; lanes < 32; lanes *= 2) any |= __shfl_xor_sync(0, any, lanes) != 0;
+    return any;
+}
 
 #include "layout_on_host.cuh"  // the headers without their includes, synchronizations numbered
 #include "attention_on_host.cuh"
@@ -103,6 +108,59 @@ void readable(int length, bool causal) {
     of("tiled", steps::kQueries, [=](float* q, float* k, float* v, float* out) { steps::tiled<kDim>(q, k, v, out, length, causal); });
 }
 
+// The gradients of sum(slope ∘ attention) by differences of the same in double precision.
+template <int kDim>
+void gradients(int length, bool causal) {
+    if (wrong != 0 && left_out >= 0) return;
+    const std::size_t count = static_cast<std::size_t>(kHeads) * length * kDim, rows = static_cast<std::size_t>(kHeads) * length;
+    std::vector<float> arrays[4], found[3], log_sum(rows, NAN), means(rows, NAN);
+    for (auto& array : arrays) {
+        for (std::size_t i = 0; i < count; ++i) array.push_back(std::rand() % 2001 / 500.0f - 2);
+    }
+    for (auto& array : found) array.assign(count, NAN);
+    auto& [q, k, v, slope] = arrays;
+    const Grid grid{1, steps::kRowThreads};
+    const auto launch = [&](const std::function<void()>& kernel) {
+        return run_grid({static_cast<unsigned>(length), kHeads, 1}, grid.threads, grid.threads, 1, kernel, [] { std::memset(memories, 0xff, sizeof memories); });
+    };
+    const bool ended = launch([&] { steps::backward_queries<kDim>(q.data(), k.data(), v.data(), slope.data(), found[0].data(), log_sum.data(), means.data(), length, causal); }) &&
+                       launch([&] { steps::backward_keys<kDim>(q.data(), k.data(), v.data(), slope.data(), log_sum.data(), means.data(), found[1].data(), found[2].data(), length, causal); });
+    const auto loss = [&](std::size_t head) {
+        double total = 0;
+        for (int row = 0; row < length; ++row) {
+            const std::size_t mine = head + static_cast<std::size_t>(row) * kDim;
+            std::vector<double> weights;
+            double sum = 0, part = 0;
+            for (int j = 0; j < (causal ? row + 1 : length); ++j) {
+                double score = 0, along = 0;
+                for (int d = 0; d < kDim; ++d) {
+                    score += static_cast<double>(q[mine + d]) * k[head + static_cast<std::size_t>(j) * kDim + d];
+                    along += static_cast<double>(slope[mine + d]) * v[head + static_cast<std::size_t>(j) * kDim + d];
+                }
+                sum += std::exp(score / std::sqrt(kDim)), part += std::exp(score / std::sqrt(kDim)) * along;
+            }
+            total += part / sum;
+        }
+        return total;
+    };
+    double worst = ended ? 0 : INFINITY;
+    for (int which = 0; which < 3 && ended; ++which) {
+        for (std::size_t i = which; i < count; i += count / 7) {  // some elements of each
+            const std::size_t head = i / (static_cast<std::size_t>(length) * kDim) * length * kDim;
+            float& x = arrays[which][i];
+            const float kept = x, step = 0.0078125f;
+            x = kept + step;
+            const double above = loss(head);
+            x = kept - step;
+            const double slope_here = (above - loss(head)) / (2 * step);
+            x = kept;
+            worst = std::fmax(worst, std::fabs(slope_here - found[which][i]) / (1 + std::fabs(slope_here)));
+            if (std::isnan(found[which][i])) worst = INFINITY;
+        }
+    }
+    if (!(worst <= 2e-3)) std::printf("gradients, %d of %d%s: wrong by %.1e\n", length, kDim, causal ? ", causal" : "", worst), ++wrong;
+}
+
 template <int kDim>
 void tensor(int length, bool causal, bool maps) {
     const auto of = [&](const char* name, Grid grid, auto kernel) {
@@ -116,15 +174,20 @@ void tensor(int length, bool causal, bool maps) {
         of("double_buffer", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) { steps::mma_sync<Bf16, kDim, 2>(q, k, v, out, length, causal); });
         return;
     }
-    using S = steps::Shape<kDim>;
-    const Grid grid{S::kQueries, S::kThreads};
     const auto map = [=](Bf16* x, int box_rows) { return lab::gemm::TensorMap{x, length, kDim, kDim, box_rows}; };
-    of("specialized", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
-        steps::specialized<Bf16, S, false, false>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
-    });
-    of("ping_pong", grid, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
-        steps::specialized<Bf16, S, true, true>(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
-    });
+    const auto mapped = [&](const char* name, auto shape, auto kernel) {
+        using S = decltype(shape);
+        of(name, {S::kQueries, S::kThreads}, [=](Bf16* q, Bf16* k, Bf16* v, Bf16* out) {
+            kernel(map(q, S::kQueries), map(k, S::kKeys), map(v, S::kKeys), out, length, causal);
+        });
+    };
+    using Two = steps::Shape<kDim, 2>;
+    using Three = steps::Shape<kDim, 3>;
+    mapped("specialized", Two{}, steps::specialized<Bf16, Two, false, false>);
+    mapped("ping_pong", Two{}, steps::specialized<Bf16, Two, true, true>);
+    mapped("no_turns", Two{}, steps::specialized<Bf16, Two, true, false>);
+    mapped("three_groups", Three{}, steps::specialized<Bf16, Three, kDim == 64, false>);
+    mapped("lazy", Three{}, steps::specialized<Bf16, Three, kDim == 64, false, 8>);
 }
 
 }  // namespace
@@ -136,6 +199,7 @@ int main(int count, char** words) {
         lazy = causal;
         if (part == "readable" || part.empty()) {
             for (const int length : {1, 150}) readable<64>(length, causal), readable<128>(length, causal);
+            gradients<64>(causal ? 3 : 135, causal), gradients<128>(causal ? 130 : 5, causal);
         }
         if (part == "registers" || part.empty()) tensor<64>(150, causal, false), tensor<128>(causal ? 70 : 200, causal, false);
         if (part == "maps" || part.empty()) tensor<64>(causal ? 200 : 130, causal, true), tensor<128>(causal ? 150 : 260, causal, true);

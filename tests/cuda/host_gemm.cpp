@@ -6,6 +6,7 @@
 // With one of fp32, mma, bf16: these kernels only.
 
 #include "host_instructions.hpp"
+#include "../../cuda/gemm/needs.hpp"
 #include "layout_on_host.cuh"
 #include "bf16_on_host.cuh"  // the headers without their includes, synchronizations numbered
 #include "fp32_on_host.cuh"
@@ -15,6 +16,7 @@ namespace {
 using namespace lab::gemm;
 
 int wrong = 0;
+bool special = false;  // a NaN and both infinities in each matrix
 
 void expect(bool holds, const char* what) {
     if (holds) return;
@@ -121,6 +123,18 @@ void sizes() {
     expect(on_words(floats, 8) && !on_words(floats, 6) && !on_words(floats + 1, 8) && on_words(floats + 4, 4), "words start on 16 bytes");
 }
 
+void refusals() {
+    const auto says = [](Needs needs, int capability, int kib, bool words, const char* said) { expect(why_not(needs, capability, kib << 10, words) == said, said); };
+    const Needs mapped{90, Wide::kBytes, true}, tuned{0, Tuned::kBytes, false}, mma{80, kMmaBytes, false};
+    says(mapped, 90, 227, true, "");
+    says(mapped, 80, 163, true, "needs compute capability 9.0; this GPU has 8.0");
+    says(mapped, 100, 227, true, "needs compute capability 9.0; this GPU has 10.0");
+    says(mapped, 90, 227, false, "the copy engine takes matrices whose rows start on 16 bytes; take mma_sync");
+    says(mma, 75, 64, true, "needs compute capability 8.0 or more; this GPU has 7.5");
+    says(mma, 100, 227, false, "");
+    says(tuned, 75, 64, true, "needs 73 KiB of shared memory a block; this GPU grants 64");
+    says(tuned, 80, 163, false, "");
+}
 
 // ---- the kernels -----------------------------------------------------------------------------------------------------------------
 
@@ -158,6 +172,11 @@ void check(const char* name, Sides s, int offset, const std::function<void(const
         }
     };
     fill(a, s.m, s.k, s.lda), fill(b, s.k, s.n, s.ldb), fill(c, s.m, 0, s.ldc);
+    for (int i = 0; special && i < 3; ++i) {
+        const float value = i == 0 ? NAN : i == 1 ? INFINITY : -INFINITY;
+        a[offset + static_cast<Size>((2 * i + 1) * s.m / 6) * s.lda + (i + 1) * s.k / 4] = narrow<T>(value);
+        b[offset + static_cast<Size>((2 * i + 1) * s.k / 6) * s.ldb + (i + 1) * s.n / 4] = narrow<T>(value);
+    }
     for (int i = 0; i < s.n; ++i) c[offset + (s.m - 1) * static_cast<Size>(s.ldc) + i] = narrow<T>(NAN);
     kernel(a + offset, b + offset, c + offset);
     long different = 0, outside = 0;
@@ -170,7 +189,7 @@ void check(const char* name, Sides s, int offset, const std::function<void(const
             }
             float sum = 0;
             for (int k = 0; k < s.k; ++k) sum += widen(a[offset + static_cast<Size>(r) * s.lda + k]) * widen(b[offset + static_cast<Size>(k) * s.ldb + i]);
-            different += !(found == widen(narrow<T>(sum)));
+            different += !(found == widen(narrow<T>(sum)) || (found != found && sum != sum));
         }
     }
     if (different != 0 || outside != 0) {
@@ -223,6 +242,7 @@ void bf16(Sides s) {
     ring<Deep, true, 2, 1, false>("cluster", s);
     ring<Deep, true, 2, kBand, false>("order", s);
     ring<Wide, true, 2, kBand, true>("store", s);
+    ring<Wide, true, 1, 2 * kBand, true>("alone", s);
 }
 
 void mma(Sides s, int offset) {
@@ -246,6 +266,7 @@ int main(int count, char** words) {
         tiling<Tuned>();
         order();
         sizes();
+        refusals();
     }
     for (const bool late : {false, true}) {
         lazy = late;
@@ -257,5 +278,11 @@ int main(int count, char** words) {
         if (asked("mma")) mma({130, 136, 264, 264, 136, 136}, 0), mma({33, 65, 71, 72, 67, 69}, 1);
     }
     if (asked("bf16")) bf16({8, 8, 8, 8, 8, 8}), bf16({260, 264, 328, 336, 272, 280});
+    if (part.empty()) {
+        special = true;
+        fp32({33, 65, 17, 17, 65, 65}, 0);
+        mma({33, 65, 71, 72, 67, 69}, 1);
+        bf16({40, 72, 72, 72, 72, 72});
+    }
     return wrong != 0;
 }

@@ -20,7 +20,8 @@ from tests.cuda.on_host import compile_on_host
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 HEADER = (CUDA / "attention" / "attention.cuh").read_text(encoding="utf-8")
-BARRIERS = HEADER.count("__syncthreads()")
+BARRIERS = HEADER.split("// ---- backward")[0].count("__syncthreads()")
+ALL_BARRIERS = HEADER.count("__syncthreads()")
 HARMLESS = (2,)  # the fibers of a block never overtake one another so far: the hardware's warps may
 
 
@@ -47,7 +48,7 @@ def test_each_missing_barrier_is_found(on_the_host: tuple[Path, list[str]], barr
     ("left_out", "nth", "part", "said"),
     [
         ("copies_wait<0>(", 0, "registers", "mma_sync, 150 of 64, causal: wrong"),
-        ("__syncthreads(", BARRIERS + 1, "registers", "double_buffer, 150 of 64: wrong"),
+        ("__syncthreads(", ALL_BARRIERS + 1, "registers", "double_buffer, 150 of 64: wrong"),
         ("wait_for(&empty_v[s], turn.parity ^ 1", 0, "maps", "specialized, 260 of 128: hangs"),
         ("products_wait<0>(", 1, "maps", "specialized, 130 of 64: wrong"),
         ("products_wait<1>(", 0, "maps", "ping_pong, 130 of 64: wrong"),
@@ -72,7 +73,8 @@ def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
         report,
     )
     own = {name: numbers for name, *numbers in found if "mma_sync" in name or "specialized" in name}
-    assert len(own) == 16
+    own = {name: numbers for name, numbers in own.items() if "Lb1ELi4E" not in name}  # four_blocks
+    assert len(own) == 29
     assert {tuple(numbers[:2]) for numbers in own.values()} == {("0", "0")}, own
     limits = {"mma_sync": 255, "ShapeILi128ELi2E": 168, "ShapeILi64ELi3E": 128}
     for kernel, limit in limits.items():
@@ -128,7 +130,7 @@ def test_results_are_right(tmp_path: Path, step: str) -> None:
 def test_compiles_without_spills(assembled: Assemble) -> None:
     report = assembled("attention_steps", "90").report
     stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
-    assert len(stacks) == 6
+    assert len(stacks) == 10
     assert set(stacks) == {("0", "0", "0")}, report
 
 

@@ -15,7 +15,7 @@ from tests.cuda.conftest import NEWEST, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host
 
-TENSOR_MAPS = ("wgmma_tma", "specialized", "persistent", "cluster", "order", "store")
+TENSOR_MAPS = ("wgmma_tma", "specialized", "persistent", "cluster", "order", "store", "alone")
 STEPS = gemm.variants[2:]
 SIZES = {  # m, n, k, pad, offset
     "any": ("1 1 1 0 0", "33 65 17 0 0", "257 129 131 0 0", "300 500 701 3 1", "128 640 16 4 0"),
@@ -100,6 +100,8 @@ def test_wrapper_knows_flags_and_variants(built: Built) -> None:
         (["--variant", "fast"], "--variant fast: there is no such choice; take one of fp32|bf16|naive|"),
         (["--m", "0"], "--m 0: give a whole number from 1 to 1048576"),
         (["--k", "-3"], "--k -3: give a whole number from 1 to 1048576"),
+        (["--values", "odd"], "--values odd: there is no such choice; take one of normal|special"),
+        (["--pad", "-1"], "--pad -1: give a whole number from 0 to 1048576"),
         (["--offset", "65"], "--offset 65: give a whole number from 0 to 64"),
         (["--size", "3"], "--size: no such flag; --help shows them all"),
     ],
@@ -119,11 +121,13 @@ def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def product(tmp_path: Path, step: str, sizes: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def product(
+    tmp_path: Path, step: str, sizes: str, *more: str
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     from labcode.kernels.build import build
 
     path = tmp_path / "r.json"
-    command = [build("gemm"), "--variant", step, *flags(sizes), "--repetitions", "1", "--json", path]
+    command = [build("gemm"), "--variant", step, *flags(sizes), *more, "--repetitions", "1", "--json", path]
     done = run(command, timeout=60)
     return done, json.loads(path.read_text()) if path.is_file() else {}
 
@@ -136,6 +140,14 @@ def test_results_are_right(tmp_path: Path, step: str) -> None:
         done, record = product(tmp_path, step, sizes)
         assert done.returncode == 0, (sizes, done.stderr)
         assert record["checks"][step]["passed"], sizes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("variant", ["fp32", "bf16"])
+def test_nan_and_infinities_come_out_where_they_should(tmp_path: Path, variant: str) -> None:
+    done, record = product(tmp_path, variant, "300 504 712 0 0", "--values", "special")
+    assert done.returncode == 0, done.stderr
+    assert len(record["checks"]) >= len(TENSOR_MAPS)
 
 
 @pytest.mark.gpu

@@ -332,6 +332,27 @@ def test_advanced_ex08a(tmp_path: Path) -> None:
     assert s["say"](export) == {"status": "found", "share": 0.25, "gain": 0.25, "evidence": [200, 120]}
 
 
+def test_scaling_ex01a() -> None:
+    s = names_of(solution("scaling-ex01a"))
+    assert s["first_steady"]([90.0, 50.0, 31.0, 30.0, 30.0, 29.0], 0.1) == 2
+    one = {"gpus": 1, "batch": 32, "precision": "bf16"}
+    assert s["unfair"](one, one | {"gpus": 2, "batch": 16}, "strong") == []
+    assert s["unfair"](one, one | {"gpus": 2, "precision": "fp32"}, "strong") == ["batch", "precision"]
+
+
+def test_scaling_ex02a() -> None:
+    s = names_of(solution("scaling-ex02a"))
+    times = {1: 80.0, 2: 50.0, 4: 40.0}
+    assert s["scaling"](times, "strong") == {1: (1.0, 1.0), 2: (1.6, 0.8), 4: (2.0, 0.5)}
+    assert s["drops_at"](times, "strong", 0.75) == 4
+    assert s["serial_share"](times) == pytest.approx(0.3077, abs=1e-4)
+
+
+def test_scaling_ex03a() -> None:
+    s = names_of(solution("scaling-ex03a"))
+    assert s["best_bucket"]([100.0, 50.0], 100.0, 10.0, 100.0, 100.0) == pytest.approx((50.0, 0.6))
+
+
 def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     exercise, found = part("advanced-ex08a")
     export = e.make_export(tmp_path / "a.sqlite", memcpys=[e.memcpy(0, 200)], kernels=[e.kernel(150, 900)])
@@ -339,3 +360,25 @@ def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     file = ROOT / "solutions" / exercise.path(found)
     run(export, fmt="json", only=["exposed-copies"], rule_files=[file], output=output)
     assert json.loads(output.getvalue())["verdicts"][0]["status"] == "found"
+
+
+def test_compute_ex08a() -> None:
+    s = names_of(solution("compute-ex08a"))
+    assert s["copied"](1, 4, 3, 2) == [(0, 1), (2, 1)]
+    assert s["square"](3, 4, 2, 2) == (2, 2)
+    assert s["loads"](2, 2, 2, 2, 1) == [("A", 2, 0), ("A", 3, 0), ("B", 0, 2), ("B", 0, 3)]
+    assert s["words"](2, 2, 1) == 1.0
+    assert s["best"]([(8, 8), (2, 2)], 60, 20, 1) == (2, 2)
+    tile = [[1.0, 2.0], [3.0, 4.0]]
+    assert s["multiply"]([[10.0]], tile, tile, 1, 0) == [[10.0 + 3 * 1 + 4 * 3]]
+
+
+def test_compute_ex09a() -> None:
+    s = names_of(solution("compute-ex09a"))
+    assert s["turn"](5, 4) == (1, 1, 0)
+    assert s["schedule"](3, 1, 10, 50, 20) == [(0, 50, 70), (70, 120, 140), (140, 190, 210)]
+    assert s["schedule"](3, 2, 10, 50, 20) == [(0, 50, 70), (10, 60, 90), (70, 120, 140)]
+    assert s["enough"](3, 10, 50, 20) == 3
+    column = [(row, 2) for row in range(8)]
+    assert (s["turns"](column, False), s["turns"](column, True)) == (8, 1)
+    assert sorted(s["address"](1, chunk) for chunk in range(8)) == list(range(128, 256, 16))

@@ -12,6 +12,7 @@ from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, kernels
 from labcode.kernels.topics import gemm, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums
 from labcode.store import repository_root
+from labcode.workloads.cuda import gemm as program
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 T4 = Gpu("Tesla T4", 75, 40, 4194304, 65536, 1024)
@@ -189,10 +190,13 @@ def test_steps_behind_tensor_maps_say_who_runs_them() -> None:
         "takes tensor maps; «python -m labcode.workloads.cuda gemm» makes them, checks and times this step"
     )
     refused = [step.unfit(Problem((8, 8, 8))) for step in gemm.BF16.steps if step.unfit]
-    assert refused == [wanted] * 6
+    assert refused == [wanted] * 7
     small = gemm.BF16.step("store").launch(Problem((300, 300, 64)), H200)
     assert (small.grid, small.cluster, small.shared_bytes) == (2 * 2 * 2, 2, 230400)
     assert gemm.BF16.step("store").launch(Problem((8192,) * 3), H200).grid == 132
+    assert [gemm.variant(step) for kernel in gemm.KERNELS for step in kernel.steps] == list(
+        program.variants[2:]
+    )
 
 
 def test_element_types_in_entries() -> None:

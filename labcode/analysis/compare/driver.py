@@ -20,7 +20,7 @@ from typing import TextIO
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.compare import launches, power
+from labcode.analysis.compare import launches, power, ranks
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
@@ -63,6 +63,7 @@ def run(
     gates: Sequence[str] = (),
     only: Sequence[str] = (),
     kernel: str | None = None,
+    scheduler: str | None = None,
     output: TextIO,
 ) -> int:
     """Compare two files, write what was found to ``output``, and return the exit code.
@@ -70,14 +71,16 @@ def run(
     ``fmt`` is 'table', 'csv' (a row for each item), 'json' (an object) or 'md'. ``fail_above`` is in percent:
     1 is returned when something became slower by more than that, of timelines the whole interval above it;
     otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written; ``only``
-    names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches. Raises `LabError`
-    for a bad format, limit or gate and for files that cannot be compared, `InputError` for a file that cannot
-    be read.
+    names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches; ``scheduler``
+    says where the reports of folders are read. Raises `LabError` for a bad format, limit or gate and for
+    files that cannot be compared, `InputError` for a file that cannot be read.
     """
     check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
-    kinds = [reports.expect(file, "compare", "nsys", "kineto", "ncu", "power") for file in (before, after)]
+    kinds = [
+        reports.expect(file, "compare", "nsys", "kineto", "ncu", "power", "ranks") for file in (before, after)
+    ]
     if "ncu" in kinds:
         if kinds[0] != kinds[1]:
             odd, own = (before, after) if kinds[1] == "ncu" else (after, before)
@@ -92,6 +95,15 @@ def run(
         if gates or only or kernel is not None:
             raise LabError("compare: --gate, --only and --kernel choose among events; power logs have none")
         return power.run(before, after, fail_above=fail_above, fmt=fmt, output=output)
+    if "ranks" in kinds:
+        if not (before.is_dir() and after.is_dir()):
+            odd, own = (before, after) if after.is_dir() else (after, before)
+            raise LabError(f"{odd}: no folder; compare {own} with another folder with a report for each rank")
+        if gates or only or kernel is not None:
+            raise LabError(
+                "compare: --gate, --only and --kernel choose among events; folders of ranks have none"
+            )
+        return ranks.run(before, after, fail_above=fail_above, fmt=fmt, output=output, scheduler=scheduler)
     if kernel is not None:
         raise LabError("compare: --kernel chooses launches of .ncu-rep files; use --only kernels and --gate")
     if gates and fail_above is None:

@@ -30,7 +30,7 @@ from labcode.analysis.compare.interval import (
 from labcode.analysis.compare.match import renamed_kernels, renamed_transfers
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns
-from labcode.analysis.timeline.nvtx import cpu_ranges, labels, project
+from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, project
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.reports.report import MEASURED, TimelineReport
 
@@ -371,12 +371,15 @@ def _by_copy(memcpys: pd.DataFrame, values: NDArray[np.int64]) -> dict[tuple[str
 
 
 def family_of(names: Iterable[str]) -> Callable[[str], str]:
-    """A function from a name to its family: of names that differ in their last number alone, "step #"."""
+    """A function from a name to its family: of names that differ in their last number alone, "step #"; of an
+    operation of PyTorch, which ``emit_nvtx`` numbers, its name.
+    """
     members: dict[str, set[str]] = {}
-    for name in names:
+    for name in map(operation_of, names):
         members.setdefault(_unnumbered(name), set()).add(name)
 
     def family(name: str) -> str:
+        name = operation_of(name)
         common = _unnumbered(name)
         return common if len(members.get(common, ())) > 1 else name
 

@@ -29,11 +29,15 @@ _FLOP = ("pJ/FLOP", PICO)
 
 @dataclass(frozen=True)
 class Fit:
-    """Prices ``values`` with an interval of 95 % (``low``, ``high``) by resampling, in J a piece."""
+    """Prices ``values`` with an interval of 95 % (``low``, ``high``) by resampling, in J a piece.
+
+    ``drawn``: the prices of each resampling, a row each.
+    """
 
     values: Floats
     low: Floats
     high: Floats
+    drawn: Floats
 
 
 def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) -> Fit:
@@ -60,7 +64,8 @@ def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) 
     drawn = np.random.default_rng(seed).integers(0, len(work), (_RESAMPLED, len(work)))
     prices = np.array([solve(rows) for rows in drawn])
     edge = (1 - _LEVEL) / 2
-    return Fit(solve(everything), np.quantile(prices, edge, axis=0), np.quantile(prices, 1 - edge, axis=0))
+    low, high = np.quantile(prices, (edge, 1 - edge), axis=0)
+    return Fit(solve(everything), low, high, prices)
 
 
 def prices(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:

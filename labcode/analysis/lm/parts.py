@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labcode.analysis.lm import attribution
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
-from labcode.analysis.timeline.nvtx import cpu_ranges
+from labcode.analysis.timeline.nvtx import cpu_ranges, operation_of
 from labcode.reports.nsys.report import NsysReport
 
 Ints = NDArray[np.int64]
@@ -92,7 +92,7 @@ def _full_names(ranges: pd.DataFrame) -> list[str]:
     full: list[str] = []
     for name, parent in zip(names, parents, strict=True):  # a range comes after the one around it
         outer = full[parent] if parent >= 0 else ""
-        own = "" if name == MEASURED else name.replace("/", "∕")
+        own = "" if name == MEASURED else operation_of(name).replace("/", "∕")
         full.append("/".join(part for part in (outer, own) if part))
     return full
 

@@ -4,7 +4,7 @@
         print(verdict.rule, verdict.status, verdict.message)
 
 Captures of nsys and traces of torch.profiler are judged by their tables, reports of Nsight Compute launch by
-launch, power logs as they are.
+launch, power logs as they are, folders with a report for each rank as one run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, TextIO, TypeVar
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.rules import ncu
+from labcode.analysis.ranks.run import Run, open_run
+from labcode.analysis.rules import many_ranks, ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.power import POWER_RULES
@@ -47,7 +48,7 @@ S = TypeVar("S")
 
 
 def diagnose(
-    subject: TimelineReport | Launch | PowerLog,
+    subject: TimelineReport | Launch | PowerLog | Run,
     rules: Sequence[Rule[Any]] | None = None,
     broken: Sequence[BrokenPlugin] = (),
 ) -> list[Verdict]:
@@ -58,13 +59,15 @@ def diagnose(
     `InputError` when a table of the capture is damaged.
     """
     kind: Kind = "nsys"
-    judged: Tables | Launch | PowerLog
+    judged: Tables | Launch | PowerLog | Run
     if isinstance(subject, Launch):
         kind, judged = "ncu", subject
     elif isinstance(subject, KinetoReport):
         kind, judged = "kineto", TraceTables(subject)
     elif isinstance(subject, PowerLog):
         kind, judged = "power", subject
+    elif isinstance(subject, Run):
+        return judge(subject, rules_of(subject) if rules is None else rules, broken)
     else:
         judged = Tables(subject)
     if rules is None:
@@ -94,6 +97,11 @@ def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any
     return common, broken
 
 
+def rules_of(run: Run) -> list[Rule[Any]]:
+    """The rules that judge a folder of reports, by their kind."""
+    return list(many_ranks.POWER_RULES if run.kind == "power" else many_ranks.TIMELINE_RULES)
+
+
 def run(
     file: Path,
     *,
@@ -102,23 +110,29 @@ def run(
     rule_files: Sequence[Path] = (),
     kernel: str | None = None,
     launch: int | None = None,
+    scheduler: str | None = None,
     output: TextIO,
     notes: TextIO | None = None,
 ) -> int:
     """Write the verdicts on a file to ``output``, what is odd about it to ``notes``, and return 0.
 
     ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
-    ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches. Raises
+    ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches; ``scheduler``
+    says where the reports of a folder are read. Raises
     `LabError` for a format or a rule that there is not, a file without rules, or a selection that matches
     nothing, and what opening the file raises.
     """
     check_format(fmt, FORMATS)
-    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power")
+    kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power", "ranks")
     if kind != "ncu" and (kernel is not None or launch is not None):
         reports.expect(file, "diagnose --kernel" if launch is None else "diagnose --launch", "ncu")
-    if kind in ("ncu", "power") and rule_files:
+    if kind in ("ncu", "power", "ranks") and rule_files:
         raise LabError(f"diagnose: rules of your own judge nsys captures; leave out --rules for {file}")
+    if kind == "ranks":
+        return _run_of_ranks(file, fmt, only, scheduler, output, notes)
     rules, broken = rules_on(kind, rule_files)
+    if kind == "kineto" and file.is_dir():
+        rules += many_ranks.WAITING
     if only:
         rules, broken = (
             select(only, rules, {"ncu": " of .ncu-rep files", "power": " of power logs"}.get(kind, "")),
@@ -136,12 +150,26 @@ def run(
             judged = [(one, judge(one, rules)) for one in chosen.list]
             write_launches(chosen, judged, fmt, output, nvidia=not only)
             return 0
-        verdicts = diagnose(report, rules, broken)
+        verdicts = diagnose(report, [one for one in rules if one not in many_ranks.WAITING], broken)
+        if waiting := [one for one in rules if one in many_ranks.WAITING]:
+            verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)
         if isinstance(report, KinetoReport) and notes is not None:
             notes.writelines(f"note: {line}\n" for line in report.warnings)
             if report.metadata().get("with_stack"):
                 notes.write(f"note: {STACKS_NOTE.format(path=report.path)}\n")
         write_verdicts(report, verdicts, fmt, output)
+    return 0
+
+
+def _run_of_ranks(
+    folder: Path, fmt: str, only: Sequence[str], scheduler: str | None, output: TextIO, notes: TextIO | None
+) -> int:
+    with open_run(folder, scheduler=scheduler) as ranks:
+        known = rules_of(ranks)
+        verdicts = judge(ranks, select(only, known, " of folders of ranks") if only else known)
+        if notes is not None:
+            notes.writelines(f"note: {line}\n" for line in ranks.notes)
+        write_verdicts(ranks, verdicts, fmt, output)
     return 0
 
 
@@ -178,6 +206,8 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     _write_rules(ncu.RULES, output)
     output.write("\nrules on power logs\n")
     _write_rules(POWER_RULES, output)
+    output.write("\nrules on folders with a report for each rank\n")
+    _write_rules(list(dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))), output)
 
 
 def verdict_table(report: NcuReport) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.ranks.run import Run
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.ncu import ESTIMATES
 from labcode.analysis.rules.tables import one_line, percent, time_text
@@ -35,7 +36,7 @@ _WIDEST = 60
 
 
 def write_verdicts(
-    report: TimelineReport | PowerReport, verdicts: list[Verdict], fmt: str, output: TextIO
+    report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], fmt: str, output: TextIO
 ) -> None:
     """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
     {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
@@ -61,7 +62,7 @@ def write_launches(
     output.write(f"\n{LAUNCHES_NOT_ADDITIVE}\n")
 
 
-def _heading(report: TimelineReport | PowerReport) -> str:
+def _heading(report: TimelineReport | PowerReport | Run) -> str:
     begin, end = report.window()
     return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
 
@@ -74,7 +75,7 @@ def _gain(verdict: Verdict) -> str:
     )
 
 
-def _table(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
     output.write(_heading(report) + "\n")
     for verdict in verdicts:
         if verdict.status != "found":
@@ -101,7 +102,7 @@ def _table(report: TimelineReport | PowerReport, verdicts: list[Verdict], output
             output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
 
 
-def _markdown(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
     output.write(f"# {_safe(_heading(report))}\n\n")
     summary = pd.DataFrame(
         {
@@ -127,7 +128,7 @@ def _markdown(report: TimelineReport | PowerReport, verdicts: list[Verdict], out
             write(_shown(verdict.evidence, _safe), "md", output)
 
 
-def _json(report: TimelineReport | PowerReport, verdicts: list[Verdict], output: TextIO) -> None:
+def _json(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
     begin, end = report.window()
     whole = {
         "file": str(report.path),

@@ -3,7 +3,7 @@
     write_all([Path("a.sqlite"), Path("b.trace.json.gz")], [], "csv", Path("tables"))
 
 Each file is asked what its kind can answer: the tables of reports are `labcode.analysis.stats.nsys.reports`,
-`kineto`, `ncu`, `memory` and `power`.
+`kineto`, `ncu`, `memory` and `power`, and `ranks` for a folder with one for each rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from labcode.analysis.stats.table import texts_of
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
-from labcode.reports import Kind, expect, files_of, kind_of
+from labcode.reports import Kind, expect, files_of, kind_of, reports_of_ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,8 @@ class Written:
 @dataclass(frozen=True)
 class Asked:
     """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches;
-    ``beside``: the Nsight Systems export of a power log's run.
+    ``beside``: the Nsight Systems export of a power log's run; ``scheduler``: where a folder's reports are
+    read.
     """
 
     reports: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class Asked:
     kernel: str | None = None
     launch: int | None = None
     beside: Path | None = None
+    scheduler: str | None = None
 
     def names(self, shelf: Shelf[Any]) -> tuple[str, ...]:
         """The reports to ask a file for."""
@@ -73,9 +75,24 @@ def shelf_of(kind: Kind) -> Shelf[Any]:
         from labcode.analysis.stats import power
 
         return power.SHELF
+    if kind == "ranks":
+        from labcode.analysis.stats import ranks
+
+        return ranks.shelf(None, None)
     from labcode.analysis.stats.nsys import reports
 
     return reports.SHELF
+
+
+def shelf_at(file: Path) -> Shelf[Any]:
+    """The reports on a file, or on a folder with a report for each rank."""
+    kind = kind_of(file)
+    if kind != "ranks":
+        return shelf_of(kind)
+    from labcode.analysis.stats import ranks
+
+    of, _ = reports_of_ranks(file)
+    return ranks.shelf(of, shelf_of(of))
 
 
 def print_all(
@@ -134,12 +151,12 @@ def write_all(
         planned = [
             f"{base}_{name}{SUFFIXES[fmt]}"
             for file, base in bases.items()
-            for name in asked.names(shelf_of(kind_of(file)))
+            for name in asked.names(shelf_at(file))
         ]
         refuse_existing(folder, planned, force=force)
     with staged(folder, force=force, reads=[one for file in files for one in files_of(file)]) as work:
         for file, base in bases.items():
-            shelf = shelf_of(kind_of(file))
+            shelf = shelf_at(file)
             with _opened(shelf, file, asked) as source:
                 for name, found in _answers(shelf, source, asked.names(shelf)):
                     if isinstance(found, LackingError):
@@ -161,16 +178,18 @@ def write_all(
 
 def available(file: Path, *, all_kinds: bool = False) -> list[str]:
     """The reports of ``--all``, or ``all_kinds`` of reports, for which a file has data."""
-    shelf = shelf_of(kind_of(file))
+    shelf = shelf_at(file)
     names = tuple(shelf.reports) if all_kinds else shelf.every or tuple(shelf.reports)
     with shelf.open(file) as source:
+        if kind_of(file) == "ranks":  # what two of them can answer: all would be read for each report
+            source = replace(source, files=source.files[:2])
         return [n for n, found in _answers(shelf, source, names) if not isinstance(found, LackingError)]
 
 
 def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
     """Write what each kind of file can be asked, or which reports each of ``files`` can answer."""
     check_format(fmt)
-    parts = [(str(file), shelf_of(kind_of(file)), available(file, all_kinds=True)) for file in files]
+    parts = [(str(file), shelf_at(file), available(file, all_kinds=True)) for file in files]
     for kind, one in {} if files else KINDS.items():
         shelf = shelf_of(kind)
         parts.append((f"{one.what} ({', '.join(one.suffixes)})", shelf, list(shelf.reports)))
@@ -196,9 +215,8 @@ def _first_sentence(shelf: Shelf[Any], name: str) -> str:
     return head if head.count(" ") > 1 else sentence
 
 
-def check_names(kind: Kind, names: Sequence[str]) -> None:
-    """`LabError` for a name that is no report on files of a kind, with the nearest one that is."""
-    shelf = shelf_of(kind)
+def check_names(shelf: Shelf[Any], names: Sequence[str]) -> None:
+    """`LabError` for a name that is no report of a shelf, with the nearest one that is."""
     for name in names:
         plain = name.split(":")[0]
         if plain not in shelf.reports:
@@ -217,7 +235,9 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
             expect(file, "stats --kernel" if asked.launch is None else "stats --launch", "ncu")
         if asked.beside is not None:
             expect(file, "stats --with", "power")
-        check_names(kind_of(file), asked.reports)
+        if asked.scheduler is not None:
+            expect(file, "stats --scheduler", "ranks")
+        check_names(shelf_at(file), asked.reports)
     if asked.beside is not None:
         expect(asked.beside, "stats --with", "nsys")
     check_format(fmt)
@@ -229,6 +249,9 @@ def _opened(shelf: Shelf[Any], file: Path, asked: Asked) -> Iterator[Any]:
     with shelf.open(file) as source:
         if asked.beside is not None:
             yield replace(source, beside=asked.beside)
+        elif asked.scheduler is not None:
+            with replace(source, scheduler=asked.scheduler) as ranks:
+                yield ranks
         elif asked.kernel is None and asked.launch is None:
             yield source
         else:
@@ -249,7 +272,7 @@ def _answers(shelf: Shelf[Any], source: Any, names: Sequence[str]) -> Iterator[_
 
 def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
     """Write the reports of one file; give back what there is to say about it."""
-    shelf = shelf_of(kind_of(file))
+    shelf = shelf_at(file)
     with _opened(shelf, file, asked) as source:
         names = asked.names(shelf)
         answers = _answers(shelf, source, names)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from labcode.analysis.lm import kineto as lm_kineto
-from labcode.analysis.stats import kineto_gpu
+from labcode.analysis.stats import kineto_gpu, ranks
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links as kineto_links
@@ -133,8 +133,9 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
 }
 SHELF = Shelf(
     of=" of traces",
-    reports=REPORTS,
+    reports={**REPORTS, **{name: ranks.of_folder(name) for name in ranks.TIMELINE}},
     default=("op_sum", "kernel_sum"),
+    every=tuple(REPORTS),
     open=open_trace,
     notes=lambda report: report.warnings,
     advice="record the trace again",

@@ -136,29 +136,36 @@ def launches(report: KinetoReport) -> pd.DataFrame:
 def launch_stats(report: KinetoReport) -> pd.DataFrame:
     """What launching cost, by rank and call.
 
-    rank; call; ops; call_ns (in all), median_call_ns; median_op_ns (on the GPU); median_delay_ns (from the
-    end of the call to the start on the GPU); shorter_than_call (operations that took less time on the GPU
-    than their call on the CPU); long_calls (above 50 µs), long_delays (above 100 µs).
+    rank; call; calls; ops (on the GPU: a launch of a graph is one call with many); call_ns (in all),
+    median_call_ns; median_op_ns (on the GPU); median_delay_ns (from the end of the call to the start of its
+    first operation); shorter_than_call (calls whose operations together took less time on the GPU than the
+    call on the CPU); long_calls (above 50 µs), long_delays (above 100 µs).
     """
-    table = launches(report)
-    rows = []
-    for (rank, call), mine in table.groupby(["rank", "call"], sort=True):
-        rows.append(
-            (
-                *(rank, call, len(mine), int(mine["call_ns"].sum())),
-                *(float(mine[name].median()) for name in ("call_ns", "duration_ns", "queue_ns")),
-                int((mine["duration_ns"] < mine["call_ns"]).sum()),
-                int((mine["call_ns"] > LONG_CALL_NS).sum()),
-                int((mine["queue_ns"] > LONG_DELAY_NS).sum()),
-            )
-        )
-    whole = ("rank", "ops", "call_ns", "shorter_than_call", "long_calls", "long_delays")
-    columns = [
-        *("rank", "call", "ops", "call_ns", "median_call_ns", "median_op_ns", "median_delay_ns"),
-        *("shorter_than_call", "long_calls", "long_delays"),
-    ]
-    types = {c: "str" if c == "call" else "int64" if c in whole else "float64" for c in columns}
-    found = pd.DataFrame(rows, columns=columns).astype(types)
+    ops = launches(report)
+    one = ops.groupby(["rank", "call", "pid", "tid", "call_start_ns"], sort=True)
+    calls = one.agg(
+        ops=("duration_ns", "size"),
+        op_ns=("duration_ns", "sum"),
+        call_ns=("call_ns", "first"),
+        delay_ns=("queue_ns", "min"),
+    ).reset_index()
+    calls["shorter"] = calls["op_ns"] < calls["call_ns"]
+    calls["long_call"], calls["long_delay"] = (
+        calls["call_ns"] > LONG_CALL_NS,
+        calls["delay_ns"] > LONG_DELAY_NS,
+    )
+    found = calls.groupby(["rank", "call"]).agg(
+        calls=("ops", "size"),
+        ops=("ops", "sum"),
+        call_ns=("call_ns", "sum"),
+        median_call_ns=("call_ns", "median"),
+        median_delay_ns=("delay_ns", "median"),
+        shorter_than_call=("shorter", "sum"),
+        long_calls=("long_call", "sum"),
+        long_delays=("long_delay", "sum"),
+    )
+    found.insert(4, "median_op_ns", ops.groupby(["rank", "call"])["duration_ns"].median())
+    found = found.reset_index().astype({"call": "str"})
     return found.sort_values(["rank", "ops"], ascending=[True, False], kind="stable", ignore_index=True)
 
 

@@ -8,6 +8,8 @@ they ran; it contains idle time, so the time in which at least one of them ran s
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -18,6 +20,14 @@ from labcode.analysis.timeline.joins import duration_ns, launch_rows
 Ints = NDArray[np.int64]
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
 _WIDEST = 1 << 62
+_AUTOGRAD = re.compile(r", (?:seq|op_id) = -?\d+|, input_op_ids = \[[^\]]*\]")
+
+
+def operation_of(name: str) -> str:
+    """The name of a range without the numbers that PyTorch's ``emit_nvtx`` adds to each: ``aten::mul`` for
+    ``aten::mul, seq = 4, op_id = 9``; sizes stay.
+    """
+    return _AUTOGRAD.sub("", name) if " = " in name else name
 
 
 def labels(nvtx: pd.DataFrame) -> pd.Series:

@@ -10,17 +10,22 @@ first), ``count`` (samples) and ``weight`` (float64: the samples, or nanoseconds
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline import intervals, links
+from labcode.analysis.timeline import tree as trees
+from labcode.analysis.timeline.links import MODULE
+from labcode.reports.kineto.report import KinetoReport
 
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
 KEYS = ("sample", "backtrace", "callchain")
+_TRACED = re.compile(r"^(.+)\((\d+)\): (.+)$")  # file.py(12): function
 _INTERPRETER = r"^(?:_?Py[A-Z_]|_PyEval|PyObject|method_vectorcall|cfunction_|vectorcall_|slot_tp_|object_)"
 
 
@@ -188,6 +193,77 @@ def sampling_period_ns(samples: pd.DataFrame) -> int:
     same = (ordered["pid"].diff() == 0) & (ordered["tid"].diff() == 0)
     steps = ordered["start_ns"].diff()[same]
     return int(steps.quantile(0.25)) if len(steps) else 0
+
+
+def of_trace(
+    report: KinetoReport,
+    of: str,
+    span: Window | None = None,
+    threads: Iterable[tuple[int, int]] | None = None,
+) -> pd.DataFrame:
+    """The stacks of a trace of torch.profiler, weighted with time (ns); columns stack, count, weight.
+
+    of: 'python' (Python's functions, with the time that each took apart from those it called), 'cpu' (also
+    annotations, operators and CUDA calls), 'modules' (``nn.Module`` within ``nn.Module``, then the kernel,
+    weighted with time on the GPU; what the backward pass launched counts for the module whose forward it
+    answers). span: only what lies in it, cut at its ends; threads: only these (pid, tid). Empty where the
+    trace holds nothing of the kind.
+    """
+    built = trees.build(report)
+    kinds, names = built.events["kind"].to_numpy(object), built.events["name"].to_numpy(object)
+    module = (kinds == "python") & built.events["name"].str.startswith(MODULE).to_numpy()
+    wanted = module if of == "modules" else (kinds == "python") if of == "python" else kinds != "overhead"
+    if of == "modules":
+        ops = report.gpu_ops()
+        where = links.launch_events(report, built)
+        inside = np.append(links.nearest(built, wanted), -1)
+        back = np.append(links.nearest_link(built, links.forward_events(report, built)), -1)[where]
+        event, leaf = np.where(back >= 0, inside[back], inside[where]), ops["short_name"].to_numpy(object)
+        weight = _overlap(ops, span)
+        keep = (event >= 0) & (weight > 0) & _of_threads(built.events.iloc[event], threads)
+        event, leaf, weight = event[keep], leaf[keep], weight[keep]
+    else:
+        event, leaf = np.flatnonzero(wanted & _of_threads(built.events, threads)), None
+        spent = _overlap(built.events, span)
+        around = np.append(links.nearest(built, wanted), -1)[built.parent]
+        inner = event[around[event] >= 0]
+        np.subtract.at(spent, around[inner], _overlap(built.events, span)[inner])
+        weight = spent[event]
+        event, weight = event[weight > 0], weight[weight > 0]
+    outer = np.append(links.nearest(built, wanted), -1)[built.parent]
+    known: dict[int, tuple[str, ...]] = {-1: ()}
+    for at in np.flatnonzero(wanted)[np.argsort(built.depth[wanted], kind="stable")].tolist():
+        known[at] = (*known[int(outer[at])], _named(str(names[at])))
+    counted: dict[tuple[str, ...], list[float]] = {}
+    for place, (at, amount) in enumerate(zip(event.tolist(), weight.tolist(), strict=True)):
+        stack = known[at] if leaf is None else (*known[at], str(leaf[place]))
+        row = counted.setdefault(stack, [0, 0.0])
+        row[0] += 1
+        row[1] += amount
+    return _folded(counted)
+
+
+def _named(text: str) -> str:
+    """A frame of a trace as those of nsys are called: ``function (file)``, ``Linear_3 (nn.Module)``."""
+    if text.startswith(MODULE):
+        return f"{text.removeprefix(MODULE)} (nn.Module)"
+    return _TRACED.sub(r"\3 (\1)", text)
+
+
+def _overlap(table: pd.DataFrame, span: Window | None) -> NDArray[np.int64]:
+    """How much of each row lies in the span."""
+    start, end = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    if span is not None:
+        start, end = np.clip(start, *span), np.clip(end, *span)
+    return np.asarray(end - start, np.int64)
+
+
+def _of_threads(events: pd.DataFrame, threads: Iterable[tuple[int, int]] | None) -> NDArray[np.bool_]:
+    if threads is None:
+        return np.ones(len(events), np.bool_)
+    wanted = set(threads)
+    found = [one in wanted for one in zip(events["pid"].tolist(), events["tid"].tolist(), strict=True)]
+    return np.array(found, np.bool_)
 
 
 def _rows(folded: pd.DataFrame) -> Iterable[tuple[tuple[str, ...], int, float]]:

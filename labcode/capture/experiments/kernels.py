@@ -6,7 +6,7 @@ once. The full set costs about half a second and 50 KB a launch; runs that need 
 
 from __future__ import annotations
 
-from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, workloads
+from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
 
 _MARKED = ("--profile-from-start", "off")
@@ -22,6 +22,7 @@ _COUNTERS = tuple(  # what the pages and exercises read, without the sections on
 _LINES = ("--section", "SourceCounters", "--import-source", "yes")
 _FULL = ("--set", "full", "--import-source", "yes")
 _ROOFS = ("--set", "roofline", "--section", "LaunchStats", "--section", "Occupancy")
+_SEED = ("--seed", "7")
 _ONCE = ("--repetitions", "1")  # under ncu the program's own times say nothing
 _WARM_ONCE = (*_ONCE, "--warmup", "1")
 
@@ -45,9 +46,30 @@ _ROOF_KERNELS = (
     *("copy", "read", "read_l1", "read_shared"),
     *("fma_rate", "mma_bf16", "mma_fp64", "wgmma_bf16"),
 )
+_FEW_SECTIONS = (
+    *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
+    *("SchedulerStats", "WarpStateStats", "LaunchStats", "Occupancy"),
+)
 _LADDER_HEADERS = ("cuda/common/ladder.cuh", "cuda/common/profiled.hpp")
 _ROW_HEADERS = ("cuda/common/rows.cuh", "cuda/common/rows_program.cuh")
 _REPEAT_HEADERS = ("cuda/common/profiled.hpp", "cuda/common/repeat.cuh")
+_GEMM_FILES = tuple(  # below cuda/gemm
+    f"cuda/gemm/{name}"
+    for name in (
+        *("gemm.cu", "fp32.cuh", "bf16.cuh", "instructions.cuh", "layout.cuh"),
+        *("cublas.hpp", "maps.hpp", "needs.hpp"),
+    )
+)
+_PRODUCT_COUNTERS = tuple(  # fewer: 23 launches in one experiment
+    word
+    for section in (
+        *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
+        *("SchedulerStats", "WarpStateStats", "LaunchStats", "Occupancy"),
+    )
+    for word in ("--section", section)
+)
+_FP32_STEPS = ("naive", "coalesced", "shared_tile", "strips", "squares", "staged", "pipelined")
+_BF16_STEPS = ("mma_sync", "wgmma_tma", "specialized")
 _BENCHED = ("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm")
 
 
@@ -121,6 +143,81 @@ def _benches() -> tuple[Experiment, ...]:
             ),
             sources=_program("memory_bandwidth", *_LADDER_HEADERS),
             needs=("nvcc",),
+        ),
+    )
+
+
+def _sizes(m: int, n: int, k: int) -> tuple[str, ...]:
+    return ("--m", str(m), "--n", str(n), "--k", str(k))
+
+
+def _products() -> tuple[Experiment, ...]:
+    sources = (*_GEMM_FILES, *_program("gemm", *_LADDER_HEADERS, "cuda/common/rows.cuh")[2:])
+    sizes, odd, wide = (
+        {n: _sizes(n, n, n) for n in (4096, 8192)},
+        _sizes(4097, 4099, 4093),
+        _sizes(4097, 4104, 4088),
+    )
+    part = ("--m", "4096", "--n", "4096", "--k", "2048")
+    exam = (*_sizes(2300, 3000, 1000), "--seed", "7", *_ONCE)
+    return (
+        Experiment(
+            id="gemm_bench",
+            title="The matrix product's ladders beside cuBLAS: times from a cold cache, errors against fp64",
+            tool="bench",
+            module=CUDA,
+            program="gemm",
+            runs=(
+                *(
+                    _run(f"fp32_{n}", *size, "--repetitions", "12", variant="fp32")
+                    for n, size in sizes.items()
+                ),
+                *(
+                    _run(f"bf16_{n}", *size, "--repetitions", "40", variant="bf16")
+                    for n, size in sizes.items()
+                ),
+                _run("fp32_odd", *odd, "--repetitions", "10", variant="fp32"),
+                _run("bf16_odd", *wide, "--repetitions", "10", variant="bf16"),
+                _run("bf16_unaligned", *odd, "--repetitions", "10", variant="mma_sync"),
+            ),
+            sources=sources,
+            needs=("nvcc",),
+        ),
+        Experiment(
+            id="gemm_triton",
+            title="The matrix product in Triton beside cuBLAS",
+            tool="bench",
+            module="labcode.workloads.triton_gemm",
+            runs=tuple(
+                _run(f"bf16_{n}", *size, "--repetitions", "30", variant="bfloat16")
+                for n, size in sizes.items()
+            ),
+            sources=(
+                *workloads("triton_gemm", "kernel_times"),
+                "labcode/kernels/triton_product.py",
+                "labcode/timing.py",
+            ),
+            needs=("torch", "triton"),
+        ),
+        Experiment(
+            id="ncu_gemm",
+            title="Counters of the matrix product, step by step, in fp32 and on tensor cores",
+            tool="ncu",
+            module=CUDA,
+            program="gemm",
+            runs=(
+                _run("fp32", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_FP32_STEPS))),
+                _run("bf16", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_BF16_STEPS))),
+                _run(
+                    "exam_fp32",
+                    *exam,
+                    variant="fp32",
+                    tool_args=(*_PRODUCT_COUNTERS, *_named("strips", "squares", "staged", "pipelined")),
+                ),
+            ),
+            sources=sources,
+            needs=("nvcc",),
+            ncu_args=_MARKED,
         ),
     )
 
@@ -271,4 +368,60 @@ def _ladders() -> tuple[Experiment, ...]:
     )
 
 
-KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (*_benches(), *_counters(), *_ladders())
+def _attention() -> tuple[Experiment, ...]:
+    slow, few = ("--dim", "64", *_ONCE), ("--heads", "2", "--length", "1200", "--dim", "64", *_ONCE)
+    fewer = tuple(word for name in _FEW_SECTIONS for word in ("--section", name))
+    named = (*fewer, *_named("mma_sync", "specialized"))
+    files = tuple(f"cuda/attention/{name}" for name in ("attention.cu", "attention.cuh", "tensor.cuh"))
+    shared = tuple(f"cuda/gemm/{name}" for name in ("instructions.cuh", "layout.cuh", "maps.hpp"))
+    return (
+        Experiment(
+            id="attention_bench",
+            title="Attention forward, step by step, beside cuDNN, FlashAttention-2, Triton: times and errors",
+            tool="bench",
+            module="labcode.workloads.attention",
+            runs=(Run("benchmark", ("benchmark", "--dtypes", "float32,bfloat16,float16")),),
+            sources=(
+                *workloads("attention", "attention_steps"),
+                *(
+                    f"labcode/kernels/{name}.py"
+                    for name in ("tensor_maps", "triton_attention", "topics/attention")
+                ),
+                *files[1:],
+                *shared[:2],
+            ),
+            needs=("torch", "cupy", "nvcc"),
+        ),
+        Experiment(
+            id="ncu_attention",
+            title="Counters of attention forward, step by step, and of attentions with a mistake",
+            tool="ncu",
+            module=CUDA,
+            program="attention",
+            runs=(
+                Run("steps", ("--length", "2048", *_ONCE), named),
+                _run("slow", "--heads", "32", "--length", "2048", *slow, tool_args=named),
+                _run(
+                    "exam_slow",
+                    "--heads",
+                    "20",
+                    "--length",
+                    "1500",
+                    *slow,
+                    *_SEED,
+                    variant="slow",
+                    tool_args=named,
+                ),
+                _run("exam_few", *few, *_SEED, variant="double_buffer", tool_args=named),
+            ),
+            sources=(*files, *shared, *_program("attention", *_LADDER_HEADERS, "cuda/common/rows.cuh")[2:]),
+            needs=("nvcc",),
+            ncu_args=_MARKED,
+        ),
+    )
+
+
+KERNEL_EXPERIMENTS: tuple[Experiment, ...] = (
+    *(*_benches(), *_products(), *_attention()),
+    *(*_counters(), *_ladders()),
+)

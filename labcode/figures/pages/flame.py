@@ -47,7 +47,10 @@ from labcode.figures.style import (
     styled,
 )
 from labcode.outputs import whole
-from labcode.reports.nsys.report import NsysReport, open_report
+from labcode.reports import open_timeline
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import TimelineReport
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -71,6 +74,14 @@ KINDS = {
     "cpu": "CPU samples; record them with nsys profile --sample=process-tree",
     "launches": "Python backtraces of CUDA calls; record them with nsys profile --python-backtrace=cuda "
     "--sample=process-tree --cudabacktrace=all:0",
+}
+
+
+TRACE_KINDS = {
+    "python": "Python functions by time on the CPU; record them with torch.profiler.profile(with_stack=True)",
+    "cpu": "Python functions, operators and CUDA calls by time on the CPU",
+    "modules": "modules and kernels by time on the GPU; record them with torch.profiler.profile("
+    "with_stack=True, with_modules=True)",
 }
 
 
@@ -153,6 +164,8 @@ def origin(label: str) -> str:
     """Whose code a frame is, by its label: a key of `ORIGINS`."""
     if re.fullmatch(r"\[.*\]", label):
         return "unnamed"
+    if label.endswith(" (nn.Module)"):
+        return "own"
     where = re.search(r" \(([^()]*\.py\w*(?::\d+)?|<[^>]*>(?::\d+)?|[^()]*/[^()]*)\)$", label)
     if where is None:
         return "native"
@@ -390,9 +403,9 @@ def write_flame(
 ) -> Path:
     """Write the profile of the capture ``file`` to ``output`` and return its path.
 
-    of: 'python', 'cpu' or 'launches' (Python stacks of CUDA calls). thread: a thread's number or name.
-    window: what of the capture, as for a timeline. Raises `LabError` for bad use and a capture without such
-    samples, `InputError` for a capture that cannot be read.
+    of: for nsys a key of `KINDS`, for a trace of torch.profiler one of `TRACE_KINDS`. thread: a
+    thread's number or name. window: what of the capture, as for a timeline. Raises `LabError` for bad use and
+    a capture without such samples, `InputError` for a capture that cannot be read.
     """
     write = _WRITERS.get(output.suffix.lower())
     if write is None:
@@ -400,18 +413,28 @@ def write_flame(
             f"{output}: {output.suffix or 'no suffix'} is not a kind of flame graph; name a file that "
             f"ends in {', '.join(_WRITERS)}"
         )
-    with whole(output, reads=[file]) as part, open_report(file) as report:
+    with whole(output, reads=[file]) as part, open_timeline(file, "flame") as report:
         folded = profile(report, of=of, thread=thread, window=window)
-        part.write_bytes(write(folded, f"{file.name}: {_TITLES[of]}"))
+        kinds = KINDS if isinstance(report, NsysReport) else TRACE_KINDS
+        unit = "samples" if isinstance(report, NsysReport) else "ns"
+        part.write_bytes(write(folded, f"{file.name}: {kinds[of].partition(';')[0]}", unit))
     return output
 
 
 def profile(
-    report: NsysReport, *, of: str = "python", thread: str | None = None, window: str | None = None
+    report: TimelineReport, *, of: str = "python", thread: str | None = None, window: str | None = None
 ) -> pd.DataFrame:
     """The folded profile of a capture (see `write_flame`); `LabError` when it holds no such samples."""
-    if of not in KINDS:
-        raise LabError(f"--of {of}: choose one of {', '.join(KINDS)}")
+    kinds = KINDS if isinstance(report, NsysReport) else TRACE_KINDS
+    if of not in kinds:
+        raise LabError(f"{report.path}: --of {of}: choose one of {', '.join(kinds)}")
+    if isinstance(report, KinetoReport):
+        span = None if window == "all" else choose_window(report, window)
+        folded = stacks.of_trace(report, of, span, _threads_named(report, thread))
+        if not len(folded):
+            raise LabError(f"{report.path}: holds no {kinds[of]}; or none in this window or thread")
+        return folded
+    assert isinstance(report, NsysReport)
     if of == "cpu":
         samples, frames = report.cpu_samples(), report.cpu_callchains()
         labels = stacks.native_labels(frames)
@@ -450,10 +473,24 @@ def _of_thread(report: NsysReport, samples: pd.DataFrame, thread: str) -> pd.Dat
     return samples[found]
 
 
-_TITLES = {"python": "Python samples", "cpu": "CPU samples", "launches": "CUDA calls by line"}
-_WRITERS: dict[str, Callable[[pd.DataFrame, str], bytes]] = {
-    ".svg": lambda folded, title: render(lambda: flame(folded, title=title)),
-    ".html": lambda folded, title: flame_page(folded, title=title).encode(),
-    ".json": lambda folded, title: speedscope(folded, name=title).encode(),
-    ".txt": lambda folded, title: flame_text(folded).encode(),
+def _threads_named(report: KinetoReport, thread: str | None) -> list[tuple[int, int]] | None:
+    """The (pid, tid) that a thread's number or name means; None for all."""
+    if thread is None:
+        return None
+    events = pd.concat([table[["pid", "tid"]] for table in (report.ops(), report.python_functions())])
+    names = report.threads()
+    named = names[names["name"] == thread]
+    numbered = events[events["tid"].astype("str") == thread].drop_duplicates()
+    found = [(int(pid), int(tid)) for pid, tid in pd.concat([named, numbered])[["pid", "tid"]].to_numpy()]
+    if not found:
+        most = ", ".join(str(tid) for tid in events["tid"].value_counts().index[:6])
+        raise LabError(f"{report.path}: nothing of a thread {thread}; there is something of {most or 'none'}")
+    return found
+
+
+_WRITERS: dict[str, Callable[[pd.DataFrame, str, str], bytes]] = {
+    ".svg": lambda folded, title, unit: render(lambda: flame(folded, title=title, unit=unit)),
+    ".html": lambda folded, title, unit: flame_page(folded, title=title, unit=unit).encode(),
+    ".json": lambda folded, title, unit: speedscope(folded, name=title, unit=unit).encode(),
+    ".txt": lambda folded, title, unit: flame_text(folded).encode(),
 }

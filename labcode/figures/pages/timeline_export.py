@@ -19,6 +19,7 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
+from labcode.figures.charts.ranks import write_ranks
 from labcode.figures.pages.interactive import interactive_page
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
@@ -36,21 +37,27 @@ _UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s"
 _TIME = r"(\d+(?:\.\d+)?)\s*(ns|us|µs|μs|ms|s)"
 
 
-def write_timeline(file: Path, output: Path, *, window: str | None = None) -> Path:
+def write_timeline(
+    file: Path, output: Path, *, window: str | None = None, scheduler: str | None = None
+) -> Path:
     """Write the timeline of the capture ``file`` to ``output`` and return its path.
 
-    window: what of the capture (see `choose_window`); by default the measured part. Raises `LabError` for an
-    unknown suffix, a window that is none, or a capture without events, and `InputError` for a capture that
-    cannot be read.
+    window: what of the capture (see `choose_window`); by default the measured part. scheduler: where the
+    reports of a folder are read. Raises `LabError` for an unknown suffix, a window that is none, or a capture
+    without events, and `InputError` for a capture that cannot be read.
     """
-    kind = expect(file, "timeline", "nsys", "kineto", "memory", "power")
-    if kind in ("memory", "power"):
+    kind = expect(file, "timeline", "nsys", "kineto", "memory", "power", "ranks")
+    if scheduler is not None:
+        expect(file, "timeline --scheduler", "ranks")
+    if kind in ("memory", "power", "ranks"):
         if window is not None:
             raise LabError(
                 f"timeline: --window is for timelines of captures and traces; leave it out for {file}"
             )
         if kind == "power":
             return write_power(open_log(file), output)
+        if kind == "ranks":
+            return write_ranks(file, output, scheduler=scheduler)
         return write_memory_timeline(file, output)
     write = _writer(output)
     with whole(output, reads=files_of(file)) as part, open_timeline(file, "timeline") as report:

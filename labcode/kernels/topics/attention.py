@@ -1,8 +1,8 @@
 """Attention forward (``cuda/attention``): readable in fp32, then bf16 on tensor cores.
 
 A problem is (heads, length, dim), heads counting those of all sequences of a batch; dim is 64 or 128. The
-bf16 steps are held against cuDNN's attention; those behind the first two take tensor maps, which the program
-``cuda/attention`` makes; here they are described and not launched.
+bf16 and fp16 steps take arrays that start on 16 bytes, and those behind the first two tensor maps:
+``labcode.workloads.attention`` launches, checks and times them; ``predicted`` is the share of cuDNN's rate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
 
 HEADER, TENSOR_HEADER = "attention/attention.cuh", "attention/tensor.cuh"
-PROGRAM = "«python -m labcode.workloads.cuda attention»"
+PROGRAM = "«python -m labcode.workloads.attention benchmark»"
 NAMESPACE = "lab::attention"
 DIMS = (64, 128)
 
@@ -25,7 +25,7 @@ ROW_THREADS, ONLINE_THREADS, PART = 128, 128, 32
 QUERIES, KEYS, THREADS = 128, 64, 128
 MMA_QUERIES, MMA_KEYS, MMA_THREADS = 128, 64, 128
 GROUP_THREADS, GROUP_QUERIES, TILE_KEYS, STAGES, ALIGNMENT = 128, 64, 128, 2, 1024
-_MOST_BLOCKS_Y = 65535
+MOST_HEADS = 65535
 
 
 def _blocks(problem: Problem, queries: int, threads: int, shared_bytes: int = 0) -> Launch:
@@ -47,7 +47,7 @@ def _unfit(problem: Problem) -> str | None:
     heads, _, dim = problem.shape
     if dim not in DIMS:
         return f"takes heads of 64 or 128 dimensions, not {dim}"
-    return f"takes at most {_MOST_BLOCKS_Y} heads, not {heads}" if heads > _MOST_BLOCKS_Y else None
+    return f"takes at most {MOST_HEADS} heads, not {heads}" if heads > MOST_HEADS else None
 
 
 def _entry(name: str) -> Callable[[Problem], str]:
@@ -62,23 +62,40 @@ def _mma(stages: int) -> Callable[[Problem, Gpu], Launch]:
     return launch
 
 
-def _specialized(problem: Problem, gpu: Gpu) -> Launch:
-    """Two groups of 64 queries, with few dimensions three, and one that asks for tiles."""
-    dim = problem.shape[2]
-    groups = 3 if dim == 64 else 2
-    shared_bytes = (groups * GROUP_QUERIES + STAGES * 2 * TILE_KEYS) * dim * 2 + ALIGNMENT
-    return _blocks(problem, groups * GROUP_QUERIES, (groups + 1) * GROUP_THREADS, shared_bytes)
+def groups_of(step: Step) -> int:
+    """The groups of 64 queries a block of a step has; 0 for a step that takes no tensor maps."""
+    return {"specialized": 2, "ping_pong": 2, "no_turns": 2, "three_groups": 3, "lazy": 3}.get(step.name, 0)
 
 
-def _tensor_entry(name: str, after: str) -> Callable[[Problem], str]:
-    shape = f"{NAMESPACE}::Shape<" if name == "specialized" else ""
-    return lambda problem: (
-        f"{NAMESPACE}::{name}<__nv_bfloat16, {shape}{problem.shape[2]}{'>' if shape else ''}, {after}>"
-    )
+def _mapped(groups: int) -> Callable[[Problem, Gpu], Launch]:
+    """So many groups of 64 queries, and one that asks for tiles."""
+
+    def launch(problem: Problem, gpu: Gpu) -> Launch:
+        queries = groups * GROUP_QUERIES
+        shared_bytes = (queries + STAGES * 2 * TILE_KEYS) * problem.shape[2] * 2 + ALIGNMENT
+        return _blocks(problem, queries, (groups + 1) * GROUP_THREADS, shared_bytes)
+
+    return launch
 
 
-def _takes_maps(problem: Problem) -> str:
-    return f"takes tensor maps; {PROGRAM} makes them, checks and times this step"
+def _mma_entry(stages: int) -> Callable[[Problem], str]:
+    return lambda problem: f"{NAMESPACE}::mma_sync<{{T}}, {problem.shape[2]}, {stages}>"
+
+
+def _mapped_entry(groups: int, overlap: bool | None, turns: bool, slack: int = 0) -> Callable[[Problem], str]:
+    """``overlap``: two products under way; None: where the registers suffice, with dim 64."""
+
+    def entry(problem: Problem) -> str:
+        dim = problem.shape[2]
+        flags = (f"{flag}".lower() for flag in (dim == 64 if overlap is None else overlap, turns))
+        shape = f"{NAMESPACE}::Shape<{dim}, {groups}>"
+        return f"{NAMESPACE}::specialized<{{T}}, {shape}, {', '.join(flags)}, {slack}>"
+
+    return entry
+
+
+def _elsewhere(problem: Problem) -> str:
+    return f"takes arrays on 16 bytes or tensor maps; {PROGRAM} launches, checks and times this step"
 
 
 STEPS = (
@@ -115,46 +132,76 @@ STEPS = (
 
 TENSOR_STEPS = (
     Step(
-        "mma.sync",
+        "mma_sync",
         "Both products on tensor cores from registers: sums of the first lie as operands of the second do, "
         "so scores and weights never leave them. A warp has 32 queries, so that what it reads of keys and "
         "values serves two products; it waits for each tile.",
-        _tensor_entry("mma_sync", "1"),
+        _mma_entry(1),
         _mma(1),
         min_cc=80,
         predicted=0.45,
-        unfit=_unfit,
+        unfit=_elsewhere,
     ),
     Step(
-        "double buffer",
+        "double_buffer",
         "The next keys and values come by asynchronous copies while these are multiplied; one barrier a tile "
         "instead of two.",
-        _tensor_entry("mma_sync", "2"),
+        _mma_entry(2),
         _mma(2),
         min_cc=80,
         predicted=0.55,
-        unfit=_unfit,
+        unfit=_elsewhere,
     ),
     Step(
         "specialized",
-        "A group asks the copy engine for tiles, two or three multiply by wgmma, 64 queries each, keys and "
-        "values straight from shared memory, weights from registers. A group's tensor cores idle during its "
+        "A group asks the copy engine for tiles, two multiply by wgmma, 64 queries each, keys and values "
+        "straight from shared memory, weights from registers. A group's tensor cores idle during its "
         "softmax; the other group covers what it happens to.",
-        _tensor_entry("specialized", "false, false"),
-        _specialized,
+        _mapped_entry(2, False, False),
+        _mapped(2),
         min_cc=90,
         predicted=0.75,
-        unfit=_takes_maps,
+        unfit=_elsewhere,
     ),
     Step(
-        "ping-pong",
+        "ping_pong",
         "While a group computes the softmax of one tile, its product of the weights before with their values "
         "runs; and groups take turns in asking for products, so that one multiplies while another computes.",
-        _tensor_entry("specialized", "true, true"),
-        _specialized,
+        _mapped_entry(2, True, True),
+        _mapped(2),
         min_cc=90,
         predicted=0.92,
-        unfit=_takes_maps,
+        unfit=_elsewhere,
+    ),
+    Step(
+        "no_turns",
+        "Two products under way keep the tensor cores fed by themselves: a group that waits for its turn "
+        "only waits. Each asks when it has something to ask for.",
+        _mapped_entry(2, True, False),
+        _mapped(2),
+        min_cc=90,
+        unfit=_elsewhere,
+    ),
+    Step(
+        "three_groups",
+        "Three groups of 64 queries: more warps to fill each other's gaps, and each tile of keys and values "
+        "serves half as many queries again. At 128 dimensions 160 registers a thread leave no room for two "
+        "products under way, and the third group makes up for it.",
+        _mapped_entry(3, None, False),
+        _mapped(3),
+        min_cc=90,
+        unfit=_elsewhere,
+    ),
+    Step(
+        "lazy",
+        "Sums are multiplied by a correction only when a score has grown by more than 2⁸ over what the "
+        "weights are relative to; otherwise the weights just grow beyond 1. It spares a multiplication an "
+        "element of the result a tile, for a vote of the warp.",
+        _mapped_entry(3, None, False, 8),
+        _mapped(3),
+        min_cc=90,
+        predicted=1.08,
+        unfit=_elsewhere,
     ),
 )
 

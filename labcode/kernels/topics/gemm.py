@@ -77,6 +77,11 @@ def _sizes(problem: Problem) -> tuple[np.generic, ...]:
     return tuple(np.int32(value) for value in (m, n, k, k, n, n))
 
 
+def variant(step: Step) -> str:
+    """What the program ``cuda/gemm`` calls a step: «mma.sync» is its ``mma_sync``."""
+    return step.name.replace(" and ", "_").replace(".", "_").replace(" ", "_").lower()
+
+
 def _product(
     name: str, title: str, header: str, dtype: str, tolerance: float, steps: tuple[Step, ...]
 ) -> Kernel:
@@ -148,9 +153,9 @@ FP32 = _product(
         ),
         Step(
             "squares",
-            "A thread 8 × 8 elements: 16 shared loads for 64 multiply-adds, a fifth of the instructions. The "
-            "compiler makes four words of them by itself; what the prediction overlooked is the waiting for "
-            "memory at both barriers of each tile, only 8 deep.",
+            "A thread 8 × 8 elements: 16 shared loads for 64 multiply-adds, a fifth of the instructions. "
+            "What the prediction overlooked is the waiting for memory at both barriers of each tile, only 8 "
+            "deep.",
             f"{NAMESPACE}::squares",
             tiles(SQUARE_TILE, SQUARE_TILE, SQUARE_THREADS),
             predicted=0.65,
@@ -166,8 +171,8 @@ FP32 = _product(
         Step(
             "warp tiles",
             "The lanes of a warp on a tile of 64 × 32 instead of 16 × 128: they ask for 8 + 4 different "
-            "words rather than 2 + 16. It gave nothing yet: both steps wait for their next tile at two "
-            "barriers, and that is their limit; the next step removes it and keeps these tiles.",
+            "words rather than 2 + 16. Both steps wait for their next tile at two barriers, and that is "
+            "their limit; the next step removes it and keeps these tiles.",
             f"{NAMESPACE}::staged<{NAMESPACE}::ByWarp>",
             tiles(128, 128, 256, pipeline_bytes(128, 128, 8, 1)),
             predicted=0.82,
@@ -185,7 +190,7 @@ FP32 = _product(
             "autotuned",
             "The same code, the tiling that measured fastest of a dozen: 8 × 16 elements a thread read 6 "
             "words for 128 multiply-adds instead of 8; deeper tiles halve the barriers, a third stage "
-            "covers what latency is left. One block of 256 threads holds 237 registers each.",
+            "covers what latency is left. One block of 256 threads has nearly all registers.",
             f"{NAMESPACE}::pipelined<{NAMESPACE}::Tuned>",
             tiles(128, 256, 256, pipeline_bytes(128, 256, 16, 3)),
             min_cc=80,
@@ -236,17 +241,15 @@ BF16 = _product(
         _mapped(
             "cluster",
             "Two blocks with the same columns fetch half of B each and send it to both: L2 delivers 32 KiB "
-            "a stage and block instead of 48. It gave a fortieth on one GPU and nothing on the other, and "
-            "the last step is as fast without it: L2 was not the limit.",
+            "a stage and block instead of 48. That helps as far as L2 is the limit: see the last step.",
             f"specialized<{NAMESPACE}::Deep, true, 2, 1, false>",
             ring(4, 0, 2, True),
             0.93,
-            helped=False,
         ),
         _mapped(
             "order",
             "Tiles in bands of 8 clusters' rows: the blocks at work together need a square of the matrices, "
-            "not a strip, so that L2 holds what they share. At these sizes it gave next to nothing.",
+            "not a strip, so that L2 holds what they share. It held it before, at these sizes.",
             f"specialized<{NAMESPACE}::Deep, true, 2, {NAMESPACE}::kBand, false>",
             ring(4, 0, 2, True),
             0.95,
@@ -255,11 +258,20 @@ BF16 = _product(
         _mapped(
             "store",
             "C goes through shared memory in swizzled boxes and leaves by the copy engine in whole lines, "
-            "while the group already multiplies its next tile: the largest gain behind the ring itself, "
-            "since sums written two by two kept a group from multiplying for a tenth of its time.",
+            "while the group already multiplies its next tile. Written two by two, the sums had kept a group "
+            "from multiplying.",
             f"specialized<{NAMESPACE}::Wide, true, 2, {NAMESPACE}::kBand, true>",
             ring(4, 2, 2, True),
             0.98,
+        ),
+        _mapped(
+            "alone",
+            "The cluster taken back: a block waits for its own readers alone, and L2 delivers a half more. "
+            "Bands twice as tall keep the square. If L2 is not the limit, as fast and simpler.",
+            f"specialized<{NAMESPACE}::Wide, true, 1, 2 * {NAMESPACE}::kBand, true>",
+            ring(4, 2, 1, True),
+            0.98,
+            helped=False,
         ),
     ),
 )

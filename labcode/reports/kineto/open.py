@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +14,11 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.reports.kineto.events import Collector, Columns
 from labcode.reports.kineto.text import TraceText
+from labcode.reports.naming import rank_in_name
 
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 SUFFIXES = (".json", ".json.gz")
 _OTHERS = (".averages.json", ".memory.json", ".clean.json", ".averages.json.gz", ".memory.json.gz")
-_RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
 _MOST_RANKS = 1 << 20
 _FURTHEST_BASE = 4_000_000_000_000_000_000
 
@@ -122,9 +121,8 @@ def read_trace(path: Path) -> RankTrace:
 def _rank(path: Path, distributed: dict[str, Any]) -> int:
     """From the trace, else from the file's name; -1 where neither says it."""
     rank = distributed.get("rank")
-    found = _RANK.search(path.name)
     if not isinstance(rank, int) or not 0 <= rank < _MOST_RANKS:
-        rank = int(found[1]) if found and len(found[1]) < 8 else -1
+        rank = rank_in_name(path)
     return rank if rank < _MOST_RANKS else -1
 
 

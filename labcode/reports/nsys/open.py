@@ -179,7 +179,7 @@ def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
     tables: _Tables = {}
     rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     for kind, name, sql in rows:
-        standard = by_name.get(str(name).lower())
+        standard = by_name.get(str(name).lower()) or schema.one_of_many(str(name))
         if standard is None or kind not in ("table", "view"):
             continue
         if kind == "view" or str(sql).lstrip().upper().startswith("CREATE VIRTUAL"):

@@ -31,6 +31,17 @@ SWITCHES = "SCHED_EVENTS"
 SAMPLE_STACKS = "SAMPLING_CALLCHAINS"
 OSRT_STACKS = "OSRT_CALLCHAINS"
 CUDA_STACKS = "CUDA_CALLCHAINS"
+CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+MPI = {
+    "MPI_P2P_EVENTS": "p2p",
+    "MPI_START_WAIT_EVENTS": "start-wait",
+    "MPI_OTHER_EVENTS": "other",
+    "MPI_COLLECTIVES_EVENTS": "collectives",
+}
+MPI_RANKS = "MPI_RANKS"
+OPENMP = "OPENMP_EVENT_KIND_"  # tables that begin so
+OPENACC = "CUPTI_ACTIVITY_KIND_OPENACC_"
 STRINGS = "StringIds"
 GPU = "TARGET_INFO_GPU"
 CUDA_DEVICE = "TARGET_INFO_CUDA_DEVICE"
@@ -101,16 +112,25 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     SAMPLES: ("id", "start"),
     SWITCHES: ("start", "isSchedIn", "globalTid"),
     **dict.fromkeys((SAMPLE_STACKS, OSRT_STACKS, CUDA_STACKS), ("id", "symbol", "stackDepth")),
+    CPU_FAULTS: ("address",),
+    GPU_FAULTS: ("address",),
+    **dict.fromkeys(MPI, ("start", "end", "globalTid", "textId")),
     STRINGS: ("id", "value"),
     METADATA: ("name", "value"),
 }
-OPTIONAL = (GPU, CUDA_DEVICE, THREADS, SESSION_START, DIAGNOSTICS, OVERHEAD)
+OPTIONAL = (GPU, CUDA_DEVICE, THREADS, SESSION_START, DIAGNOSTICS, OVERHEAD, MPI_RANKS)
 
 # What an export of an older minor version cannot hold, in the words of the warning.
 _SINCE = (
     (11, "whole-graph launches and the profiler's own diagnostics"),
     (20, "which process sees which GPU under which number"),
 )
+
+
+def one_of_many(table: str) -> str | None:
+    """The name of a table that nsys splits by the kind of event (``OPENMP_EVENT_KIND_TASK``), else None."""
+    name = table.upper()
+    return name if re.fullmatch(f"(?:{OPENMP}|{OPENACC})[A-Z_]+", name) else None
 
 
 @dataclass(frozen=True, order=True)

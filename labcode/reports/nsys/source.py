@@ -51,6 +51,10 @@ class Source:
         """Whether the export has a table of this name; nsys leaves out those without rows."""
         return table in self._opened.tables
 
+    def tables(self, prefix: str) -> list[str]:
+        """The export's tables whose names begin so, by name."""
+        return sorted(table for table in self._opened.tables if table.startswith(prefix))
+
     def ints(self, table: str, columns: Sequence[str], where: str = "") -> dict[str, Column]:
         """Columns of integers as the export names them, empty when the table is absent.
 

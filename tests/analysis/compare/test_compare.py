@@ -123,6 +123,17 @@ def test_numbered_ranges_are_one(captures):
     assert row(found, "epoch 1")["verdict"] == "new"
 
 
+def test_numbers_of_autograd_are_no_names(captures):
+    def backward(first):
+        names = [f"AddmmBackward0, seq = {first + i}, op_id = {2 * i}, sizes = [[8]]" for i in range(7)]
+        return [push_pop(i * 10_000, i * 10_000 + 1000, name) for i, name in enumerate(names)]
+
+    once = push_pop(90_000, 90_100, "aten::sum, seq = 4"), push_pop(90_000, 90_100, "aten::sum, seq = 700")
+    found = captures({"nvtx": [*backward(3), once[0]]}, {"nvtx": [*backward(500), once[1]]}).ranges
+    assert found["name"].tolist() == ["AddmmBackward0, sizes = [[8]]", "aten::sum"]
+    assert found["count_after"].tolist() == [7, 1]
+
+
 def test_ranges_on_the_gpu_have_a_table_of_their_own(captures):
     def capture(length):
         rows = {"nvtx": [], "api": [], "kernels": []}

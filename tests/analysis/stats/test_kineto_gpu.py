@@ -89,6 +89,16 @@ def test_launch_stats(tmp_path: Path) -> None:
     assert table.loc["cudaLaunchKernelExC", "shorter_than_call"] == 1
 
 
+def test_a_graph_is_launched_once(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.call("cudaGraphLaunch", 0, 60_000, correlation=8)
+    for start in (70_000, 80_000, 90_000):
+        trace.kernel(GEMM, start, start + 5_000, 8)
+    (row,) = kineto_gpu.launch_stats(opened(trace, tmp_path)).to_dict("records")
+    assert (row["calls"], row["ops"], row["call_ns"], row["long_calls"]) == (1, 3, 60_000, 1)
+    assert (row["median_op_ns"], row["median_delay_ns"], row["shorter_than_call"]) == (5_000, 10_000, 1)
+
+
 def test_a_call_shared_by_several(tmp_path: Path) -> None:
     trace = Trace()
     trace.call("cudaLaunchKernel", 100, 200, correlation=8)

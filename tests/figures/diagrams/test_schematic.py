@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from labcode.figures import render, style
-from labcode.figures.diagrams import schematic
+from labcode.figures.diagrams import products, schematic
 from labcode.figures.style import PALETTES
 from tests.figures.reading import assert_readable, words
 
@@ -21,6 +22,12 @@ DRAWINGS = [
     schematic.bucketed_overlap,
     schematic.host_timer_and_events,
     schematic.nvtx_projection,
+    products.fp32_ladder,
+    products.tiles_of_a_product,
+    products.double_buffer_in_time,
+    products.bf16_ladder,
+    products.swizzled_rows,
+    products.operands_of_tensor_cores,
 ]
 MEASURED = re.compile(r"\d\s*(?:[nµm]?s|[KMGT]i?B(?:/s)?|%|[GM]Hz|W)\b")
 
@@ -43,3 +50,10 @@ def test_the_ring_adds_up() -> None:
     numbers = [text for text in words(schematic.ring_all_reduce()) if re.fullmatch(r"\d", text)]
     cells = [int(text) for text in numbers]
     assert cells.count(4) == 4 + 16
+
+
+def test_a_swizzled_column_lies_in_eight_places() -> None:
+    """Rows of the second grid are permutations of the chunks, and so are its columns."""
+    numbers = [int(text) for text in words(products.swizzled_rows()) if re.fullmatch(r"\d", text)]
+    cells = np.array(numbers[72:136]).reshape(8, 8)
+    assert all(sorted(line) == list(range(8)) for line in (*cells, *cells.T))

@@ -12,6 +12,7 @@ from labcode.figures.pages.flame import write_flame
 from labcode.store import sets_root
 from tests.support import exports as e
 from tests.support import stacks as s
+from tests.support.traces import Trace
 
 OWN = "labcode/workloads/models/loaders.py"
 
@@ -86,3 +87,50 @@ def test_a_shipped_capture_without_samples(tmp_path: Path) -> None:
     file = sets_root() / "h200/timeline_basics/baseline.sqlite.xz"
     with pytest.raises(LabError, match=r"holds no CPU samples; record them with .* --sample=process-tree"):
         write_flame(file, tmp_path / "a.svg", of="cpu")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """main calls a module of which one kernel is launched, and then waits."""
+    made = Trace()
+    main = made.python(f"{OWN}(5): main", 0, 1_000)
+    net = made.python("nn.Module: Net_0", 100, 600, main, module=0)
+    made.python(f"{OWN}(9): forward", 150, 550, net)
+    made.kernel(
+        "gemm", 700, 950, made.call("cudaLaunchKernel", 250, 300, external=made.op("aten::mm", 200, 400))
+    )
+    return made.write(tmp_path / "a.trace.json")
+
+
+def test_stacks_of_a_trace(trace: Path, tmp_path: Path) -> None:
+    own = f"main ({OWN})"
+    found = {
+        of: write_flame(trace, tmp_path / "a.txt", of=of, window="all").read_text()
+        for of in ("python", "cpu", "modules")
+    }
+    assert (
+        found["python"]
+        == f"{own} 500\n{own};Net_0 (nn.Module);forward ({OWN}) 400\n{own};Net_0 (nn.Module) 100\n"
+    )
+    inner = f"{own};Net_0 (nn.Module);forward ({OWN});aten::mm"
+    assert f"{inner} 150\n" in found["cpu"] and f"{inner};cudaLaunchKernel 50\n" in found["cpu"]
+    assert found["modules"] == "Net_0 (nn.Module);gemm 250\n"
+    measured = write_flame(trace, tmp_path / "a.txt").read_text()  # from the operator to the kernel
+    assert measured == f"{own} 350\n{own};Net_0 (nn.Module);forward ({OWN}) 350\n{own};Net_0 (nn.Module) 50\n"
+    assert (
+        json.loads(write_flame(trace, tmp_path / "a.json").read_text())["profiles"][0]["unit"]
+        == "nanoseconds"
+    )
+
+
+def test_a_trace_without_stacks(tmp_path: Path) -> None:
+    bare = Trace()
+    bare.op("aten::mm", 0, 100)
+    file = bare.write(tmp_path / "b.trace.json")
+    with pytest.raises(LabError, match=r"b\.trace\.json: holds no Python functions .*with_stack=True"):
+        write_flame(file, tmp_path / "b.svg")
+    with pytest.raises(LabError, match=r"--of launches: choose one of python, cpu, modules"):
+        write_flame(file, tmp_path / "b.svg", of="launches")
+    with pytest.raises(LabError, match=r"nothing of a thread 7; there is something of"):
+        write_flame(file, tmp_path / "b.svg", of="cpu", thread="7", window="all")
+    assert [path.name for path in tmp_path.iterdir()] == ["b.trace.json"]

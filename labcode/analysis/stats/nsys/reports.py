@@ -40,6 +40,8 @@ _MODULES = {
     "cuda_gpu_trace": "traces",
     "cuda_kern_exec_sum": "launches",
     "cuda_kern_exec_trace": "launches",
+    "mpi_event_sum": "programming_models",
+    "mpi_event_trace": "programming_models",
     "nvtx_gpu_proj_sum": "ranges_on_gpu",
     "nvtx_gpu_proj_trace": "ranges_on_gpu",
     "nvtx_kern_sum": "ranges_on_gpu",
@@ -47,7 +49,12 @@ _MODULES = {
     "nvtx_pushpop_trace": "nvtx",
     "nvtx_startend_sum": "nvtx",
     "nvtx_sum": "nvtx",
+    "openacc_sum": "programming_models",
+    "openmp_sum": "programming_models",
     "osrt_sum": "sums",
+    "um_cpu_page_faults_sum": "programming_models",
+    "um_sum": "programming_models",
+    "um_total_sum": "programming_models",
 }
 
 
@@ -112,6 +119,10 @@ _CALLS = ("CUDA API calls", (schema.RUNTIME,), "--trace=cuda")
 _COPIES = ("copies or memsets", (schema.MEMCPY, schema.MEMSET), "--trace=cuda")
 _WORK = ("GPU operations", (schema.KERNEL, schema.MEMCPY, schema.MEMSET), "--trace=cuda")
 _RANGES = ("NVTX ranges", (schema.NVTX,), "--trace=nvtx")
+_MPI = ("MPI events", tuple(schema.MPI), "--trace=mpi")
+_CPU_FAULTS = ("CPU page faults", (schema.CPU_FAULTS,), "--trace=cuda --cuda-um-cpu-page-faults=true")
+_GPU_FAULTS = ("GPU page faults", (schema.GPU_FAULTS,), "--trace=cuda --cuda-um-gpu-page-faults=true")
+_UNIFIED = (("copies", (schema.MEMCPY,), "--trace=cuda"), _CPU_FAULTS, _GPU_FAULTS)
 _NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
     "cuda_api_gpu_sum": (("CUDA events", (*_WORK[1], schema.RUNTIME), "--trace=cuda"),),
     "cuda_api_sum": (_CALLS,),
@@ -124,6 +135,13 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
     "cuda_gpu_trace": (_WORK,),
     "cuda_kern_exec_sum": (_KERNELS, _CALLS),
     "cuda_kern_exec_trace": (_KERNELS, _CALLS),
+    "mpi_event_sum": (_MPI,),
+    "mpi_event_trace": (_MPI,),
+    "openacc_sum": (("OpenACC events", (f"{schema.OPENACC}*",), "--trace=openacc"),),
+    "openmp_sum": (("OpenMP events", (f"{schema.OPENMP}*",), "--trace=openmp"),),
+    "um_cpu_page_faults_sum": (_CPU_FAULTS,),
+    "um_sum": _UNIFIED,
+    "um_total_sum": _UNIFIED,
     "nvtx_gpu_proj_sum": (_RANGES, _CALLS, _WORK),
     "nvtx_gpu_proj_trace": (_RANGES, _CALLS, _WORK),
     "nvtx_kern_sum": (_RANGES, _CALLS, _KERNELS),
@@ -154,7 +172,8 @@ def missing_data(source: Source, name: str) -> str:
     name, arguments = split(name)
     more = [need for need in (_RANGES, _CALLS) if BY_RANGE in arguments and need not in _NEEDS[name]]
     for what, tables, option in (*_NEEDS[name], *more):
-        if not any(source.has_rows(table) for table in tables):
+        every = [one for table in tables for one in _tables(source, table)]
+        if not any(source.has_rows(table) for table in every):
             if schema.KERNEL in tables and source.has_rows(schema.GRAPH):
                 return (
                     f"the capture holds no {what} but only whole-graph launches, so there is no {name}; "
@@ -164,6 +183,10 @@ def missing_data(source: Source, name: str) -> str:
                 f"the capture holds no {what}, so there is no {name}; record them with nsys profile {option}"
             )
     return ""
+
+
+def _tables(source: Source, table: str) -> list[str]:
+    return source.tables(table[:-1]) if table.endswith("*") else [table]
 
 
 def answer(source: Source, name: str) -> Table:

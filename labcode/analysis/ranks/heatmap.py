@@ -1,0 +1,71 @@
+"""A run in; what its ranks did over time, rank by rank and all together, as tables out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ranks.lane import Floats
+from labcode.analysis.ranks.run import Run
+
+BINS = 60
+SHARES = ("gpu_time", "compute", "communication", "exposed", "idle")
+
+
+def edges(run: Run, bins: int = BINS) -> Floats:
+    """The ends of even bins over the run's window."""
+    begin, end = run.window()
+    return np.linspace(begin, max(end, begin + 1), bins + 1)
+
+
+def over_time(run: Run, bins: int = BINS) -> pd.DataFrame:
+    """A row for each rank and bin: rank, start_ns, end_ns and, as shares of the bin, gpu_time (anything
+    runs), compute, communication, exposed (communication alone), idle; of power logs power_w. Bins in which a
+    rank was not recorded are nan; one that is recorded in part counts by that part.
+    """
+    grid = edges(run, bins)
+    parts = []
+    for place, lane in enumerate(run.lanes):
+        own = (grid - run.clocks.offset_ns[place]) / run.clocks.rate[place]
+        there = np.clip(np.minimum(own[1:], lane.end_ns) - np.maximum(own[:-1], lane.begin_ns), 0, None)
+        there[there < 1e-6 * np.diff(own)] = np.nan
+        columns: dict[str, object] = {"rank": lane.rank, "start_ns": grid[:-1], "end_ns": grid[1:]}
+        if lane.kind == "power":
+            joules = lane.curves["energy"].within(np.clip(own, lane.begin_ns, lane.end_ns))
+            columns["power_w"] = joules / (there / 1e9)
+        else:
+            found = {name: curve.within(own) / there for name, curve in lane.curves.items()}
+            columns |= {
+                "gpu_time": found["busy"],
+                "compute": found["compute"],
+                "communication": found["comm"],
+            }
+            columns |= {"exposed": found["exposed"], "idle": 1 - found["busy"]}
+        parts.append(pd.DataFrame(columns))
+    table = pd.concat(parts, ignore_index=True)
+    whole = dict.fromkeys(("rank", "start_ns", "end_ns"), "int64")
+    return table.round({"start_ns": 0, "end_ns": 0}).astype(whole)
+
+
+def balance(run: Run, bins: int = BINS) -> pd.DataFrame:
+    """How even the ranks are over time: start_ns, and of the share that they compute mean, least, most,
+    most_rank, imbalance (most by mean, less 1); of communication and idle the means. Of power logs the same
+    of power_w.
+    """
+    table = over_time(run, bins)
+    what = "power_w" if run.kind == "power" else "compute"
+    wide = table.pivot(index="start_ns", columns="rank", values=what).dropna(how="all")
+    found = pd.DataFrame(
+        {
+            "start_ns": wide.index.to_numpy(np.int64),
+            "mean": wide.mean(axis=1).to_numpy(),
+            "least": wide.min(axis=1).to_numpy(),
+            "most": wide.max(axis=1).to_numpy(),
+            "most_rank": wide.idxmax(axis=1).to_numpy(np.int64),
+        }
+    )
+    found["imbalance"] = found["most"] / found["mean"].where(found["mean"] > 0) - 1
+    for other in () if run.kind == "power" else ("communication", "idle"):
+        mean = table.groupby("start_ns")[other].mean()
+        found[other] = mean.reindex(found["start_ns"]).to_numpy()
+    return found

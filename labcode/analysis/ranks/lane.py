@@ -1,0 +1,237 @@
+"""One report of a run in; for each GPU in it a `Lane`, all that comparing ranks needs of it, out.
+
+A lane is small however long the report is, so that a worker can hold one report and hand on its lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode import reports
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import in_window
+from labcode.analysis.timeline.overlap import is_communication
+from labcode.errors import InputError
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.naming import rank_in_name
+from labcode.reports.power.log import PowerLog
+from labcode.reports.report import TimelineReport
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+POINTS = 512  # of a curve: exact where fewer intervals make it
+KERNELS = 64  # names of kernels that are kept, those with the most time
+_BETWEEN_TWO = r"SendRecv"  # such a kernel is no meeting of all ranks
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A sum that grows over time, linear between its points: ``total[i]`` by ``times[i]``."""
+
+    times: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    def within(self, edges: Floats) -> Floats:
+        """How much it grows between each two edges; what is outside of its points adds nothing."""
+        if not len(self.times):
+            return np.zeros(len(edges) - 1)
+        return np.diff(np.interp(edges, self.times, self.total))
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """What one GPU did, in ns on its report's own clock.
+
+    ``rank`` and ``world`` are -1 and 0 where the report does not tell; ``origin_ns`` is the Unix time of the
+    clock's 0, None where unknown. ``made_by``: what wrote the report. From ``begin_ns`` to ``end_ns`` it was
+    looked at. ``busy_ns`` (any operation), ``compute_ns`` (kernels that are not NCCL's), ``comm_ns`` (NCCL's)
+    and ``hidden_ns`` (both) are times with at least one running; ``curves`` has the first, the second, the
+    third and 'exposed' (only NCCL's) over time, of power logs 'energy' in J. ``meetings``: a row for each
+    collective in the order of their starts: group (its communicator, '' where unknown), name, start_ns,
+    end_ns. ``kernels``: name, count, total_ns, NCCL's left out. ``power``: of power logs alone, what
+    `labcode.analysis.energy.reports.power_sum` says, and held_share, of the samples in which something held
+    the clocks down.
+    """
+
+    file: str
+    kind: str
+    made_by: str
+    rank: int
+    world: int
+    device: int
+    gpu: str
+    origin_ns: int | None
+    begin_ns: int
+    end_ns: int
+    busy_ns: int
+    compute_ns: int
+    comm_ns: int
+    hidden_ns: int
+    curves: dict[str, Curve]
+    meetings: pd.DataFrame
+    kernels: pd.DataFrame
+    power: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+def lanes_of(path: Path) -> list[Lane]:
+    """Open a report and reduce it; raises `InputError` where it cannot be read or holds no GPU's work."""
+    report = reports.open(path)
+    if isinstance(report, PowerLog):
+        return _metered(report)
+    with report:  # type: ignore[union-attr]
+        return _traced(report)  # type: ignore[arg-type]
+
+
+def rank_of(report: TimelineReport) -> tuple[int, int]:
+    """The rank of a report and how many there were: as the trace says, else by the file's name."""
+    if isinstance(report, KinetoReport):
+        said = report.metadata().get("distributedInfo")
+        rank = said.get("rank") if isinstance(said, dict) else None
+        if isinstance(rank, int) and rank >= 0:
+            return rank, report.world_size
+    return rank_in_name(report.path), 0
+
+
+def _traced(report: TimelineReport) -> list[Lane]:
+    window = report.window()
+    ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
+    if not len(ops):
+        raise InputError(
+            f"{report.path}: no GPU operations; record some (nsys --trace=cuda, or torch.profiler)"
+        )
+    talking = is_communication(kernels) & ~kernels["short_name"].str.contains(_BETWEEN_TWO)
+    rank, world = rank_of(report)
+    names = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
+    made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
+    lanes = []
+    for device, mine in ops.groupby("device", sort=True):
+        work = mine[mine["kind"].isin(["kernel", "graph"])]
+        comm = is_communication(work)
+        busy = intervals.union(*_spans(mine))
+        compute, talk = intervals.union(*_spans(work[~comm])), intervals.union(*_spans(work[comm]))
+        exposed = intervals.subtract(*talk, *compute)
+        begin, end = int(mine["start_ns"].min()), int(mine["end_ns"].max())
+        own = kernels[(kernels["device"] == device) & ~is_communication(kernels)]
+        lanes.append(
+            Lane(
+                file=report.path.name,
+                kind=reports.kind_of(report.path),
+                made_by=made_by,
+                rank=rank,
+                world=world,
+                device=int(str(device)),
+                gpu=str(names.get(device, "")),
+                origin_ns=report.utc_origin_ns(),
+                begin_ns=begin,
+                end_ns=end,
+                busy_ns=_length(busy),
+                compute_ns=_length(compute),
+                comm_ns=_length(talk),
+                hidden_ns=_length(talk) - _length(exposed),
+                curves={
+                    name: _curve(*spans)
+                    for name, spans in (
+                        ("busy", busy),
+                        ("compute", compute),
+                        ("comm", talk),
+                        ("exposed", exposed),
+                    )
+                },
+                meetings=_meetings(kernels[talking & (kernels["device"] == device)]),
+                kernels=_by_name(own),
+                power={},
+                warnings=tuple(line.removeprefix(f"{report.path}: ") for line in report.warnings),
+            )
+        )
+    return lanes
+
+
+def _meetings(talk: pd.DataFrame) -> pd.DataFrame:
+    talk = talk.sort_values("start_ns", kind="stable")
+    groups = talk["process_group"].astype("str") if "process_group" in talk else ""
+    return talk.assign(group=groups, name=talk["short_name"])[
+        ["group", "name", "start_ns", "end_ns"]
+    ].reset_index(drop=True)
+
+
+def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
+    lasted = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["short_name"])
+    table = lasted.agg(["size", "sum"]).nlargest(KERNELS, "sum").reset_index()
+    return table.set_axis(["name", "count", "total_ns"], axis=1)
+
+
+def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
+    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+
+
+def _length(spans: tuple[Ints, Ints]) -> int:
+    return int((spans[1] - spans[0]).sum())
+
+
+def _curve(starts: Ints, ends: Ints) -> Curve:
+    """The time that disjoint intervals cover, as it grows; with more than `POINTS`, at even times."""
+    times = np.column_stack([starts, ends]).ravel()
+    total = np.column_stack([np.zeros(len(starts), np.int64), ends - starts]).ravel().cumsum()
+    if len(times) > POINTS:
+        even = np.linspace(times[0], times[-1], POINTS)
+        times, total = even, np.interp(even, times, total)
+    return Curve(times.astype(np.float64), total.astype(np.float64))
+
+
+# ---- power logs
+
+
+def _metered(log: PowerLog) -> list[Lane]:
+    """A lane for each GPU of a power log, its clock Unix time where the log says so."""
+    from labcode.analysis.energy.reports import power_sum
+
+    if not len(log.samples):
+        raise InputError(f"{log.path}: no samples; record for longer with `labcode energy`")
+    begin, end = log.window()
+    origin = int(log.clock["utc_ns"].iloc[0] - log.clock["t_ns"].iloc[0]) if len(log.clock) else None
+    none = pd.DataFrame({"name": pd.Series(dtype="str"), "count": [], "total_ns": []})
+    lanes = []
+    for row in power_sum(log).to_dict("records"):
+        samples = log.of(int(row["device"]))
+        samples = samples[samples["instant_w"].notna() | samples["average_w"].notna()]
+        watts = samples["instant_w"].fillna(samples["average_w"]).to_numpy(np.float64)
+        times = samples["t_ns"].to_numpy(np.float64)
+        joules = np.concatenate([[0.0], np.cumsum((watts[1:] + watts[:-1]) / 2 * np.diff(times) / 1e9)])
+        keep = np.unique(np.linspace(0, len(times) - 1, min(len(times), POINTS)).astype(np.int64))
+        held = log.of(int(row["device"]))["reasons"].to_numpy(np.int64)
+        power = {
+            name: float(row[name]) for name in ("energy_j", "mean_w", "peak_w", "sm_mhz", "temperature_c")
+        }
+        power["held_share"] = float((held & ~_NOT_HELD != 0).mean()) if len(held) else float("nan")
+        lanes.append(
+            Lane(
+                file=log.path.name,
+                kind="power",
+                made_by=log.driver,
+                rank=rank_in_name(log.path),
+                world=0,
+                device=int(row["device"]),
+                gpu=str(row["name"]),
+                origin_ns=origin,
+                begin_ns=begin,
+                end_ns=end,
+                **dict.fromkeys(("busy_ns", "compute_ns", "comm_ns", "hidden_ns"), 0),
+                curves={"energy": Curve(times[keep], joules[keep])},
+                meetings=_meetings(_NO_TALK),
+                kernels=none,
+                power=power,
+                warnings=tuple(line.removeprefix(f"{log.path}: ") for line in log.warnings),
+            )
+        )
+    return lanes
+
+
+_NOT_HELD = 0x1 | 0x2  # NVML's bits for an idle GPU and for clocks that the user set
+_NO_TALK = pd.DataFrame({"start_ns": [], "end_ns": [], "short_name": []})

@@ -1,0 +1,63 @@
+"""A function that makes a table of one report in; one table of all ranks of a run out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ranks.run import Run
+
+
+def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
+    """The tables of all reports below each other, the rank first.
+
+    A table with a column ``device`` has rows of several GPUs: it gives way to each one's rank. The rows of
+    another get the rank of the report's GPU; of a report with several, the first one's.
+    """
+    ranks = {(lane.file, lane.device): lane.rank for lane in run.lanes}
+    first = {lane.file: lane.rank for lane in reversed(run.lanes)}
+    parts = []
+    for name, found in run.each(partial(_named, table)):
+        if name not in first:
+            continue
+        if "device" in found:
+            own = [ranks.get((name, int(device)), -1) for device in found.pop("device")]
+        else:
+            own = [first[name]] * len(found)
+        if "rank" in found:
+            found = found.drop(columns="rank")
+        found.insert(0, "rank", np.array(own, np.int64))
+        parts.append(found[found["rank"] >= 0])
+    parts = [part for part in parts if len(part)] or parts[:1]
+    return pd.concat(parts, ignore_index=True).sort_values("rank", kind="stable", ignore_index=True)
+
+
+def kernels(run: Run) -> pd.DataFrame:
+    """Kernels by name and rank: rank, name, count, total_ns, mean_ns, ratio (its mean by that of the rank in
+    the middle). NCCL's are left out; of each rank those with the most time.
+    """
+    parts = [lane.kernels.assign(rank=lane.rank) for lane in run.lanes]
+    table = pd.concat(parts, ignore_index=True)[["rank", "name", "count", "total_ns"]]
+    table["mean_ns"] = table["total_ns"] / table["count"]
+    middle = table.groupby("name")["mean_ns"].transform("median")
+    table["ratio"] = table["mean_ns"] / middle.where(middle > 0)
+    return table.sort_values(["name", "rank"], ignore_index=True)
+
+
+def power(run: Run) -> pd.DataFrame:
+    """Of power logs, a row for each GPU: rank, file, device, gpu, energy_j, mean_w, peak_w, sm_mhz (mean),
+    temperature_c (highest), held_share (of the samples in which something held the clocks down).
+    """
+    rows = [
+        {"rank": lane.rank, "file": lane.file, "device": lane.device, "gpu": lane.gpu, **lane.power}
+        for lane in run.lanes
+    ]
+    return pd.DataFrame(rows)
+
+
+def _named(table: Callable[[Path], pd.DataFrame], path: Path) -> tuple[str, pd.DataFrame]:
+    return path.name, table(path)

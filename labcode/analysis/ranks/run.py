@@ -1,0 +1,200 @@
+"""A folder of reports in; the run they are of, its ranks numbered and what is amiss told, out.
+
+with open_run(Path("ranks")) as run:
+    run.clocks, run.notes, stragglers.by_rank(run)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labcode import reports
+from labcode.analysis.ranks import alignment
+from labcode.analysis.ranks.lane import Lane, lanes_of
+from labcode.analysis.ranks.spread import Lost, Spreader
+from labcode.errors import InputError, LabError
+from labcode.reports import Kind
+from labcode.reports.naming import rank_in_name
+
+T = TypeVar("T")
+_TOLD = 8  # ranks, files that a note names
+
+
+@dataclass(frozen=True)
+class Run:
+    """The reports of one run; nothing is read before it is asked for.
+
+    ``path`` is the folder, ``kind`` that of its reports, ``files`` the reports; ``scheduler`` says where they
+    are read (see `Spreader`).
+    """
+
+    path: Path
+    kind: Kind
+    files: tuple[Path, ...]
+    scheduler: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if "spreader" in self.__dict__:
+            self.spreader.close()
+
+    @cached_property
+    def spreader(self) -> Spreader:
+        """Where the reports are read."""
+        return Spreader(self.scheduler, files=len(self.files))
+
+    def each(self, function: Callable[[Path], T]) -> list[T]:
+        """What a function gives for each report that can be read; `InputError` where none can."""
+        done, lost = self.spreader.map(function, self.files)
+        if not done:
+            raise InputError(f"{lost[0].path}: {lost[0].why}")
+        return done
+
+    @cached_property
+    def _read(self) -> tuple[tuple[Lane, ...], tuple[Lost, ...], tuple[str, ...]]:
+        done, lost = self.spreader.map(lanes_of, self.files)
+        if not done:
+            raise InputError(f"{lost[0].path}: {lost[0].why}")
+        lanes, notes = numbered(self.path, done)
+        return tuple(lanes), tuple(lost), tuple(notes)
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The GPUs of the run by rank, each with its number."""
+        return self._read[0]
+
+    @property
+    def lost(self) -> tuple[Lost, ...]:
+        """The reports that could not be read."""
+        return self._read[1]
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        """The number of each lane."""
+        return np.array([lane.rank for lane in self.lanes], np.int64)
+
+    @cached_property
+    def clocks(self) -> alignment.Clocks:
+        """How each lane's clock is brought to the common one."""
+        return alignment.align(self.lanes)
+
+    @cached_property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks between the first and the last, or below the world's size, that no report is of."""
+        known = {lane.rank for lane in self.lanes}
+        known |= {rank_in_name(one.path) for one in self.lost}
+        world = max(max(known) + 1, *(lane.world for lane in self.lanes))
+        return tuple(sorted(set(range(world)) - known))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about the reports and how they were read, a line each."""
+        said = [f"{one.path}: left out: {one.why}" for one in self.lost[:_TOLD]]
+        if len(self.lost) > _TOLD:
+            said.append(
+                f"{self.path}: {len(self.lost) - _TOLD} more reports left out, the last "
+                f"{self.lost[-1].path.name}"
+            )
+        said += self._read[2]
+        if self.missing:
+            said.append(
+                f"{self.path}: no report of {named(self.missing)}: who waited is told of those that are there"
+            )
+        said += [f"{self.path}: {line}" for line in self.clocks.notes]
+        odd = Counter(line for lane in self.lanes for line in dict.fromkeys(lane.warnings))
+        for line, count in odd.most_common(_TOLD):
+            first = next(lane.file for lane in self.lanes if line in lane.warnings)
+            said.append(f"{self.path}: {first}{f' and {count - 1} more' if count > 1 else ''}: {line}")
+        return (*([self.spreader.note] if self.spreader.note else []), *said)
+
+    def window(self) -> tuple[int, int]:
+        """From the first to the last event of all ranks, on the common clock."""
+        spans = self.clocks.spans
+        return int(spans[:, 0].min()), int(spans[:, 1].max())
+
+    @property
+    def width(self) -> int:
+        """The length of that window in ns, at least 1."""
+        begin, end = self.window()
+        return max(end - begin, 1)
+
+
+def open_run(folder: Path, *, scheduler: str | None = None) -> Run:
+    """The run whose reports lie in a folder; raises `InputError` for one without, or with several kinds."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: a file, not a folder; name a folder with a report for each rank")
+    kind, found = reports.reports_of_ranks(folder)
+    files = found if kind != "kineto" else reports.files_of(folder)
+    return Run(folder, kind, tuple(files), scheduler)
+
+
+def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane], list[str]]:
+    """The lanes of all reports by rank, and what there is to say; `InputError` for two of one rank.
+
+    A report with one GPU has the rank that it tells; those that tell none get the numbers that are free, by
+    name. Where a report holds several GPUs (one a node), GPUs are counted through, in the order of the
+    reports.
+    """
+    notes = []
+    lanes = [lane for one in found for lane in one]
+    if any(len(one) > 1 for one in found):
+        order = sorted(lanes, key=lambda lane: (lane.rank, lane.file, lane.device))
+        lanes = [replace(lane, rank=place) for place, lane in enumerate(order)]
+        notes.append(
+            f"{folder}: {len(found)} reports of {len(lanes)} GPUs; ranks are counted through in their order"
+        )
+    else:
+        for rank, count in Counter(lane.rank for lane in lanes if lane.rank >= 0).items():
+            if count > 1:
+                two = [lane.file for lane in lanes if lane.rank == rank][:2]
+                raise InputError(
+                    f"{folder}: {two[0]} and {two[1]} are both of rank {rank}, so they are of different "
+                    "runs; "
+                    "name a folder with the ranks of one run"
+                )
+        unknown = [lane for lane in lanes if lane.rank < 0]
+        if unknown:
+            taken = {lane.rank for lane in lanes}
+            free = (number for number in range(2 * len(lanes)) if number not in taken)
+            lanes = [lane if lane.rank >= 0 else replace(lane, rank=next(free)) for lane in lanes]
+            notes.append(
+                f"{folder}: {len(unknown)} reports do not say of which rank they are; they are numbered "
+                "in the "
+                "order of their names"
+            )
+    versions = Counter(lane.made_by for lane in lanes)
+    if len(versions) > 1:
+        said = ", ".join(
+            f"{version or 'unknown'} ({count})" for version, count in versions.most_common(_TOLD)
+        )
+        notes.append(
+            f"{folder}: the reports are of different versions: {said}; what only some hold is compared "
+            "as missing"
+        )
+    return sorted(lanes, key=lambda lane: lane.rank), notes
+
+
+def named(ranks: Sequence[int]) -> str:
+    """Ranks in words."""
+    some = ", ".join(map(str, ranks[:_TOLD])) + (f" … ({len(ranks)} in all)" if len(ranks) > _TOLD else "")
+    return f"rank{'s' * (len(ranks) != 1)} {some}"
+
+
+def need(run: Run, *kinds: Kind) -> None:
+    """`LabError` where a run's reports are of another kind."""
+    if run.kind not in kinds:
+        what = " or ".join(reports.FORMATS[kind].suffixes[0] for kind in kinds)
+        raise LabError(f"{run.path}: holds {reports.FORMATS[run.kind].what} for each rank; this takes {what}")

@@ -1,0 +1,224 @@
+"""A function and many files in; for each file what it gave, or why it gave nothing, out.
+
+    with Spreader(scheduler=None, files=100) as spreader:
+        done, lost = spreader.map(lanes_of, files)
+
+Work is spread by Dask (`distributed`), as the recipes of Nsight Systems do: a file is a task, a worker has
+one task at a time, and what a worker hands back is small. Where there are few files, or no Dask, they are
+read in this process, one after another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from labcode.errors import LabError, describe_os_error
+
+T = TypeVar("T")
+
+HERE = "here"
+FEW = 8  # files for which starting workers takes longer than reading them
+JOB_QUEUES = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "lsf": "LSFCluster",
+    "sge": "SGECluster",
+    "oar": "OARCluster",
+    "htcondor": "HTCondorCluster",
+}
+_GONE = ("CancelledError", "FutureCancelledError", "CommClosedError")  # a scheduler's errors when it ends
+_ANSWER_S = 10  # in which a scheduler has to answer
+_EXTRA = "python -m pip install 'labcode[ranks]'"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A file that gave nothing, and why, in a line."""
+
+    path: Path
+    why: str
+
+
+class Spreader:
+    """Where files are worked on: in this process, by workers on this machine, or by a cluster's.
+
+    ``scheduler``: None; the address of a Dask scheduler (``tcp://host:8786``) or its file (``X.json``); or
+    `HERE`, this process; ``slurm:16``, 16 jobs by dask-jobqueue as its configuration says (`JOB_QUEUES` names
+    the others). ``files`` is how many there will be. ``note`` says what was chosen, '' where there is nothing
+    to say. Raises `LabError` for a scheduler that is none or does not answer, and where Dask is asked for and
+    missing.
+    """
+
+    def __init__(self, scheduler: str | None = None, *, files: int) -> None:
+        self.note = ""
+        self._closing = contextlib.ExitStack()
+        self._client: Any = None
+        self._lost: type[BaseException] = LabError
+        try:
+            if scheduler not in (None, HERE):
+                self._client = self._connect(str(scheduler))
+            elif files > FEW and scheduler != HERE:
+                self._client = self._local(min(files, os.cpu_count() or 1))
+            else:
+                self.note = f"{files} report{'s' * (files != 1)}, read one after another in this process"
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the workers go that were started."""
+        self._closing.close()
+
+    def map(self, function: Callable[[Path], T], files: Sequence[Path]) -> tuple[list[T], list[Lost]]:
+        """What ``function`` gives for each file, in their order, and the files that gave nothing.
+
+        A file that cannot be read, or whose worker dies with it alone in hand, is lost by its name; the
+        others are not. Raises `LabError` when the scheduler goes away.
+        """
+        work = partial(_guarded, function)
+        if self._client is None:
+            found = dict(zip(files, map(work, files), strict=True))
+        else:
+            found = self._spread(work, [path.resolve() for path in files])
+            found = {path: found[path.resolve()] for path in files}
+        done: list[Any] = [one[0] for one in found.values() if one[1] is None]
+        return done, [Lost(path, one[1]) for path, one in found.items() if one[1] is not None]
+
+    def _spread(self, work: Callable[[Path], Any], files: Sequence[Path]) -> dict[Path, Any]:
+        from distributed import as_completed
+
+        found: dict[Path, Any] = {}
+        again: list[Path] = []
+        try:
+            futures = dict(zip(self._client.map(work, files, pure=False, retries=0), files, strict=True))
+            for future in as_completed(futures):
+                if future.status == "finished":
+                    found[futures[future]] = future.result()
+                elif future.status == "cancelled":
+                    raise ConnectionError
+                elif isinstance(future.exception(), self._lost):
+                    again.append(futures[future])
+                else:
+                    raise future.exception()
+                future.release()
+            for path in again:  # alone: the one that dies again took the others with it
+                future = self._client.submit(work, path, pure=False, retries=0)
+                try:
+                    found[path] = future.result()
+                except self._lost:
+                    found[path] = (None, "the worker that read it died, twice (out of memory?)")
+        except (LabError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if not isinstance(error, OSError | TimeoutError) and type(error).__name__ not in _GONE:
+                raise
+            raise LabError(
+                f"the Dask scheduler went away after {len(found)} of {len(files)} reports; start it "
+                "again, or "
+                "leave out --scheduler"
+            ) from None
+        return found
+
+    def _local(self, workers: int) -> Any:
+        try:
+            distributed, dask = importlib.import_module("distributed"), importlib.import_module("dask")
+        except ImportError:
+            self.note = (
+                f"Dask is not installed, so the reports are read one after another ({_EXTRA} spreads them)"
+            )
+            return None
+        self._lost = distributed.scheduler.KilledWorker
+        self._closing.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
+        try:
+            cluster = distributed.LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+            )
+        except RuntimeError as error:
+            raise LabError(
+                f"no workers could be started ({error}); in a program of your own, put what reads the "
+                "reports under "
+                'if __name__ == "__main__":'
+            ) from None
+        self._closing.callback(cluster.close)
+        return self._closing.enter_context(distributed.Client(cluster))
+
+    def _connect(self, scheduler: str) -> Any:
+        try:
+            distributed = importlib.import_module("distributed")
+        except ImportError:
+            raise LabError(f"--scheduler {scheduler}: Dask is not installed; {_EXTRA}") from None
+        self._lost = distributed.scheduler.KilledWorker
+        queue, _, jobs = scheduler.partition(":")
+        if queue in JOB_QUEUES:
+            return self._queued(distributed, queue, jobs)
+        where = {"scheduler_file": scheduler} if scheduler.endswith(".json") else {"address": scheduler}
+        if "scheduler_file" in where and not Path(scheduler).is_file():
+            raise LabError(f"--scheduler {scheduler}: no such file; name the one that dask scheduler wrote")
+        with _quiet():
+            try:
+                return self._closing.enter_context(distributed.Client(**where, timeout=_ANSWER_S))
+            except (OSError, TimeoutError, ValueError) as error:
+                raise LabError(
+                    f"--scheduler {scheduler}: no Dask scheduler answers there ({type(error).__name__}); "
+                    "start one "
+                    "with `dask scheduler`, or leave out --scheduler"
+                ) from None
+
+    def _queued(self, distributed: Any, queue: str, jobs: str) -> Any:
+        if not jobs.isdecimal() or not int(jobs):
+            raise LabError(f"--scheduler {queue}: say how many jobs, such as {queue}:16")
+        try:
+            made = getattr(importlib.import_module("dask_jobqueue"), JOB_QUEUES[queue])()
+        except ImportError:
+            raise LabError(
+                f"--scheduler {queue}: dask-jobqueue is not installed; python -m pip install dask-jobqueue"
+            ) from None
+        except (ValueError, OSError) as error:
+            raise LabError(
+                f"--scheduler {queue}: dask-jobqueue cannot submit ({error}); it reads "
+                "~/.config/dask/jobqueue.yaml"
+            ) from None
+        self._closing.callback(made.close)
+        made.scale(jobs=int(jobs))
+        return self._closing.enter_context(distributed.Client(made))
+
+
+def _guarded(function: Callable[[Path], T], path: Path) -> tuple[T | None, str | None]:
+    """What a function gives for a file, or why it cannot: a damaged file does not end the others."""
+    try:
+        return function(path), None
+    except LabError as error:
+        return None, str(error).removeprefix(f"{path}: ")
+    except OSError as error:
+        return None, describe_os_error(error).removeprefix(f"{path}: ")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What Dask logs while it looks for a scheduler stays unsaid."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,253 @@
+"""A Python script, unchanged, under `torch.profiler`: a script and a window in; a trace of this rank out.
+
+    python -m labcode.profiling.traced --output=FOLDER/NAME --warmup=3 --steps=5 train.py --epochs 1
+
+The recorder waits until the script imports PyTorch. By steps: `torch.optim` tells when an optimizer took one,
+and the first optimizer's steps count. By time (``--delay``, ``--duration``; 0: to the end): from that import
+on; the clock is a thread, and what it wants done is done by the main thread. The trace is written as soon as
+its last step has ended, so that what happens later cannot lose it; a window that the script's end cut short
+is written as ``NAME.partial.trace.json.gz``.
+"""
+
+from __future__ import annotations
+
+import _thread
+import builtins
+import importlib
+import importlib.util
+import os
+import runpy
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+WARMUP_LEAST = 2  # steps: one after which the profiler starts, and its own first one, which it drops
+_BELL = signal.SIGRTMIN + 7  # never sent: what the clock's thread asks the main thread for
+
+
+class Recorder:
+    """What is recorded of this process: ``steps`` steps of the first optimizer after ``warmup``, or
+    ``duration_s`` seconds (0: all) from ``delay_s`` on.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        *,
+        warmup: int = 3,
+        steps: int = 5,
+        delay_s: float | None = None,
+        duration_s: float = 0,
+    ) -> None:
+        rank = os.environ.get("RANK")
+        self._name = output if rank is None else f"{output}.rank{rank}"
+        self._warmup, self._steps, self._delay_s, self._duration_s = warmup, steps, delay_s, duration_s
+        self._owner = os.getpid()
+        self._torch: Any = None
+        self._running: Any = None
+        self._starting = False
+        self._optimizer = 0
+        self._seen = 0
+        self.written: Path | None = None
+        self.problem = ""
+
+    def attach(self, torch: Any) -> None:
+        """Begin to watch: called when the script has imported PyTorch."""
+        self._torch = torch
+        if threading.current_thread() is not threading.main_thread():
+            self.problem = "the script imports PyTorch in a thread, not in its main program"
+            return
+        self._watch_profilers(torch)
+        if self._delay_s is None:
+            optimizers = importlib.import_module("torch.optim.optimizer")
+            optimizers.register_optimizer_step_post_hook(self._stepped)
+        elif self._delay_s:
+            self._after(self._delay_s, self._start)
+        else:
+            self._start()
+
+    def _watch_profilers(self, torch: Any) -> None:
+        """Make way where the script has a profiler of its own: there can be one."""
+        kind = torch.autograd.profiler.profile
+        plain = kind.__init__
+
+        def made(one: Any, *args: Any, **kwargs: Any) -> None:
+            if not self._starting and kwargs.get("enabled", True) and os.getpid() == self._owner:
+                self.problem = (
+                    self.problem or "the script uses torch.profiler itself, and profilers do not nest"
+                )
+                self._drop()
+            plain(one, *args, **kwargs)
+
+        kind.__init__ = made
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """An optimizer took a step."""
+        here = os.getpid() == self._owner and threading.current_thread() is threading.main_thread()
+        self._optimizer = self._optimizer or id(optimizer)
+        if not here or id(optimizer) != self._optimizer or self.written or self.problem:
+            return
+        self._seen += 1
+        if self._running is not None:
+            self._running.step()
+            if self._seen == self._warmup + self._steps:
+                self._finish(whole=True)
+        elif self._seen == self._warmup - 1:
+            self._start()
+
+    def _start(self) -> None:
+        if self.written or self.problem or self._running is not None:
+            return
+        profiler = self._torch.profiler
+        activities = [profiler.ProfilerActivity.CPU]
+        if self._torch.cuda.is_available():
+            activities.append(profiler.ProfilerActivity.CUDA)
+        schedule = None
+        if self._delay_s is None:
+            schedule = profiler.schedule(wait=0, warmup=1, active=self._steps, repeat=1)
+        self._starting = True
+        try:
+            running = profiler.profile(activities=activities, schedule=schedule)
+            running.start()
+            self._running = running
+        except RuntimeError as error:
+            self.problem = f"torch.profiler did not start ({' '.join(str(error).split())[:200]})"
+        finally:
+            self._starting = False
+        if self._delay_s is not None and self._duration_s:
+            self._after(self._duration_s, lambda: self._finish(whole=True))
+
+    def _after(self, seconds: float, what: Callable[[], None]) -> None:
+        """Call ``what`` on the main thread in so many seconds."""
+
+        def rung(number: int, frame: FrameType | None) -> None:
+            if os.getpid() == self._owner:
+                what()
+
+        signal.signal(_BELL, rung)
+        clock = threading.Timer(seconds, _thread.interrupt_main, (_BELL,))
+        clock.daemon = True
+        clock.start()
+
+    def _finish(self, *, whole: bool) -> None:
+        """End recording and write the trace."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        running.stop()
+        if self._delay_s is None and self._seen <= self._warmup and not whole:
+            return  # of the recorded steps none had begun
+        path = Path(f"{self._name}{'' if whole else '.partial'}.trace.json.gz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        running.export_chrome_trace(str(path))
+        self.written = path
+
+    def _drop(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.stop()
+
+    def close(self) -> None:
+        """The script has ended: write what there is, and say on stderr what is missing."""
+        if os.getpid() != self._owner:
+            return
+        to_the_end = self._delay_s is not None and not self._duration_s
+        self._finish(whole=to_the_end)
+        if self.written and ".partial." not in self.written.name:
+            return
+        rank = os.environ.get("RANK")
+        who = "labcode profile" if rank is None else f"labcode profile, rank {rank}"
+        print(f"{who}: {self._why()}", file=sys.stderr)
+
+    def _why(self) -> str:
+        if self.problem:
+            return f"{self.problem}; nothing was recorded"
+        if self._torch is None:
+            return "the script never imported PyTorch; nothing was recorded"
+        if self._delay_s is not None:
+            cut = (
+                "was cut short by the script's end" if self.written else "had not begun when the script ended"
+            )
+            return (
+                f"the window of {self._duration_s:g} s after {self._delay_s:g} s {cut}; choose an earlier one"
+            )
+        return (
+            f"the script's optimizer took {self._seen} steps, and steps {self._warmup + 1} to "
+            f"{self._warmup + self._steps} were asked for; say fewer with --warmup and --steps, or "
+            "seconds with --delay and --duration"
+        )
+
+
+class _WhenImported(MetaPathFinder):
+    """Calls ``then`` with PyTorch as soon as it has been imported."""
+
+    def __init__(self, then: Callable[[Any], None]) -> None:
+        self._then = then
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        loader: Any = spec.loader if spec else None
+        if loader is not None:
+            plain = loader.exec_module
+
+            def execute(module: ModuleType) -> None:
+                plain(module)
+                self._then(module)
+
+            loader.exec_module = execute
+        return spec
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the script or module to its end, as Python would; its exit code and exceptions go on."""
+    words = list(arguments)
+    given: dict[str, str] = {}
+    while words[0].startswith("--"):
+        key, _, value = words.pop(0).removeprefix("--").partition("=")
+        given[key] = value
+    module = words[0] == "-m"
+    if module:
+        words.pop(0)
+    seconds = (
+        {"delay_s": float(given["delay"]), "duration_s": float(given["duration"])} if "delay" in given else {}
+    )
+    steps = {key: int(given[key]) for key in ("warmup", "steps") if key in given}
+    recorder = Recorder(given["output"], **steps, **seconds)  # type: ignore[arg-type]
+    if "torch" in sys.modules:
+        recorder.attach(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, _WhenImported(recorder.attach))
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _leave)
+    sys.argv = words
+    # What the script defines lives until Python ends, as without us: groups of processes that are dropped
+    # before, as by `runpy.run_path`, may wait for ever.
+    main_module = sys.modules["__main__"] = sys.modules["__profiled__"] = ModuleType("__main__")
+    try:
+        if module:
+            runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]
+        else:
+            script = Path(words[0])
+            sys.path[0] = str(script.resolve().parent)
+            main_module.__dict__.update(__file__=words[0], __builtins__=builtins)
+            exec(compile(script.read_bytes(), words[0], "exec"), main_module.__dict__)
+    finally:
+        recorder.close()
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Asked to end: as by `sys.exit`, so that the trace is written."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,11 @@
+"""`labcode profile` by another name: ``python -m labcode.unified_profiler --gpus 4 train.py``."""
+
+from __future__ import annotations
+
+import sys
+
+from labcode.cli import main
+
+if __name__ == "__main__":
+    sys.argv.insert(1, "profile")
+    main()

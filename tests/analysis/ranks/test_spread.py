@@ -1,0 +1,113 @@
+"""Where reports are read: in this process, by workers that may die, by a scheduler that may go away."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from labcode.analysis.ranks.spread import FEW, Lost, Spreader
+from labcode.errors import LabError
+from tests.support import ranks
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    for number in range(FEW + 2):
+        (tmp_path / str(number)).write_bytes(b"x" * number)
+    return sorted(tmp_path.iterdir())
+
+
+@pytest.fixture
+def scheduler() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+def test_few_files_are_read_in_this_process(files: list[Path]) -> None:
+    with Spreader(files=3) as spreader:
+        assert spreader.note == "3 reports, read one after another in this process"
+        missing = files[0].with_name("none")
+        assert spreader.map(ranks.size, [files[1], missing, files[2]]) == (
+            [1, 2],
+            [Lost(missing, "No such file or directory; check the path")],
+        )
+
+
+def test_without_dask_they_are_read_one_after_another(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with Spreader(files=len(files)) as spreader:
+        assert spreader.note.startswith("Dask is not installed, so the reports are read one after another")
+        assert spreader.map(ranks.size, files)[0] == list(range(10))
+    with pytest.raises(LabError, match="--scheduler tcp://x:1: Dask is not installed"):
+        Spreader("tcp://x:1", files=1)
+
+
+def test_a_worker_that_dies_loses_its_file_alone(files: list[Path]) -> None:
+    with Spreader(files=len(files)) as spreader:
+        done, lost = spreader.map(ranks.dies_of_two, files)
+    assert done == [0, 1, *range(3, 10)]
+    assert [(one.path, one.why) for one in lost] == [
+        (files[2], "the worker that read it died, twice (out of memory?)")
+    ]
+
+
+def test_a_scheduler_by_its_address(files: list[Path], scheduler: Any) -> None:
+    with Spreader(scheduler.scheduler_address, files=2) as spreader:
+        assert spreader.map(ranks.size, files)[0] == list(range(10)) and spreader.note == ""
+
+
+def test_a_scheduler_that_goes_away(files: list[Path], scheduler: Any) -> None:
+    with Spreader(scheduler.scheduler_address, files=2) as spreader:
+        threading.Timer(0.5, scheduler.close).start()
+        with pytest.raises(
+            LabError, match=r"the Dask scheduler went away after \d of 10 reports; start it again"
+        ):
+            spreader.map(ranks.slowly, files)
+
+
+def test_schedulers_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labcode.analysis.ranks.spread._ANSWER_S", 0.3)
+    for name, message in (
+        ("tcp://127.0.0.1:9", "no Dask scheduler answers there"),
+        ("nonsense://x", r"no Dask scheduler answers there \(ValueError\)"),
+        (str(tmp_path / "x.json"), "no such file; name the one that dask scheduler wrote"),
+        ("slurm", "say how many jobs, such as slurm:16"),
+        ("slurm:many", "say how many jobs, such as slurm:16"),
+        ("pbs:2", "dask-jobqueue is not installed"),
+    ):
+        with pytest.raises(LabError, match=message):
+            Spreader(name, files=1)
+
+
+def test_jobs_of_a_queue(files: list[Path], scheduler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    scale = scheduler.scale
+
+    def jobs(*numbers: int, **words: int) -> None:  # a cluster that closes scales itself to 0
+        asked.append(words)
+        scale(*numbers or (1,))
+
+    monkeypatch.setattr(scheduler, "scale", jobs)
+    made = SimpleNamespace(SLURMCluster=lambda: scheduler)
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", made)
+    with Spreader("slurm:3", files=1) as spreader:
+        assert spreader.map(ranks.size, files)[0] == list(range(10)) and asked[0] == {"jobs": 3}
+
+    def unconfigured() -> None:
+        raise ValueError("You must specify how many cores to use per job")
+
+    made.SLURMCluster = unconfigured
+    with pytest.raises(LabError, match=r"dask-jobqueue cannot submit \(You must specify how many cores"):
+        Spreader("slurm:3", files=1)
