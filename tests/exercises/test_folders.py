@@ -16,7 +16,7 @@ from tests.exercises.mutants import mutants
 from tests.exercises.support import WITHOUT_GPU, task
 
 SEEDS = (0, 1)  # a mutant that one of them misses is caught by luck
-MUTANT_LIMIT_S = 2.0  # no case takes a solution half as long
+MUTANT_LIMIT_S = 1.0  # no case takes a solution a quarter as long
 
 
 @functools.cache
