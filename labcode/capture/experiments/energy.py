@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
 
 _WINDOWS = (*workloads("windows"), "labcode/workloads/shared/common.py:synchronize")
 _SECONDS = ("--seconds", "1.8", "--warmup", "0.25")  # 18 updates of the counter on an H100 or H200
 _PERIODS = "20,100,102,200,400,1000"  # ms; 102: beside the period of the sensor
-_EXAM = ("--seconds", "0.8", "--epochs", "3", "--size", "6144")
 _FINE = ("--period-ms=5",)  # to see when the sensor is read anew
 
 
@@ -90,12 +91,19 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
     _torch(
         "ranges",
         "Phases under NVTX ranges, recorded by Nsight Systems and the power meter at once",
-        (
-            _run("phases", "--seconds", "1.2", variant="record"),
-            _run("exam", *_EXAM, variant="record"),
-        ),
+        (_run("phases", "--seconds", "1.2", variant="record"),),
         _workload("matmul", "sensor"),
         ("nsys",),
+    ),
+    replace(
+        _torch(
+            "ranges",
+            "Phases that no page shows, recorded as those of energy_ranges",
+            (_run("exam", "--seconds", "0.8", "--epochs", "3", "--size", "6144", variant="record"),),
+            _workload("matmul", "sensor"),
+            ("nsys",),
+        ),
+        id="energy_ranges_exam",
     ),
     Experiment(
         id="meter_overhead",

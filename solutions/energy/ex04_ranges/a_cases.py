@@ -14,7 +14,7 @@ from labcode.reports.power.log import open_log
 from labcode.store import CaptureSet
 from solutions.energy import _shared as energy
 
-EXPERIMENT, RUN = "energy_ranges", "exam"
+EXPERIMENT, RUN = "energy_ranges_exam", "exam"
 Rng = np.random.Generator
 Range = tuple[str, float, float]  # name, begin and end in ms after the first sample, on the meter's clock
 
