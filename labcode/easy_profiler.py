@@ -1,6 +1,13 @@
-"""Measuring from inside a program: a block of code in; what the GPUs drew meanwhile out.
+"""Measuring from inside a program: functions or blocks in; their time, memory and energy out.
 
-from labcode.easy_profiler import GPUMonitor
+from labcode.easy_profiler import GPUMonitor, auto_profile
+
+@auto_profile(warmup=3, iterations=10)
+def train_step(model, batch): ...
+
+for batch in batches:
+    loss = train_step(model, batch)     # returns what it returns, and runs as often as it is called
+print(train_step.profile.get_summary())
 
 with GPUMonitor() as monitor:
     train()
@@ -9,24 +16,39 @@ print(monitor.get_summary())
 
 from __future__ import annotations
 
+import functools
+import inspect
+import itertools
+import math
+import resource
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
-from labcode.errors import LabError
+from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.meter.meter import Metered
 from labcode.reports.power.schema import COMMAND
+from labcode.timing import quantile
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from labcode.reports.power.log import PowerLog
 
-__all__ = ["GPUMonitor"]
+__all__ = ["GPUMonitor", "Profile", "Result", "Sweep", "auto_profile", "sweep"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+P_co = ParamSpec("P_co")
+R_co = TypeVar("R_co", covariant=True)
+_FEWEST = 6  # values of which an interval of 95 % for the median can be had
 
 
 class GPUMonitor:
@@ -41,8 +63,10 @@ class GPUMonitor:
         self._period_s = period_s
         self._gpus = gpus
         self._meter: Meter | None = None
+        self._over = False
 
     def __enter__(self) -> Self:
+        self._over = False
         self._meter = Meter(open_gpus() if self._gpus is None else self._gpus, period_s=self._period_s)
         _synchronize()
         self._meter.start()
@@ -57,8 +81,14 @@ class GPUMonitor:
             if kind is None:
                 _synchronize()
         finally:
-            meter.end(COMMAND)
+            self.ended()
             meter.stop()
+
+    def ended(self) -> None:
+        """The block ends here; the meter goes on until its counter has passed the end."""
+        if not self._over:
+            self._entered().end(COMMAND)
+            self._over = True
 
     @contextmanager
     def window(self, name: str) -> Iterator[None]:
@@ -107,3 +137,413 @@ def _synchronize() -> None:
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         for device in range(torch.cuda.device_count()):
             torch.cuda.synchronize(device)
+
+
+# ---- times of functions and blocks
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured of a function or block.
+
+    ``times_us`` are by ``clock``: 'CUDA events' where PyTorch uses a GPU (from what was queued before the
+    call to what it queued last, on the current stream of each device), else 'host clock'; ``host_us`` by the
+    host's clock, until the call returned. ``warmup`` calls before them were not measured. ``gpu_bytes``
+    is the most that PyTorch had allocated on a GPU meanwhile, ``host_bytes`` the most that the process ever
+    had in memory. ``energy_j`` ± ``energy_error_j`` is an iteration's share of what the GPUs used from the
+    first measured call to the last, whatever ran between; None where nothing measures it.
+    """
+
+    name: str
+    clock: str
+    times_us: tuple[float, ...]
+    host_us: tuple[float, ...]
+    warmup: int
+    gpu_bytes: int | None
+    host_bytes: int
+    energy_j: float | None
+    energy_error_j: float | None
+
+    @property
+    def median_us(self) -> float:
+        """The median of ``times_us``."""
+        return quantile(self.times_us, 0.5)
+
+    @property
+    def spread(self) -> float:
+        """From the first to the third quartile, by the median."""
+        return (quantile(self.times_us, 0.75) - quantile(self.times_us, 0.25)) / self.median_us
+
+    @property
+    def interval_us(self) -> tuple[float, float]:
+        """An interval that holds the true median with 95 %, by order statistics; nan of fewer than six."""
+        count = len(self.times_us)
+        if count < _FEWEST:
+            return math.nan, math.nan
+        ordered, below, place = sorted(self.times_us), 0.0, 0
+        while place < count and below + math.comb(count, place) / 2**count <= 0.025:
+            below += math.comb(count, place) / 2**count
+            place += 1
+        return ordered[place - 1], ordered[count - place]
+
+    def ratio_to(self, baseline: Result) -> tuple[float, float, float]:
+        """This median by that of a baseline, and an interval of 95 % by bootstrap (nan of fewer than six)."""
+        import numpy as np
+
+        from labcode.analysis.compare.interval import median_ratio
+
+        found = median_ratio(np.array(baseline.times_us), np.array(self.times_us))
+        return found.ratio, found.low, found.high
+
+    def get_summary(self) -> str:
+        """The result in lines for people."""
+        low, high = self.interval_us
+        sure = f", 95 % interval {_time(low)} to {_time(high)}" if low == low else ""
+        lines = [
+            f"{self.name}: {_time(self.median_us)} (median of {len(self.times_us)} after {self.warmup} of "
+            f"warm-up, by {self.clock}; middle half within {self.spread:.1%} of it{sure})"
+        ]
+        if self.clock != "host clock":
+            lines.append(f"  until the call returned: {_time(quantile(self.host_us, 0.5))}")
+        if self.gpu_bytes is not None:
+            lines.append(f"  GPU memory: {self.gpu_bytes / 1e6:,.1f} MB allocated at most")
+        lines.append(f"  host memory: {self.host_bytes / 1e6:,.1f} MB at most, of the process")
+        if self.energy_j is not None:
+            lines.append(f"  energy: {self.energy_j:,.4g} J ± {self.energy_error_j or 0:,.2g} J each")
+        return "\n".join(lines)
+
+
+class Profile:
+    """Measures the calls of a function, or runs of a block; see `auto_profile`."""
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        warmup: int = 3,
+        iterations: int | None = None,
+        devices: Sequence[int] | None = None,
+        energy: bool = True,
+        gpus: Sequence[Metered] | None = None,
+    ) -> None:
+        if warmup < 0 or (iterations is not None and iterations < 1):
+            raise LabError("auto_profile: warmup counts from 0, iterations from 1")
+        self.name = name or "block"
+        self.warmup = warmup
+        self.iterations = iterations
+        self._devices = devices
+        self._energy = energy
+        self._gpus = gpus
+        self._last = warmup + iterations if iterations is not None else sys.maxsize
+        self._calls = 0
+        self._host: list[int] = []
+        self._events: list[list[tuple[Any, Any]]] = []
+        self._spare: list[list[tuple[Any, Any]]] = []
+        self._torch: Any = None
+        self._streams: list[int] = []
+        self._monitor: GPUMonitor | None = None
+        self._stack: list[_Mark | None] = []
+        self._ready = False
+
+    # ---- the three ways to use it
+
+    def __call__(self, function: Callable[P, R]) -> Profiled[P, R]:
+        """Measure the calls of a function; what comes back is called as the function is."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise LabError(
+                f"auto_profile: {function.__name__} is a generator, which works while others take from it; "
+                "measure the loop around it: with auto_profile()"
+            )
+        if self.name == "block":
+            self.name = getattr(function, "__qualname__", type(function).__name__)
+        begin, end = self._begin, self._end
+        measured: Any
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+                mark = begin()
+                value = await function(*args, **kwargs)
+                if mark is not None:
+                    end(mark)
+                return value
+
+            measured = awaited
+        else:
+
+            @functools.wraps(function)
+            def called(*args: P.args, **kwargs: P.kwargs) -> R:
+                mark = begin()
+                value = function(*args, **kwargs)
+                if mark is not None:
+                    end(mark)
+                return value
+
+            measured = called
+        measured.profile = self
+        return cast("Profiled[P, R]", measured)
+
+    def __enter__(self) -> Self:
+        self._stack.append(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        mark = self._stack.pop()
+        if mark is not None and kind is None:
+            self._end(mark)
+
+    def measure(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function until warm-up and iterations (ten, if not told) are done; its last value."""
+        if self.iterations is None:
+            self._last = self.warmup + 10
+        run: Any = function if hasattr(function, "profile") else self(function)
+        value = run(*args, **kwargs)
+        while self._calls < self._last:
+            value = run(*args, **kwargs)
+        return cast("R", value)
+
+    # ---- the results
+
+    @property
+    def result(self) -> Result:
+        """What was measured so far; waits for the GPU. `LabError` before the first measured call."""
+        if not self._host:
+            raise LabError(
+                f"auto_profile: {self.name} has no measured calls yet: {self._calls} were made, and the "
+                f"first {self.warmup} are warm-up"
+            )
+        times = [ns / 1e3 for ns in self._host]
+        clock, gpu_bytes = "host clock", None
+        if self._torch is not None and self._events:
+            cuda = self._torch.cuda
+            for device in self._streams:
+                cuda.synchronize(device)
+            times = [max(one.elapsed_time(other) for one, other in pairs) * 1e3 for pairs in self._events]
+            clock = "CUDA events"
+            gpu_bytes = max(cuda.max_memory_allocated(device) for device in self._streams)
+        energy, error = self._joules()
+        return Result(
+            name=self.name,
+            clock=clock,
+            times_us=tuple(times),
+            host_us=tuple(ns / 1e3 for ns in self._host),
+            warmup=min(self.warmup, self._calls),
+            gpu_bytes=gpu_bytes,
+            host_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            energy_j=energy,
+            energy_error_j=error,
+        )
+
+    def get_summary(self) -> str:
+        """`Result.get_summary` of what was measured so far."""
+        return self.result.get_summary()
+
+    # ---- one call
+
+    def _begin(self) -> _Mark | None:
+        self._calls += 1
+        if not self.warmup < self._calls <= self._last:
+            return None
+        if not self._ready:
+            self._prepare()
+        if self._torch is None:
+            return perf_counter_ns(), None
+        pairs = self._spare.pop() if self._spare else self._pairs()
+        for device, (start, _) in zip(self._streams, pairs, strict=True):
+            start.record(self._torch.cuda.current_stream(device))
+        return perf_counter_ns(), pairs
+
+    def _end(self, mark: _Mark) -> None:
+        began, pairs = mark
+        self._host.append(perf_counter_ns() - began)
+        if pairs is not None:
+            for device, (_, stop) in zip(self._streams, pairs, strict=True):
+                stop.record(self._torch.cuda.current_stream(device))
+            self._events.append(pairs)
+        if self._calls == self._last and self._monitor is not None:
+            _synchronize()  # what the last call queued is its energy, too
+            self._monitor.ended()
+
+    def _prepare(self) -> None:
+        """Before the first measured call: events, the peak of memory, the meter."""
+        self._ready = True
+        torch = sys.modules.get("torch")
+        if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+            return
+        self._torch = torch
+        used = self._devices
+        if used is None:
+            used = [d for d in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(d)]
+        self._streams = list(used) or [torch.cuda.current_device()]
+        self._spare = [self._pairs() for _ in range(min(self.iterations or 256, 1024))]
+        for device in self._streams:
+            torch.cuda.reset_peak_memory_stats(device)
+        if self._energy:
+            try:
+                self._monitor = GPUMonitor(gpus=self._gpus).__enter__()
+            except (ToolError, LabError):  # no NVML, or no counter
+                self._monitor = None
+
+    def _pairs(self) -> list[tuple[Any, Any]]:
+        made = []
+        for device in self._streams:
+            with self._torch.cuda.device(device):
+                made.append(tuple(self._torch.cuda.Event(enable_timing=True) for _ in range(2)))
+        return made
+
+    def _joules(self) -> tuple[float | None, float | None]:
+        if self._monitor is None:
+            return None, None
+        self._monitor.__exit__(None, None, None)
+        table = self._monitor.windows()
+        table = table[(table["name"] == COMMAND) & ~table["declined"]]
+        if not len(table):
+            return None, None
+        count = len(self._host)
+        return float(table["counter_j"].sum()) / count, float(table["error_j"].sum()) / count
+
+
+_Mark = tuple[int, list[tuple[Any, Any]] | None]
+
+
+class Profiled(Protocol[P_co, R_co]):
+    """A function that is measured: it is called as before, and its results are in ``profile``."""
+
+    profile: Profile
+
+    def __call__(self, *args: P_co.args, **kwargs: P_co.kwargs) -> R_co:
+        """Call the function."""
+
+
+@overload
+def auto_profile(function: Callable[P, R], /) -> Profiled[P, R]: ...
+@overload
+def auto_profile(
+    name: str = "",
+    /,
+    *,
+    warmup: int = 3,
+    iterations: int | None = None,
+    devices: Sequence[int] | None = None,
+    energy: bool = True,
+) -> Profile: ...
+def auto_profile(name: Any = "", /, **options: Any) -> Any:
+    """Measure a function or a block: as a decorator, with options or without, or as a context manager.
+
+    @auto_profile                            # every call after three of warm-up
+    @auto_profile(warmup=3, iterations=10)   # calls 4 to 13; later ones run unmeasured
+    with auto_profile("load", warmup=0) as profile: ...
+
+    The function runs as often as it is called and returns its own value; async functions are awaited. Its
+    results are in ``function.profile``: ``result``, ``get_summary()``. ``devices`` are the GPUs to record
+    events on, by default those on which PyTorch holds memory when measuring begins. Nothing waits for the GPU
+    before the results are asked for. Raises `LabError` for counts that make no sense, and for generators.
+    """
+    if callable(name):
+        return Profile()(name)
+    return Profile(name, **options)
+
+
+# ---- over parameters
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A result for each point: ``table`` has the parameters, median_us, low_us, high_us, spread, gpu_bytes,
+    energy_j, and where there is a baseline ratio, ratio_low, ratio_high (of the medians, to it)."""
+
+    parameters: tuple[str, ...]
+    results: tuple[Result, ...]
+    table: pd.DataFrame
+
+    def __str__(self) -> str:
+        return self.table.to_string(index=False, float_format=lambda value: f"{value:.4g}")
+
+    def figure(self) -> Figure:
+        """Median times as bars, a row for each point."""
+        from labcode.figures import bars
+
+        names = [", ".join(map(str, row)) for row in self.table[list(self.parameters)].to_numpy()]
+        return bars(names, self.table["median_us"], unit="µs", quantity="median time")
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw `figure` into X.svg, X.png or X.pdf; the path."""
+        from labcode.figures import render
+        from labcode.outputs import whole
+
+        path = Path(path)
+        suffix = path.suffix.lower().removeprefix(".")
+        if suffix not in ("svg", "png", "pdf"):
+            raise LabError(f"{path}: the plot is a picture; name a file that ends in .svg, .png or .pdf")
+        with whole(path) as part:
+            part.write_bytes(render(self.figure, format=cast("Any", suffix)))
+        return path
+
+
+def sweep(
+    functions: Callable[..., Any] | Mapping[str, Callable[..., Any]],
+    over: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    setup: Callable[..., Mapping[str, Any]] | None = None,
+    baseline: str | Mapping[str, Any] | None = None,
+    warmup: int = 3,
+    iterations: int = 10,
+    energy: bool = False,
+) -> Sweep:
+    """Measure a function, or several by name, at every combination of parameters.
+
+    ``over`` names the parameters with their values, which are passed by keyword; ``setup`` is given the same
+    once for each point, outside of the measured time, and returns what is passed in their place (tensors of
+    that size). ``baseline`` names one of several functions, which is then the baseline at each point of the
+    others, or the values of parameters (``{"batch": 1}``). Raises `LabError` for a baseline that is no point.
+    """
+    import pandas as pd
+
+    variants = dict(functions) if isinstance(functions, Mapping) else {"": functions}
+    over = dict(over or {})
+    names = (*(("variant",) if "" not in variants else ()), *over)
+    if not names:
+        raise LabError("sweep: name several functions, or values of a parameter: sweep(f, {'batch': [1, 2]})")
+    points, results = [], []
+    for variant, function in variants.items():
+        for values in itertools.product(*over.values()):
+            chosen = dict(zip(over, values, strict=True))
+            given = dict(setup(**chosen)) if setup is not None else chosen
+            profile = Profile(variant, warmup=warmup, iterations=iterations, energy=energy)
+            profile.measure(function, **given)
+            points.append({**({"variant": variant} if variant else {}), **chosen})
+            results.append(profile.result)
+    rows = []
+    for point, result in zip(points, results, strict=True):
+        low, high = result.interval_us
+        row = {
+            **point,
+            "median_us": result.median_us,
+            "low_us": low,
+            "high_us": high,
+            "spread": result.spread,
+        }
+        row |= {"gpu_bytes": result.gpu_bytes, "energy_j": result.energy_j}
+        if baseline is not None:
+            fixed = {"variant": baseline} if isinstance(baseline, str) else dict(baseline)
+            wanted = {**point, **fixed}
+            if wanted not in points:
+                raise LabError(f"sweep: the baseline {baseline!r} is none of what was measured")
+            row |= dict(
+                zip(
+                    ("ratio", "ratio_low", "ratio_high"),
+                    result.ratio_to(results[points.index(wanted)]),
+                    strict=True,
+                )
+            )
+        rows.append(row)
+    return Sweep(names, tuple(results), pd.DataFrame(rows))
+
+
+def _time(us: float) -> str:
+    for unit, size in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
+        if abs(us) >= size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us * 1e3:.3g} ns"

@@ -29,7 +29,7 @@ app = typer.Typer(
 app.add_typer(captures_app, name="captures")
 app.add_typer(bench_app, name="bench")
 for command in (
-    *(record.doctor, record.capture, record.kit, record.energy),
+    *(record.doctor, record.capture, record.kit, record.energy, record.record),
     *(
         read.stats,
         read.export,
@@ -38,6 +38,7 @@ for command in (
         read.timeline,
         read.flame,
         read.roofline,
+        read.report,
         read.scrub,
     ),
     *(study.exercises, study.book),

@@ -267,6 +267,52 @@ def roofline(
     typer.echo(str(written))
 
 
+def report(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files of one run: a capture of nsys, a trace (a file, or a folder of ranks), "
+            "reports of Nsight Compute, a power log, a history of the allocator."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="X.html, X.md or X.json; without it Markdown is printed."),
+    ] = None,
+    before: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--before", metavar="FILE", help="A file of an earlier run to compare with; may be repeated."
+        ),
+    ] = None,
+    output_format: Annotated[
+        str | None, typer.Option("--format", "-f", help="html, md or json; by default what the suffix says.")
+    ] = None,
+    title: Annotated[str, typer.Option("--title", help="What stands above it; by default the files.")] = "",
+    book: Annotated[
+        str | None, typer.Option("--book", metavar="ADDRESS", help="Where the book's pages lie, to link to.")
+    ] = None,
+) -> None:
+    """Make one page on one program: where the time goes, the timeline, tables; several tools joined.
+
+    The page opens from disk and needs no network. --format md is for pull requests, json for machines.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from labcode.figures.pages import report as pages
+
+    written = pages.write_report(
+        files or [],
+        output,
+        before=before or [],
+        fmt=output_format,
+        title=title,
+        book=book,
+        stream=sys.stdout,
+    )
+    if written is not None:
+        typer.echo(str(written))
+
+
 def scrub(
     file: Annotated[
         Path,

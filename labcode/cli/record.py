@@ -174,6 +174,70 @@ def energy(
     raise typer.Exit(document.exit_code or 0)
 
 
+def record(
+    command: Annotated[
+        list[str],
+        typer.Argument(help="The program to record and its arguments, after --.", metavar="COMMAND..."),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The report: X.html, X.md, X.json; recordings go beside it."),
+    ] = Path("report.html"),
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tool",
+            help="nsys or torch (torch.profiler); twice for both: the program then runs twice, and what they "
+            "say of the same ranges is joined. Without it nsys, or torch where there is no nsys.",
+        ),
+    ] = None,
+    energy: Annotated[bool, typer.Option("--energy", help="Meter the GPUs meanwhile, too.")] = False,
+    before: Annotated[
+        Path | None, typer.Option("--before", metavar="FILE", help="A recording of before to compare with.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+) -> None:
+    """Record a program with the tool that suits and make its report: labcode record -- python train.py.
+
+    Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
+    until then is shown.
+    """
+    from labcode.capture.program import command as recorder
+    from labcode.figures.pages import report as pages
+    from labcode.inputs import plain_file
+    from labcode.meter.command import neutral
+    from labcode.outputs import refuse_existing, staged
+
+    pages.format_of(output, None)
+    tools = recorder.tools_for(command, tool or [])
+    name = output.stem
+    if before is not None:
+        plain_file(before)
+    refuse_existing(output.parent, [output.name, *recorder.names(name, tools, energy=energy)], force=force)
+    with staged(output.parent, force=force) as work:
+        made = recorder.record(command, work, name, tools=tools, energy=energy)
+        for note in made.notes:
+            typer.echo(f"note: {note}", err=True)
+        if made.files:
+            try:
+                pages.write_report(
+                    made.files,
+                    work / output.name,
+                    before=[before] if before is not None else [],
+                    title=neutral(command),
+                    linked_from=output.parent,
+                )
+            except LabError as error:
+                if not made.code:
+                    raise
+                typer.echo(f"labcode: {error}", err=True)
+        written = sorted(path.name for path in work.iterdir())
+    for one in written:
+        typer.echo(str(output.parent / one), err=True)
+    if made.code:
+        typer.echo(f"labcode: the program ended with exit code {made.code}", err=True)
+    raise typer.Exit(made.code)
+
 
 def profile(
     script: Annotated[

@@ -41,7 +41,7 @@ def run(
         meter.begin(COMMAND)
         try:
             with passing_on() as started:
-                process = _start(words, stdout)
+                process = start(words, stdout)
                 started(process)
                 code = _wait(process, meter, live)
         finally:
@@ -61,7 +61,11 @@ def neutral(words: Sequence[str]) -> str:
     return name
 
 
-def _start(words: Sequence[str], stdout: int | None) -> subprocess.Popen[bytes]:
+def start(words: Sequence[str], stdout: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a user's command, which talks to the terminal itself; `ToolError` where it cannot be started.
+
+    ``stdout`` is a file descriptor for what it prints.
+    """
     try:
         return subprocess.Popen(list(words), stdout=stdout)
     except FileNotFoundError:

@@ -1,7 +1,9 @@
 """A script, a tool and a number of GPUs in; the exact command of launchers and profilers out.
 
 Launchers start the ranks (``torchrun``, ``deepspeed``, on a cluster ``srun``), profilers record them; here
-their words are put in order::
+their words are put in order:
+
+.. code-block:: text
 
     torchrun … python -m labcode.profiling.rank … -- nsys profile … -- python train.py
 """

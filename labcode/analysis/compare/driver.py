@@ -27,7 +27,7 @@ from labcode.errors import LabError
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
 
-_TITLES = {
+TITLES = {
     "total": "Totals",
     "kernel": "Kernels",
     "range": "NVTX ranges on the CPU",
@@ -281,13 +281,13 @@ def _write_text(
     output.write("".join(f"{bullet}{line}\n" for line in lines))
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
-            title = _TITLES[kind]
+            title = TITLES[kind]
             if reports.kind_of(Path(comparison.after)) == "kineto":
                 title = title.replace("NVTX ranges", "Annotations").replace(
                     "of Annotations", "of annotations"
                 )
             output.write(f"\n{heading}{title}\n" + "\n" * (fmt == "md"))
-            write(_readable(kind, table), fmt, output)
+            write(readable(kind, table), fmt, output)
 
 
 def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
@@ -323,7 +323,7 @@ def _rows(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+def readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     """The table for people: ratios with their intervals, times in µs."""
     names = table["name"].map(_short).to_list()
     renamed = [

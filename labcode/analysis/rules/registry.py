@@ -19,7 +19,7 @@ from labcode.errors import LabError
 from labcode.inputs import plain_file
 
 GROUP = "labcode.rules"
-_OWN = ("idle", "copies", "small_work", "ranks", "profile")
+_OWN = ("idle", "copies", "small_work", "ranks", "steady", "profile")
 
 
 @dataclass(frozen=True)

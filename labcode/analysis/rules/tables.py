@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
@@ -214,6 +215,8 @@ class Tables:
         operations name.
         """
         calls = self.calls[matching(self.calls["name"], GRAPH_LAUNCHES)]
+        if not len(calls):
+            return calls.assign(lost=False)
         mine, theirs = process_keys(
             *(calls[c].to_numpy() for c in ("pid", "correlation")),
             *(self.every_op[c].to_numpy() for c in ("pid", "correlation")),
@@ -231,6 +234,11 @@ class Tables:
     def lost_graph_launches(self) -> pd.DataFrame:
         """The graph launches that left no trace on the GPU."""
         return self.graph_launches[self.graph_launches["lost"]]
+
+    @cached_property
+    def iterations(self) -> Iterations | None:
+        """The iterations of the report, where something in it repeats."""
+        return iterations(self.report)
 
     # ---- bounds
 

@@ -52,7 +52,7 @@ def write_launches(
 ) -> None:
     """Write the verdicts on each launch as 'table', 'json' or 'md'; with ``nvidia``, its rules', too."""
     if fmt == "json":
-        launches = [_launch_record(launch, verdicts) for launch, verdicts in judged]
+        launches = [launch_record(launch, verdicts) for launch, verdicts in judged]
         document = {"file": str(report.path), "note": LAUNCHES_NOT_ADDITIVE, "launches": launches}
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
@@ -67,7 +67,8 @@ def _heading(report: TimelineReport | PowerReport | Run) -> str:
     return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
 
 
-def _gain(verdict: Verdict) -> str:
+def gain_text(verdict: Verdict) -> str:
+    """What mending can save, in words."""
     return (
         "nothing for the program"
         if verdict.gain is None
@@ -82,13 +83,13 @@ def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], 
             continue
         output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
         output.write(f"  {one_line(verdict.message, 600)}\n")
-        output.write(f"  measured: {_measured(verdict)}\n  to gain: {_gain(verdict)}\n")
+        output.write(f"  measured: {measured_text(verdict)}\n  to gain: {gain_text(verdict)}\n")
         output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
         output.write(f"  in the book: {verdict.book}\n" if verdict.book else "")
         if len(verdict.evidence):
-            output.write(f"  evidence, {_shown_rows(verdict)}:\n")
+            output.write(f"  evidence, {evidence_count(verdict)}:\n")
             rows = io.StringIO()
-            write(_shown(verdict.evidence), "table", rows)
+            write(shown_evidence(verdict.evidence), "table", rows)
             output.writelines(f"    {line}\n" for line in rows.getvalue().splitlines())
     if not any(verdict.status == "found" for verdict in verdicts):
         output.write("\nNothing found.\n")
@@ -103,15 +104,15 @@ def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], 
 
 
 def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
-    output.write(f"# {_safe(_heading(report))}\n\n")
+    output.write(f"# {md_safe(_heading(report))}\n\n")
     summary = pd.DataFrame(
         {
-            "rule": [_safe(v.rule) for v in verdicts],
+            "rule": [md_safe(v.rule) for v in verdicts],
             "verdict": [v.status + (f" ({v.severity})" if v.severity else "") for v in verdicts],
             "gain at most": [
                 percent(v.gain) if v.status == "found" and v.gain is not None else "" for v in verdicts
             ],
-            "measured": [_safe(v.message) for v in verdicts],
+            "measured": [md_safe(v.message) for v in verdicts],
         }
     ).astype("str")
     write(summary, "md", output)
@@ -119,13 +120,13 @@ def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict
     for verdict in verdicts:
         if verdict.status != "found":
             continue
-        output.write(f"\n## {_safe(verdict.title)}\n\n{_safe(verdict.message)}.\n\n")
-        output.write(f"- measured: {_measured(verdict)}\n- to gain: {_gain(verdict)}\n")
-        output.write(f"- to try: {_safe(verdict.advice)}\n" if verdict.advice else "")
+        output.write(f"\n## {md_safe(verdict.title)}\n\n{md_safe(verdict.message)}.\n\n")
+        output.write(f"- measured: {measured_text(verdict)}\n- to gain: {gain_text(verdict)}\n")
+        output.write(f"- to try: {md_safe(verdict.advice)}\n" if verdict.advice else "")
         output.write(f"- in the book: `{verdict.book}`\n" if verdict.book else "")
         if len(verdict.evidence):
-            output.write(f"\nEvidence, {_shown_rows(verdict)}:\n\n")
-            write(_shown(verdict.evidence, _safe), "md", output)
+            output.write(f"\nEvidence, {evidence_count(verdict)}:\n\n")
+            write(shown_evidence(verdict.evidence, md_safe), "md", output)
 
 
 def _json(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
@@ -134,13 +135,14 @@ def _json(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], o
         "file": str(report.path),
         "window": {"start_ns": begin, "end_ns": end},
         "note": NOT_ADDITIVE,
-        "verdicts": [_record(verdict) for verdict in verdicts],
+        "verdicts": [record(verdict) for verdict in verdicts],
     }
     json.dump(whole, output, indent=1, allow_nan=False)
     output.write("\n")
 
 
-def _record(verdict: Verdict) -> dict[str, object]:
+def record(verdict: Verdict) -> dict[str, object]:
+    """A verdict as JSON has it."""
     evidence = verdict.evidence.iloc[:_ROWS_JSON]
     rows = [
         {str(name): _plain(value) for name, value in zip(evidence.columns, row, strict=True)}
@@ -171,18 +173,20 @@ def _plain(value: object) -> object:
     return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
 
 
-def _measured(verdict: Verdict) -> str:
+def measured_text(verdict: Verdict) -> str:
+    """Numerator, denominator and share, in words."""
     above = f"{verdict.numerator:,.0f} {verdict.numerator_name}"
     below = f"{verdict.denominator:,.0f} {verdict.denominator_name}"
     return f"{above} of {below}" + ("" if verdict.share is None else f" = {percent(verdict.share)}")
 
 
-def _shown_rows(verdict: Verdict) -> str:
+def evidence_count(verdict: Verdict) -> str:
+    """How many rows of evidence are shown, of how many."""
     count = len(verdict.evidence)
     return f"{_ROWS_SHOWN} of {count:,} rows" if count > _ROWS_SHOWN else f"{count} row{'s' * (count != 1)}"
 
 
-def _shown(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) -> pd.DataFrame:
+def shown_evidence(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) -> pd.DataFrame:
     """The first rows, with shares as percentages and texts safe to print."""
     rows = evidence.iloc[:_ROWS_SHOWN].reset_index(drop=True)
     shown = {}
@@ -197,7 +201,7 @@ def _shown(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) 
     return pd.DataFrame(shown)
 
 
-def _safe(text: str, most: int = 600) -> str:
+def md_safe(text: str, most: int = 600) -> str:
     """A text that Markdown leaves as it is."""
     clean = one_line(text, most)
     for mark in "\\`*_[]<>":
@@ -219,7 +223,7 @@ def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextI
             continue
         output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
         output.write(
-            f"    measured: {_launch_measured(one)}; {_launch_gain(one)}\n    to try: {one.advice}\n"
+            f"    measured: {launch_measured_text(one)}; {launch_gain_text(one)}\n    to try: {one.advice}\n"
         )
         output.write(f"    in the book: {one.book}\n" if one.book else "")
     names = [one.rule for one in verdicts if one.status == "not found"]
@@ -239,14 +243,16 @@ def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextI
         output.writelines(f"    {_theirs(one)}\n" for one in _by_estimate(theirs))
 
 
-def _launch_gain(verdict: Verdict) -> str:
+def launch_gain_text(verdict: Verdict) -> str:
+    """What mending can save of a launch's time, in words."""
     if verdict.gain is None:
         return "to gain: nothing for the program"
     word = "about" if verdict.rule in ESTIMATES else "at most"
     return f"to gain{_KEPT.get(verdict.rule, '')}: {word} {100 * verdict.gain:.0f} % of its time"
 
 
-def _launch_measured(verdict: Verdict) -> str:
+def launch_measured_text(verdict: Verdict) -> str:
+    """Numerator, denominator and share of a launch, in words."""
     share = "" if verdict.share is None else f" = {100 * verdict.share:.1f} %"
     above, below = (f"{value:,.4g}" for value in (verdict.numerator or 0.0, verdict.denominator or 0.0))
     return f"{above} {verdict.numerator_name} of {below} {verdict.denominator_name}{share}"
@@ -262,7 +268,9 @@ def _theirs(one: RuleResult) -> str:
     return f"{one.name} ({one.rule}{estimate}): {one.title + ': ' if one.title else ''}{text}"
 
 
-def _launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
+def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
+    """A launch with its verdicts and NVIDIA's as JSON has them."""
+
     def clean(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
 

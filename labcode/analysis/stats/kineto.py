@@ -11,6 +11,7 @@ from labcode.analysis.stats import kineto_gpu, ranks
 from labcode.analysis.stats.kineto_ops import op_summary
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links as kineto_links
+from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
@@ -109,6 +110,18 @@ def steps(report: KinetoReport) -> pd.DataFrame:
     return _need(kineto_gpu.steps(report), report, "profiler steps", "prof.step() after each step")
 
 
+def iterations(report: KinetoReport) -> pd.DataFrame:
+    """Iterations, found from ranges, optimizer steps or the period of launches: time, busy time, warm-up.
+
+    With tokens, floating-point operations, MFU and bytes of collectives an iteration where shapes tell them.
+    """
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    found = iterations_of(report)
+    if found is None:
+        raise LackingError(report.path, "nothing in the trace repeats; call prof.step() after each step")
+    return found.rows()
+
+
 def arrivals(report: KinetoReport) -> pd.DataFrame:
     """When each rank began each collective, and how much later than the first."""
     return _need(kineto_gpu.arrivals(report), report, "collectives of several ranks", "a folder of ranks")
@@ -126,6 +139,7 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "memory_timeline": memory_timeline,
     "op_sum_python": op_sum_python,
     "steps": steps,
+    "iterations": iterations,
     "arrivals": arrivals,
     "lm_buckets": lm_buckets,
     "lm_parts": lm_parts,

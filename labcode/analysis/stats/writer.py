@@ -306,7 +306,7 @@ def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
     names = [str(name) for name in table.columns]
     shares = [_is_share(name) and pd.api.types.is_float_dtype(table[name].dtype) for name in table.columns]
     cells = [
-        [_cell(value, fmt, share=share) for value, share in zip(row, shares, strict=True)]
+        [cell_text(value, fmt, share=share) for value, share in zip(row, shares, strict=True)]
         for row in table.itertuples(index=False, name=None)
     ]
     if fmt == "md":
@@ -324,7 +324,8 @@ def _is_share(name: object) -> bool:
     return "share" in str(name).split("_")
 
 
-def _cell(value: object, fmt: str, *, share: bool = False) -> str:
+def cell_text(value: object, fmt: str, *, share: bool = False) -> str:
+    """A value as text for people: thousands apart, two decimals where they matter."""
     known = plain(value)
     if known is None:
         return ""

@@ -18,6 +18,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 
 Ints = NDArray[np.int64]
+NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
 _WIDEST = 1 << 62
 _AUTOGRAD = re.compile(r", (?:seq|op_id) = -?\d+|, input_op_ids = \[[^\]]*\]")
@@ -32,8 +33,12 @@ def operation_of(name: str) -> str:
 
 def labels(nvtx: pd.DataFrame) -> pd.Series:
     """Names with their domain, ``domain:name``; just the name in the default domain."""
-    domain = nvtx["domain"]
-    return (domain + ":" + nvtx["name"]).where(domain != "", nvtx["name"])
+    names: pd.Series = nvtx["name"].rename(None)
+    some = (nvtx["domain"] != "").to_numpy()
+    if some.any():
+        names = names.copy()
+        names[some] = nvtx["domain"][some] + ":" + nvtx["name"][some]
+    return names
 
 
 def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None) -> pd.DataFrame:

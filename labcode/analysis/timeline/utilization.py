@@ -150,7 +150,11 @@ def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame 
 
 def _dominant(table: pd.DataFrame, column: str, low: Ints, high: Ints) -> tuple[NDArray[np.object_], Ints]:
     """For each window the name that was innermost in it longest ('' for none), and for how long."""
-    start, end, row = intervals.innermost(table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
+    begun, ended = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    first_low, last_high = intervals.union(low, high)
+    met = np.searchsorted(last_high, begun, "right") < np.searchsorted(first_low, ended, "left")
+    table = table[met]  # the others are innermost nowhere that counts
+    start, end, row = intervals.innermost(begun[met], ended[met])
     codes, names = pd.factorize(table[column])
     text, most = np.full(len(low), "", object), np.zeros(len(low), np.int64)
     window, piece = intervals.expand(np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left"))

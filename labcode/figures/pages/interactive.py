@@ -33,6 +33,7 @@ from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette, number, perc
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
+from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 
 Ints = NDArray[np.int64]
@@ -58,14 +59,30 @@ class _Events:
     tracks: list[Track]
 
 
-def interactive_page(report: Report, *, window: Window | None = None, title: str = "Timeline") -> str:
+def interactive_page(
+    report: Report,
+    *,
+    window: Window | None = None,
+    title: str = "Timeline",
+    most: int | None = None,
+    around: int | None = None,
+) -> str:
     """The whole page, as HTML; window: (start_ns, end_ns), by default the measured part.
 
+    With ``most``, a window of more events is `Thinned` to about so many, all kept from ``around`` (ns) on.
     Raises `LabError` when the window holds no events or more than `MOST_EVENTS`, and `ToolError` without
     Bokeh.
     """
     require_bokeh()
     shown = window or report.window()
+    if most is not None:
+        thinned = Thinned(report, shown, most, around)
+        if thinned.events > most:
+            report = thinned
+            low, high = ((time - shown[0]) / 1e6 for time in thinned.whole)
+            title += (
+                f": {thinned.events:,} events, each of its own from {low:,.3f} to {high:,.3f} ms, else joined"
+            )
     events = _collect(report, shown)
     data = _document(events, report, shown)
     return assemble("interactive", title, data, count=f"{len(events.start):,}")

@@ -83,6 +83,7 @@ OWN_REPORTS = (
     "osrt_classes",
     "osrt_gaps",
     "launch_sites",
+    "iterations",
     "lm_buckets",
     "lm_parts",
     "lm_kernels",

@@ -10,8 +10,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
+from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
+from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
@@ -125,6 +127,14 @@ def osrt_gaps(report: NsysReport) -> pd.DataFrame:
     )
 
 
+def iterations(report: NsysReport) -> pd.DataFrame:
+    """Iterations, found from ranges, optimizer steps or the period of launches: time, busy time, warm-up."""
+    found = iterations_of(report)
+    if found is None:
+        raise LackingError(report.path, "nothing in the capture repeats; put each step in an NVTX range")
+    return found.rows()
+
+
 def launch_site_sum(report: NsysReport) -> pd.DataFrame:
     """GPU time by launching line: Time (%), GPU Time, Operations, Backward, File, Line, Function."""
     frames = report.python_backtrace_frames()
@@ -153,6 +163,7 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "osrt_classes": osrt_classes,
     "osrt_gaps": osrt_gaps,
     "launch_sites": launch_site_sum,
+    "iterations": iterations,
     "lm_buckets": lm_parts.lm_buckets,
     "lm_parts": lm_parts.lm_parts,
     "lm_kernels": lm_parts.lm_kernels,
@@ -229,6 +240,7 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
             _has_backtraces,
         ),
     ),
+    "iterations": _MODEL[:1],
     "lm_buckets": _MODEL,
     "lm_parts": _MODEL,
     "lm_kernels": _MODEL,

@@ -1,0 +1,434 @@
+"""`labcode report`: files of one run in; the `Document` of what they say out.
+
+with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sqlite")]) as document:
+    ...
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labcode import reports
+from labcode.analysis.report import together
+from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
+from labcode.analysis.rules.driver import diagnose, judge, rules_on
+from labcode.analysis.rules.finding import Verdict
+from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
+from labcode.analysis.rules.tables import Tables, one_line, time_text
+from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
+from labcode.analysis.stats.driver import shelf_of
+from labcode.analysis.stats.shelf import LackingError
+from labcode.analysis.stats.table import length, take, to_frame
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.errors import InputError, LabError
+from labcode.reports import FORMATS, Kind
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.ncu.report import NcuReport
+from labcode.reports.nsys.report import NsysReport
+from labcode.reports.power.log import PowerLog
+from labcode.reports.report import TimelineReport
+
+TOP = 12  # rows of a table
+_KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
+_LEFT_OUT = frozenset(  # columns that a page has no room for
+    {
+        *(f"{what} ({unit})" for what in ("Min", "Max", "StdDev") for unit in ("ns", "MB")),
+        *("Style", "device_type", "annotation", "stack", "meaning", "std_ns", "min_ns", "max_ns"),
+        *("latency_cycles", "all_samples", "declined", "disagreement"),
+    }
+)
+_SECTIONS: Mapping[str, str] = {
+    "joined": "Joined: what several files say of the same ranges and kernels",
+    "kernels": "Kernels",
+    "operators": "Operators",
+    "modules": "Modules",
+    "copies": "Copies",
+    "ranges": "Ranges",
+    "calls": "Calls of CUDA",
+    "communication": "Communication",
+    "memory": "Memory",
+    "launches": "Launches in Nsight Compute",
+    "energy": "Energy",
+}
+_REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "nsys": {
+        "kernels": (("cuda_gpu_kern_sum", "Kernels by name, the most time first"),),
+        "copies": (
+            ("cuda_gpu_mem_time_sum", "Copies and memsets by time"),
+            ("cuda_gpu_mem_size_sum", "Copies and memsets by size"),
+        ),
+        "calls": (
+            ("cuda_api_sum", "Calls of the runtime and the driver"),
+            ("osrt_sum", "Calls of the OS runtime"),
+        ),
+    },
+    "kineto": {
+        "operators": (("op_sum", "Operators, calls and kernels by name"),),
+        "kernels": (("kernel_sum", "Kernels by name, the most time first"),),
+        "modules": (("module_sum", "Time by nn.Module, in both passes"),),
+        "calls": (
+            ("launch_stats", "What launching cost"),
+            ("idle_breakdown", "Idle time of streams by cause"),
+        ),
+        "communication": (("comm_overlap", "Communication behind computing"),),
+    },
+    "ncu": {
+        "launches": (
+            ("speed_of_light", "Share of the peak"),
+            ("occupancy", "Occupancy"),
+            ("roofline", "Intensity, rate and roof"),
+            ("stalls", "What warps wait for, the longest first"),
+        )
+    },
+    "memory": {
+        "memory": (
+            ("peak", "What was in use at the peak"),
+            ("sites", "What allocated the most"),
+            ("leaks", "What grows and is never freed"),
+        )
+    },
+    "power": {
+        "energy": (
+            ("power_sum", "Energy and power of each GPU"),
+            ("energy_windows", "Energy of named windows"),
+            ("clock_reasons", "What held the clocks down"),
+        )
+    },
+}
+
+
+@contextmanager
+def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "") -> Iterator[Document]:
+    """The document on ``files``, compared with those of ``before``; the files stay open inside the context.
+
+    Raises `LabError` for files that do not belong together (it says which and why), `InputError` for one that
+    cannot be read.
+    """
+    if not files:
+        raise LabError("report: name the files of a run: a capture of nsys, a trace, a .ncu-rep, a power log")
+    with ExitStack() as stack:
+        opened = _open(files, stack)
+        together.refuse_strangers(opened)
+        every = [(kind, report) for kind, some in opened.items() for report in some]
+        told, found = _verdicts(every)
+        timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
+        shares = time_shares(timeline) if timeline is not None else pd.DataFrame()
+        if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
+            traced = iterations(opened["kineto"][0])  # which knows shapes
+            found = Iterations(found.how, found.table, traced.work if traced else None)
+        joined, notes = _joined(opened)
+        yield Document(
+            title=title or " + ".join(Path(report.path).name for _, report in every),
+            files=tuple(_file(kind, report, notes) for kind, report in every),
+            headline=tuple(_headline(timeline, shares, found)),
+            found=tuple(one for one in told if one.verdict.status == "found"),
+            others=tuple(one for one in told if one.verdict.status != "found"),
+            iterations=found,
+            sections=_sections(every, joined),
+            changes=tuple(_changes(path, opened, stack) for path in before),
+            shares=shares,
+            opened=opened,
+        )
+
+
+def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
+    opened: dict[Kind, list[Any]] = {}
+    seen: set[Path] = set()
+    for path in files:
+        if path.resolve() in seen:
+            raise LabError(f"{path}: named twice; name each file once")
+        seen.add(path.resolve())
+        opened.setdefault(reports.kind_of(path), []).append(_opened(path, stack))
+    return {kind: opened[kind] for kind in ("nsys", "kineto", "ncu", "memory", "power") if kind in opened}
+
+
+def _opened(path: Path, stack: ExitStack) -> Any:
+    report = reports.open(path)
+    if isinstance(report, NsysReport | KinetoReport):
+        stack.enter_context(report)
+        for name in _KEPT:  # each is asked for many times; reading takes as long as asking
+            setattr(report, name, functools.cache(getattr(report, name)))
+    return report
+
+
+# ---- what is said first
+
+
+def time_shares(report: TimelineReport) -> pd.DataFrame:
+    """What each GPU did with the measured part, each ns once: device; computing, communication (while nothing
+    computes), copies and memsets (while neither runs), idle; all in ns.
+    """
+    begin, end = report.window()
+    ops = report.gpu_ops()
+    rows = []
+    for device, mine in ops.groupby("device"):
+        talks = is_communication(mine).to_numpy()
+        works = mine["kind"].isin(["kernel", "graph"]).to_numpy()
+        row: dict[str, int] = {"device": int(str(device))}
+        before = 0
+        for name, some in (
+            ("computing_ns", works & ~talks),
+            ("communication_ns", works),
+            ("copies_ns", works | True),
+        ):
+            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
+            covered = intervals.total(*intervals.clip(start, stop, (begin, end)))
+            row[name] = covered - before
+            before = covered
+        rows.append({**row, "idle_ns": end - begin - before})
+    return pd.DataFrame(rows)
+
+
+def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterations | None) -> Iterator[str]:
+    if report is not None and len(shares):
+        begin, end = report.window()
+        for device, computing, talking, copying, idle in shares.itertuples(index=False, name=None):
+            parts = [
+                f"{part / max(end - begin, 1):.0%} {name}"
+                for part, name in (
+                    (computing, "computing"),
+                    (talking, "communicating alone"),
+                    (copying, "copying alone"),
+                    (idle, "idle"),
+                )
+                if part
+            ]
+            yield f"GPU {device}: {', '.join(parts)} of {time_text(end - begin)}."
+    if found is not None:
+        warm, steady = int(found.table["warm_up"].sum()), found.steady
+        apart = f", {warm} of them warm-up" if warm else ""
+        spread = f", the middle four fifths within {found.spread:.0%} of it" if len(steady) > 2 else ""
+        yield (
+            f"{len(found.table):,} iterations{apart}, found by {found.how}: {time_text(found.median_ns)} each"
+            f"{spread}; the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
+        )
+        yield from _work(found)
+
+
+def _work(found: Iterations) -> Iterator[str]:
+    work, seconds = found.work, found.median_ns / 1e9
+    if work is None or not seconds:
+        return
+    if work.tokens == work.tokens:
+        yield f"{work.tokens:,.0f} tokens an iteration, {work.tokens / seconds:,.0f} a second."
+    if work.flops == work.flops:
+        mfu = f", MFU {work.mfu:.1%} ({work.peak})" if work.mfu == work.mfu else ""
+        without = f"; without {work.not_counted}" if work.not_counted else ""
+        yield f"{work.flops / 1e12:,.3g} TFLOP in matrix products and attention an iteration{mfu}{without}."
+    if work.payload_bytes == work.payload_bytes:
+        yield f"{work.payload_bytes / 1e6:,.1f} MB in collectives an iteration."
+
+
+def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:
+    facts: dict[str, str] = {}
+    version = getattr(report, "product_version", "") or getattr(report, "torch", "")
+    if version:
+        facts["recorded by"] = str(version)
+    names = together.gpu_names(kind, report)
+    if names:
+        facts["GPU"] = ", ".join(names)
+    if kind in ("nsys", "kineto"):
+        begin, end = report.window()
+        facts["measured"] = time_text(end - begin)
+        facts["GPU operations"] = f"{len(report.gpu_ops()):,}"
+        facts["GPUs in use"] = f"{report.gpu_ops()['device'].nunique()}"
+        if kind == "kineto":
+            facts["ranks"] = str(len(report.distributed()))
+    elif kind == "ncu":
+        facts["launches"] = f"{len(report.list):,}"
+    elif kind == "memory":
+        facts["events"] = f"{len(report.events):,}"
+    else:
+        begin, end = report.window()
+        facts["command"] = one_line(report.command or "not recorded", 120)
+        facts["measured"] = time_text(end - begin)
+    own = [line.removeprefix(f"{report.path}: ") for line in report.warnings]
+    mine = [line.removeprefix(f"{report.path}: ") for line in notes if line.startswith(f"{report.path}: ")]
+    return File(Path(report.path).name, FORMATS[kind].what, facts, (*own, *mine))
+
+
+# ---- verdicts
+
+
+def _verdicts(every: Sequence[tuple[Kind, Any]]) -> tuple[list[Found], Iterations | None]:
+    """What all rules say: of the run first, worst first; rules that judge both timelines judge the first.
+
+    And the iterations of that one.
+    """
+    told, found, first = [], None, True
+    for kind, report in every:
+        name = Path(report.path).name
+        if kind == "ncu":
+            for one in report.list:
+                of = f"launch {one.id}: {one.function}"
+                told += [_found(v, name, of, launch_measured_text, launch_gain_text) for v in diagnose(one)]
+        elif kind == "power":
+            told += [_found(v, name, "", measured_text, gain_text) for v in diagnose(report)]
+        elif kind != "memory":
+            tables = TraceTables(report) if isinstance(report, KinetoReport) else Tables(report)
+            rules, broken = rules_on(kind) if first else (list(TRACE_RULES), [])
+            verdicts = judge(tables, rules, broken)
+            told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
+            found, first = (tables.iterations if first else found), False
+    return sorted(told, key=lambda one: (bool(one.of), -_weight(one))), found
+
+
+def _found(
+    verdict: Verdict, name: str, of: str, measured: Callable[[Verdict], str], gain: Callable[[Verdict], str]
+) -> Found:
+    return Found(verdict, name, of, measured(verdict) if verdict.status == "found" else "", gain(verdict))
+
+
+def _weight(one: Found) -> float:
+    verdict = one.verdict
+    return verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
+
+
+# ---- tables
+
+
+def _sections(every: Sequence[tuple[Kind, Any]], joined: Sequence[Shown]) -> tuple[Section, ...]:
+    tables: dict[str, list[Shown]] = {name: [] for name in _SECTIONS}
+    tables["joined"] += joined
+    for kind, report in every:
+        shelf = shelf_of(kind)
+        source = report.source if isinstance(report, NsysReport) else report
+        for section, asked in _REPORTS[kind].items():
+            for name, title in asked:
+                try:
+                    made = shelf.answer(source, name) if shelf.answer else shelf.reports[name](source)
+                except LackingError:
+                    continue
+                shown = _first(made, name)
+                if shown is not None:
+                    tables[section].append(
+                        Shown(title, *shown, Path(report.path).name, f"labcode stats -r {name}")
+                    )
+        if kind in ("nsys", "kineto"):
+            ranges = together.spent(report).reset_index()
+            if len(ranges):
+                tables["ranges"].append(_whole("Ranges, numbers left out: CPU and GPU time", ranges, report))
+        if kind == "nsys":
+            talk = communication_overlap(report.kernels(), report.window())
+            talk = talk[talk["comm_count"] > 0]
+            if len(talk):
+                tables["communication"].append(_whole("Communication behind computing", talk, report))
+        if kind == "kineto" and len(memory := report.memory()):
+            tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
+    return tuple(Section(name, _SECTIONS[name], tuple(some)) for name, some in tables.items() if some)
+
+
+def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
+    """Of each device of a trace's allocations: allocations, the most allocated and reserved."""
+    grouped = memory.groupby(["rank", "device_type", "device"])
+    return grouped.agg(
+        events=("allocated_bytes", "size"),
+        most_allocated_bytes=("allocated_bytes", "max"),
+        most_reserved_bytes=("reserved_bytes", "max"),
+    ).reset_index()
+
+
+def _whole(title: str, table: pd.DataFrame, report: Any) -> Shown:
+    return Shown(title, table.head(TOP).reset_index(drop=True), len(table), Path(report.path).name)
+
+
+def _first(made: Any, name: str) -> tuple[pd.DataFrame, int] | None:
+    """The rows to show, without the columns that a page has no room for, and how many there are."""
+    if isinstance(made, pd.DataFrame):
+        count = len(made)
+        if name == "op_sum":
+            made = made.sort_values(["device_self_ns", "cpu_self_ns"], ascending=False, kind="stable")
+            made = made[[c for c in made if not c.endswith("_bytes")]]
+        frame = _top_of_each(made) if name == "stalls" else made.head(TOP)
+    else:
+        count = length(made)
+        frame = to_frame(take(made, pd.RangeIndex(min(count, TOP)).to_numpy()))
+    if not count:
+        return None
+    return frame[[c for c in frame if c not in _LEFT_OUT]].reset_index(drop=True), count
+
+
+def _top_of_each(table: pd.DataFrame) -> pd.DataFrame:
+    """The three states of each launch that take the longest, of stalls."""
+    stalled: pd.DataFrame = table[table["stall"]] if "stall" in table else table
+    return stalled.groupby("launch").head(3).head(3 * TOP)
+
+
+def _joined(opened: together.Opened) -> tuple[list[Shown], list[str]]:
+    table, notes = together.by_range(opened)
+    shown = []
+    if len(table):
+        shown.append(Shown("By range: its time and energy in each file", table.head(TOP), len(table)))
+    kernels = together.profiled_kernels(opened)
+    if len(kernels):
+        note = "Gains of the run: the launch's bound by the kernel's share; they do not add up."
+        shown.append(
+            Shown("What the profiled kernels are in the run", kernels.head(TOP), len(kernels), note=note)
+        )
+    return shown, notes
+
+
+# ---- before and after
+
+
+def _changes(path: Path, opened: together.Opened, stack: ExitStack) -> Changes:
+    kind = reports.expect(path, "report --before", "nsys", "kineto", "ncu", "power")
+    after = together.same_kind(path, kind, opened)
+    make: Callable[..., tuple[tuple[str, ...], tuple[Shown, ...]]]
+    if isinstance(after, NcuReport):
+        make = _changed_launches
+    elif isinstance(after, PowerLog):
+        make = _changed_energy
+    else:
+        make = _changed_timeline
+    before = _opened(path, stack)
+    return Changes(path.name, Path(after.path).name, *make(before, after))
+
+
+def _changed_timeline(
+    before: TimelineReport, after: TimelineReport
+) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
+    for report in (before, after):
+        if report.window()[0] >= report.window()[1]:
+            raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
+    from labcode.analysis.compare.driver import TITLES, compare, readable  # takes SciPy
+
+    found = compare(before, after)
+    tables = []
+    for kind, table in found.tables.items():
+        if len(table):
+            weight = (table["total_after_ns"] - table["total_before_ns"]).abs()
+            rows = table.loc[weight.sort_values(ascending=False, kind="stable").index]
+            changed = rows[rows["verdict"] != "no change"]
+            shown = readable(kind, changed.head(TOP)).reset_index(drop=True)
+            same = len(table) - len(changed)
+            tables.append(
+                Shown(TITLES[kind], shown, len(changed), note=f"{same} did not change" if same else "")
+            )
+    return (*found.summary, *(f"note: {line}" for line in found.warnings)), tuple(tables)
+
+
+def _changed_launches(before: NcuReport, after: NcuReport) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
+    from labcode.analysis.compare import launches
+
+    found = launches.compare(before, after)
+    changed = found.table[found.table["changed"]].drop(columns=["changed", "kernel_before"])
+    lines = [f"{len(found.pairs)} launches compared", *found.warnings]
+    lines += [f"new: {', '.join(found.new)}"] * bool(found.new)
+    lines += [f"vanished: {', '.join(found.vanished)}"] * bool(found.vanished)
+    return tuple(lines), (Shown("What changed", changed.head(3 * TOP).reset_index(drop=True), len(changed)),)
+
+
+def _changed_energy(before: PowerLog, after: PowerLog) -> tuple[tuple[str, ...], tuple[Shown, ...]]:
+    from labcode.analysis.compare import power
+
+    table = power.compare(before, after)
+    return tuple(power.notes_on(before, after)), (Shown("Energy of windows", table.head(TOP), len(table)),)

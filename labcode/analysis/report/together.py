@@ -1,0 +1,191 @@
+"""Opened files in; whether they are of one run, and what follows when they are joined on ranges, out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from labcode.analysis.lm.parts import range_paths
+from labcode.analysis.rules.driver import diagnose
+from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.nvtx import NUMBER, project
+from labcode.errors import InputError, LabError
+from labcode.reports import FORMATS, Kind
+from labcode.reports.report import MEASURED, TimelineReport
+
+_SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
+Opened = Mapping[Kind, Sequence[Any]]
+_ONE_RUN = "give the files of one run, or name the other one with --before"
+
+
+def gpu_names(kind: Kind, report: Any) -> list[str]:
+    """The GPUs that a file speaks of, by name, each once."""
+    if kind in ("nsys", "kineto"):
+        names = report.gpus()["name"].tolist()
+    elif kind == "power":
+        names = report.devices["name"].tolist()
+    elif kind == "ncu":
+        names = [one.device().get("display_name") for one in report.list]
+    else:
+        names = []
+    return list(dict.fromkeys(str(name) for name in names if name))
+
+
+def refuse_strangers(opened: Opened) -> None:
+    """`LabError` says which two files are not of one run, and why: a kind twice, other GPUs or kernels."""
+    every = [(kind, report) for kind, reports in opened.items() for report in reports]
+    for (kind, one), (other_kind, other) in combinations(every, 2):
+        if kind == other_kind and kind != "ncu":
+            raise LabError(
+                f"{other.path}: {FORMATS[kind].what}, as {one.path} is; a report has one of them: {_ONE_RUN}"
+            )
+        names, others = gpu_names(kind, one), gpu_names(other_kind, other)
+        if names and others and not set(names) & set(others):
+            raise LabError(
+                f"{other.path}: is of {', '.join(others)}, but {one.path} of {', '.join(names)}: {_ONE_RUN}"
+            )
+        if {kind, other_kind} <= {"nsys", "kineto", "ncu"}:
+            mine, theirs = _kernels(kind, one), _kernels(other_kind, other)
+            if mine and theirs and not mine & theirs:
+                raise LabError(
+                    f"{other.path}: has no kernel in common with {one.path} (there {_some(mine)}, here "
+                    f"{_some(theirs)}): {_ONE_RUN}"
+                )
+
+
+def _kernels(kind: Kind, report: Any) -> set[str]:
+    if kind == "ncu":
+        return {_base(one.function) for one in report.list}
+    return {_base(name) for name in report.kernels()["short_name"].unique()}
+
+
+def _base(name: str) -> str:
+    """A kernel's name without return type, namespaces, template arguments and parameters."""
+    return re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0].rpartition("::")[2].strip()
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)[:2]
+    return ", ".join(name[:40] for name in shown) + (" …" if len(names) > 2 else "")
+
+
+def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
+    """A row for each name of ranges that several files know, the most GPU time first; notes on what is not.
+
+    range; count; cpu_ns, busy_ns (of the GPU) by the capture of Nsight Systems, or the trace where it is
+    alone; trace_cpu_ns, trace_busy_ns by the trace; energy_j with error_j by the power log.
+    """
+    parts: list[Any] = []
+    notes: list[str] = []
+    timelines = {kind: opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)}
+    if not timelines or len(timelines) + len(opened.get("power", ())) < 2:
+        return pd.DataFrame(), notes
+    for kind, report in timelines.items():
+        prefix = "trace_" if len(timelines) > 1 and kind == "kineto" else ""
+        parts.append(spent(report, prefix))
+    if opened.get("power"):
+        from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range  # takes SciPy
+
+        log, report = opened["power"][0], next(iter(timelines.values()))
+        try:
+            clocks(report, log)
+            energy = per_range(log, report)
+            known = energy[energy["range"] != NO_RANGE].groupby("range")[["energy_j", "error_j"]]
+            parts.append(known.sum(min_count=1))
+        except InputError as error:
+            if "different runs" in str(error):
+                raise
+            notes.append(str(error))
+    if len(parts) < 2:
+        return pd.DataFrame(), notes
+    table: pd.DataFrame = parts[0].join(parts[1:], how="outer" if len(timelines) > 1 else "left")
+    both = table.notna().sum(axis=1) > len(parts[0].columns)
+    table = table[both].rename_axis("range").reset_index()
+    columns = [name for name in ("busy_ns", "trace_busy_ns") if name in table]
+    table = table.astype({c: "Int64" for c in map(str, table) if c == "count" or c.endswith("_ns")})
+    return table.sort_values(columns, ascending=False, kind="stable", ignore_index=True), notes
+
+
+def spent(report: TimelineReport, prefix: str = "") -> pd.DataFrame:
+    """By name of ranges without their number: count, time on the CPU, busy time of the GPU, most first."""
+    begin, end = report.window()
+    nvtx, calls, ops = report.nvtx(), report.api(), report.gpu_ops()
+    calls = calls[["start_ns", "end_ns", "pid", "tid", "correlation"]]
+    ops = ops[["start_ns", "end_ns", "pid", "correlation"]]
+    parts = [  # a process at a time, for a long run has millions of ranges
+        project(*(table[table["pid"] == pid] for table in (nvtx, calls, ops)))[_SPENT]
+        for pid in nvtx["pid"].unique()
+    ]
+    ranges = pd.concat(parts) if parts else project(nvtx, calls, ops)[_SPENT]
+    inside = ranges["start_ns"].between(begin, end) & (ranges["name"] != MEASURED)
+    ranges = ranges[inside]
+    family = ranges["name"].map({name: NUMBER.sub("", name) or name for name in ranges["name"].unique()})
+    grouped = ranges.groupby(family.astype("str"))
+    table = grouped.agg(count=("busy_ns", "size"), cpu_ns=("duration_ns", "sum"), busy_ns=("busy_ns", "sum"))
+    table = table.sort_values("busy_ns", ascending=False, kind="stable").rename_axis("range")
+    if prefix:
+        table = table.drop(columns="count")
+    return table.add_prefix(prefix)
+
+
+def profiled_kernels(opened: Opened) -> pd.DataFrame:
+    """What the kernels of Nsight Compute's reports are in the run: a row for each name, the most time first.
+
+    kernel; launches (looked at); in_run (launches), gpu_ns and share of the run's kernel time; range (the
+    innermost ones in which it spends the most); verdict (the one with the largest bound),
+    gain_of_run_share (at most: the launch's bound by the kernel's share). Empty without both.
+    """
+    timelines = [opened[kind][0] for kind in ("nsys", "kineto") if opened.get(kind)]
+    if not timelines or not opened.get("ncu"):
+        return pd.DataFrame()
+    report = timelines[0]
+    begin, end = report.window()
+    ops = report.gpu_ops()
+    ops = ops[(ops["kind"] == "kernel") & ops["start_ns"].between(begin, end)]
+    total = int(duration_ns(ops).sum())
+    names = ops["short_name"].map({name: _base(name) for name in ops["short_name"].unique()})
+    rows = []
+    looked: dict[str, list[Any]] = {}
+    for one in (launch for ncu in opened["ncu"] for launch in ncu.list):
+        looked.setdefault(_base(one.function), []).append(one)
+    wanted = ops[names.isin(list(looked))]
+    paths = pd.Series(range_paths(report.nvtx(), report.api(), wanted), index=wanted.index, dtype="str")
+    inner = paths.str.rpartition("/")[2].str.replace(NUMBER, "", regex=True) if len(paths) else paths
+    for name, launches in looked.items():
+        mine = wanted[names.loc[wanted.index] == name]
+        spent = pd.Series(duration_ns(mine), index=mine.index)
+        where = spent.groupby(inner.loc[mine.index]).sum()
+        found = [v for one in launches for v in diagnose(one) if v.status == "found" and v.gain is not None]
+        worst = max(found, key=lambda verdict: verdict.gain or 0.0, default=None)
+        share = int(spent.sum()) / total if total else float("nan")
+        rows.append(
+            {
+                "kernel": name,
+                "launches": len(launches),
+                "in_run": len(mine),
+                "gpu_ns": int(spent.sum()),
+                "share": share,
+                "range": str(where.idxmax()) if len(where) else "",
+                "verdict": worst.title if worst else "",
+                "gain_of_run_share": share * (worst.gain or 0.0) if worst else float("nan"),
+            }
+        )
+    return pd.DataFrame(rows).sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def same_kind(before: Path, kind: Kind, opened: Opened) -> Any:
+    """The opened file that one of before is compared with; `LabError` where there is none of its kind."""
+    timelines: tuple[Kind, ...] = ("nsys", "kineto")
+    kinds = [kind, *(timelines if kind in timelines else ())]
+    found = next((opened[one][0] for one in kinds if opened.get(one)), None)
+    if found is None:
+        raise LabError(
+            f"{before}: {FORMATS[kind].what}, and none of the other files is one; --before names the file of "
+            "an earlier run that one of them is compared with"
+        )
+    return found

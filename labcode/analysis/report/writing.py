@@ -1,0 +1,187 @@
+"""A document in; the texts of its cells, Markdown for a pull request, or JSON for machines out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import pandas as pd
+
+from labcode import __version__
+from labcode.analysis.report.document import Changes, Document, Found, Shown
+from labcode.analysis.rules.tables import one_line, percent, time_text
+from labcode.analysis.rules.writing import NOT_ADDITIVE, md_safe, record
+from labcode.analysis.stats.writer import cell_text, records
+
+ROWS_MD = 5  # of a table, in Markdown
+_LONGEST = 90
+_BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+_UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
+    (("(ns)", "_ns"), time_text),
+    (("_bytes", "(bytes)"), lambda value: byte_text(value)),
+    (("share", "mfu"), percent),
+    (("(%)",), lambda value: f"{value:.1f}"),
+    (("(byte/s)", "_bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
+    (("flops_per_s",), lambda value: f"{value / 1e12:,.3g} TFLOP/s"),
+    (("(Hz)",), lambda value: f"{value / 1e6:,.0f} MHz"),
+    (("_j",), lambda value: f"{value:,.4g} J"),
+    (("_w",), lambda value: f"{value:,.4g} W"),
+)
+_WITHOUT = ("(ns)", "_ns", "_bytes", "(bytes)", "(byte/s)", "(Hz)", "_j", "_w", "bytes_per_s")
+
+
+def byte_text(value: float) -> str:
+    """A size for people: 1.26 GB."""
+    name, unit = next(((name, unit) for name, unit in _BYTES if abs(value) >= unit), ("B", 1.0))
+    return f"{value / unit:,.3g} {name}"
+
+
+def readable(rows: pd.DataFrame, longest: int = _LONGEST) -> tuple[list[str], list[bool], list[list[str]]]:
+    """A table for people: heads without units, which columns are numbers, the cells' texts with units."""
+    names = [str(name) for name in rows.columns]
+    numeric = [
+        pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+        for dtype in rows.dtypes
+    ]
+    forms = [_form(name) if number else None for name, number in zip(names, numeric, strict=True)]
+    cells = [
+        [_text(value, form, longest) for value, form in zip(row, forms, strict=True)]
+        for row in rows.itertuples(index=False, name=None)
+    ]
+    return [_head(name) for name in names], numeric, cells
+
+
+def _form(name: str) -> Callable[[float], str] | None:
+    if name == "bytes":
+        return byte_text
+    return next((form for ends, form in _UNITS if name.endswith(ends)), None)
+
+
+def _head(name: str) -> str:
+    for unit in _WITHOUT:
+        name = name.removesuffix(unit)
+    return name.replace("_", " ").strip() or "bytes"
+
+
+def _text(value: Any, form: Callable[[float], str] | None, longest: int) -> str:
+    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+        return ""
+    if form is not None:
+        return form(float(value))
+    if isinstance(value, str):
+        return one_line(value, longest)
+    return cell_text(value, "html")
+
+
+def write_json(document: Document, output: TextIO) -> None:
+    """The document as JSON: every number as it was computed."""
+    found = document.iterations
+    whole = {
+        "labcode": __version__,
+        "title": document.title,
+        "files": [
+            {"file": one.name, "what": one.what, **one.facts, "notes": list(one.notes)}
+            for one in document.files
+        ],
+        "headline": list(document.headline),
+        "gpu_time": records(document.shares),
+        "note": NOT_ADDITIVE,
+        "verdicts": [
+            {"file": one.file, "of": one.of, **record(one.verdict)}
+            for one in (*document.found, *document.others)
+        ],
+        "iterations": None
+        if found is None
+        else {
+            "how": found.how,
+            "median_ns": found.median_ns,
+            "spread": found.spread,
+            "rows": records(found.rows()),
+        },
+        "sections": {section.id: [_table(one) for one in section.tables] for section in document.sections},
+        "changes": [
+            {
+                "before": one.before,
+                "after": one.after,
+                "lines": list(one.lines),
+                "tables": [_table(table) for table in one.tables],
+            }
+            for one in document.changes
+        ],
+    }
+    json.dump(_plain(whole), output, indent=1, ensure_ascii=False, allow_nan=False)
+    output.write("\n")
+
+
+def _table(one: Shown) -> dict[str, object]:
+    return {"title": one.title, "file": one.file, "rows_in_all": one.count, "rows": records(one.rows)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
+
+
+def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) -> None:
+    """The document as Markdown; ``book`` gives the address of a page of the book, '' where there is none.
+
+    What changed comes first, then verdicts, then the first rows of each table, folded.
+    """
+    output.write(f"# {md_safe(document.title)}\n\n")
+    for one in document.files:
+        facts = ", ".join(f"{name} {md_safe(text)}" for name, text in one.facts.items())
+        output.write(f"- {md_safe(one.name)}: {one.what}; {facts}\n")
+        output.writelines(f"  - note: {md_safe(note)}\n" for note in one.notes)
+    output.write("\n")
+    output.writelines(f"{md_safe(line)}\n\n" for line in document.headline)
+    for change in document.changes:
+        _changes(change, output)
+    output.write("## Where the time goes\n\n")
+    if not document.found:
+        output.write("Nothing found.\n\n")
+    for found in document.found:
+        _found(found, output, book)
+    if document.found:
+        output.write(f"\n{NOT_ADDITIVE}\n\n")
+    for section in document.sections:
+        output.write(f"<details><summary>{section.title}</summary>\n\n")
+        for table in section.tables:
+            _rows(table, output)
+        output.write("</details>\n\n")
+
+
+def _found(one: Found, output: TextIO, book: Callable[[str], str]) -> None:
+    verdict = one.verdict
+    page = book(verdict.book) if verdict.book else ""
+    link = f" ([{verdict.book}]({page}))" if page else f" ({verdict.book})" if verdict.book else ""
+    of = f"{md_safe(one.of)}: " if one.of else ""
+    output.write(
+        f"- **{md_safe(verdict.title)}** [{verdict.severity}]: {of}{md_safe(verdict.message)}. "
+        f"To gain: {one.gain.removeprefix('to gain')}. {md_safe(verdict.advice)}{link}\n".replace(": :", ":")
+    )
+
+
+def _changes(change: Changes, output: TextIO) -> None:
+    output.write(f"## {md_safe(change.after)} after {md_safe(change.before)}\n\n")
+    output.writelines(f"- {md_safe(line)}\n" for line in change.lines)
+    output.write("\n")
+    for table in change.tables:
+        _rows(table, output)
+
+
+def _rows(table: Shown, output: TextIO) -> None:
+    heads, numeric, cells = readable(table.rows.head(ROWS_MD))
+    more = f", {len(cells)} of {table.count:,} rows" if table.count > len(cells) else ""
+    output.write(f"**{md_safe(table.title)}**{f' ({md_safe(table.file)})' if table.file else ''}{more}\n\n")
+    lines = [[_cell(text) for text in row] for row in (heads, *cells)]
+    lines.insert(1, ["---:" if number else ":---" for number in numeric])
+    output.writelines(f"| {' | '.join(line)} |\n" for line in lines)
+    output.write("\n")
+
+
+def _cell(text: str) -> str:
+    return md_safe(text).replace("|", "\\|")

@@ -1,0 +1,361 @@
+"""A timeline in; its iterations, found without being told (steps of training, requests, frames), out.
+
+Three ways, of which the first that answers counts:
+
+- ranges: a name, its number left out, that comes again and again on one thread;
+- optimizer: the end of an optimizer's step, which PyTorch itself marks (``Optimizer.step#AdamW.step``);
+- period: the kernel that comes once in each repetition of the sequence of launches.
+
+An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
+from labcode.hardware.specs import find_spec
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.report import MEASURED, TimelineReport
+
+Ints = NDArray[np.int64]
+FEWEST = 3  # instances of a name that does not say what it is
+COVERED = 0.5  # of the time from the first to the last operation, or of the operations
+ALIKE = 0.8  # of the distances between a kernel's launches are the same where it tells a period
+WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
+_STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
+_OPTIMIZER = re.compile(r"^Optimizer\.step#")
+_SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
+_SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
+_ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
+COLUMNS = {
+    "pid": "int64",
+    "iteration": "int64",
+    "start_ns": "int64",
+    "duration_ns": "int64",
+    "busy_ns": "int64",
+    "busy_share": "float64",
+    "ops": "int64",
+    "warm_up": "bool",
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an iteration does, from recorded shapes: nan where none were recorded, or nothing can be counted.
+
+    ``tokens``: indices looked up in the embedding with the most rows. ``flops`` of matrix multiplications and
+    of attention (backward twice forward: what a kernel recomputes does not count), ``mfu`` their share of
+    what the GPU's datasheet promises for their precision. ``payload_bytes`` of collectives. ``not_counted``:
+    what is missing from ``flops``, in words.
+    """
+
+    tokens: float
+    flops: float
+    mfu: float
+    payload_bytes: float
+    peak: str
+    not_counted: str
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """Iterations: ``how`` they were found, in words, and a row for each with the columns `COLUMNS`.
+
+    busy_ns: time in which an operation of the process ran on some GPU.
+    """
+
+    how: str
+    table: pd.DataFrame
+    work: Work | None = None
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """The rows without warm-up."""
+        return self.table[~self.table["warm_up"]]
+
+    @property
+    def median_ns(self) -> float:
+        """The median duration without warm-up."""
+        return float(self.steady["duration_ns"].median())
+
+    @property
+    def spread(self) -> float:
+        """From the tenth to the ninetieth percentile of the durations without warm-up, by the median."""
+        low, high = np.quantile(self.steady["duration_ns"], [0.1, 0.9])
+        return float((high - low) / self.median_ns) if self.median_ns else float("nan")
+
+    def rows(self) -> pd.DataFrame:
+        """The table with what each iteration does beside its times, where that is known."""
+        known = {} if self.work is None else {"tokens": self.work.tokens, "flops": self.work.flops}
+        known |= {} if self.work is None else {"mfu": self.work.mfu, "payload_bytes": self.work.payload_bytes}
+        return self.table.assign(**{name: value for name, value in known.items() if value == value})
+
+
+def iterations(report: TimelineReport) -> Iterations | None:
+    """The iterations of the measured part; None where nothing in it repeats."""
+    begin, end = report.window()
+    ops = report.gpu_ops()
+    ops = ops[(ops["start_ns"] >= begin) & (ops["start_ns"] < end)]
+    if not len(ops):
+        return None
+    api = report.api()
+    rows = launch_rows(ops, api)
+    nvtx = report.nvtx()
+    nvtx = nvtx[nvtx["start_ns"].between(begin, end)]
+    how, found = "", []
+    for way in (_by_ranges, _by_optimizer, _by_period):
+        for pid, place in ops.groupby("pid").indices.items():
+            mine = _Process(int(str(pid)), ops.iloc[place], rows[place], api, nvtx)
+            told, edges = way(mine)
+            if len(edges) > 1:
+                how = how or told
+                found.append(_measured(mine, edges))
+        if found:
+            break
+    if not found:
+        return None
+    table = pd.concat(found, ignore_index=True).astype(COLUMNS)
+    work = None
+    if isinstance(report, KinetoReport):
+        most = table["pid"].value_counts().index[0]
+        work = _work(report, int(most), table[table["pid"] == most])
+    return Iterations(how, table, work)
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process' operations, the place in ``api`` of the call of each, and the ranges of all."""
+
+    pid: int
+    ops: pd.DataFrame
+    rows: Ints
+    api: pd.DataFrame
+    nvtx: pd.DataFrame
+
+    def launches(self, tid: int | None = None) -> tuple[Ints, Ints]:
+        """When the operations of the main stream were launched, by one thread or any, ascending; and when
+        each began. The main stream is that with the most kernels: on others data may be fetched ahead.
+        """
+        known = self.rows >= 0
+        keys = ["device", "context", "stream"]
+        work = self.ops.loc[self.ops["kind"].isin(["kernel", "graph"]), keys]
+        if len(work):
+            main = work.value_counts().index[0]
+            known = known & (self.ops[keys] == list(main)).all(axis=1).to_numpy()
+        if tid is not None:
+            known &= self.api["tid"].to_numpy()[self.rows] == tid
+        called = self.api["start_ns"].to_numpy(np.int64)[self.rows[known]]
+        order = np.argsort(called, kind="stable")
+        return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]
+
+    def ranges(self) -> pd.DataFrame:
+        """Its ranges."""
+        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid])
+
+
+def _by_ranges(process: _Process) -> tuple[str, Ints]:
+    """When the first operations of the ranges of one family began; of few ranges also the last one's end."""
+    ranges = process.ranges()
+    ranges = ranges[(ranges["name"] != MEASURED) & ~ranges["name"].str.match(_OPTIMIZER)]
+    none = process.rows[:0]
+    if not len(ranges):
+        return "", none
+    family = ranges["name"].map({name: NUMBER.sub("", name) for name in ranges["name"].unique()})
+    best: tuple[float, str, pd.DataFrame] = (0.0, "", ranges.iloc[:0])
+    extent = max(int(ranges["end_ns"].max() - ranges["start_ns"].min()), 1)
+    families = ranges.groupby([family.to_numpy(), ranges["tid"].to_numpy()]).indices
+    for place in families.values():
+        mine = ranges.iloc[place]
+        name = str(family.iloc[place[0]])
+        step = bool(_STEP.search(f" {name} ")) or name.startswith("ProfilerStep")
+        apart = bool((mine["start_ns"].to_numpy()[1:] >= mine["end_ns"].to_numpy()[:-1]).all())
+        covered = float(mine["duration_ns"].sum()) / extent
+        if not apart or (len(mine) < FEWEST and not step) or covered < COVERED * (0.5 if step else 1):
+            continue
+        if covered + step > best[0]:
+            best = (covered + step, name, mine)
+    _, name, chosen = best
+    if not len(chosen):
+        return "", none
+    edges = (chosen["start_ns"].to_numpy(np.int64), chosen["end_ns"].to_numpy(np.int64))
+    for tid in (int(chosen["tid"].iloc[0]), None):  # of the thread itself, unless others launch for it
+        called, began = process.launches(tid)
+        low, high = np.searchsorted(called, edges[0], "left"), np.searchsorted(called, edges[1], "right")
+        some = np.flatnonzero(high > low)
+        if 2 * len(some) > len(chosen):
+            break
+    else:
+        return "", none
+    first = began[low[some]]
+    told = f"ranges named «{name} …»"
+    if len(first) > 2:  # the last one's end is not known
+        return told, _ascending(first)
+    called, began = process.launches()
+    until = began[: np.searchsorted(called, edges[1][-1], "right")].max()
+    last = process.ops.loc[process.ops["start_ns"] <= until, "end_ns"].max()
+    return told, _ascending(np.append(first, last))
+
+
+def _by_optimizer(process: _Process) -> tuple[str, Ints]:
+    """When the operations of each optimizer step ended on the GPU, after the first operation of all."""
+    ranges = process.ranges()
+    called, began = process.launches()
+    marks = ranges[ranges["name"].str.match(_OPTIMIZER)]
+    if len(marks) < 2 or not len(called):
+        return "", called[:0]
+    name = marks["name"].value_counts().index[0]
+    after = np.searchsorted(called, marks.loc[marks["name"] == name, "end_ns"].to_numpy(np.int64), "right")
+    last = int(process.ops["end_ns"].max())
+    edges = np.append(began, last)[np.minimum(after, len(began))]
+    return f"steps of the optimizer ({name.removeprefix('Optimizer.step#')})", _ascending(
+        np.append(began[:1], edges)
+    )
+
+
+def _by_period(process: _Process) -> tuple[str, Ints]:
+    """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU."""
+    ops = process.ops[process.ops["kind"] == "kernel"]
+    if not len(ops):
+        return "", process.rows[:0]
+    device = ops["device"].value_counts().index[0]
+    ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
+    start = ops["start_ns"].to_numpy(np.int64)
+    codes, names = pd.factorize(ops["name"])
+    counts = np.bincount(codes)
+    for code in np.argsort(counts, kind="stable"):
+        count = int(counts[code])
+        if count < FEWEST + 1 or count > len(ops) // 2:
+            continue
+        gaps = np.diff(np.flatnonzero(codes == code))
+        lengths, often = np.unique(gaps, return_counts=True)
+        if often.max() >= ALIKE * len(gaps) and lengths[often.argmax()] * count >= COVERED * len(ops):
+            return f"the period of the launches, from «{names[code][:60]}» to the next", start[codes == code]
+    return "", start[:0]
+
+
+def _ascending(edges: Ints) -> Ints:
+    return np.maximum.accumulate(np.asarray(edges, np.int64))
+
+
+def _measured(process: _Process, edges: Ints) -> pd.DataFrame:
+    """The rows of a process."""
+    low, high = edges[:-1], edges[1:]
+    begun, ended = (process.ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    spent = high - low
+    busy = intervals.covered_within(begun, ended, low, high)
+    places = np.searchsorted(np.sort(begun), edges, "left")
+    share = np.divide(busy, spent, out=np.full(len(low), np.nan), where=spent > 0)
+    return pd.DataFrame(
+        {
+            "pid": process.pid,
+            "iteration": np.arange(len(low)),
+            "start_ns": low,
+            "duration_ns": spent,
+            "busy_ns": busy,
+            "busy_share": share,
+            "ops": np.diff(places),
+            "warm_up": _warming_up(spent),
+        }
+    )
+
+
+def _warming_up(spent: Ints) -> NDArray[np.bool_]:
+    """Which leading iterations, of at most half, differ from the later half."""
+    later = np.sort(spent[len(spent) // 2 :])
+    usual = float(np.median(later))
+    apart = max(WARM * usual, 5 * float(np.median(np.abs(later - usual))))
+    odd = np.abs(spent[: len(spent) // 2] - usual) > apart
+    first = int(np.argmin(np.append(odd, False)))
+    return np.arange(len(spent)) < first
+
+
+# ---- what recorded shapes tell of an iteration
+
+
+def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
+    """Tokens, operations and payload of an iteration of a process, over all of its iterations."""
+    count, spent = len(table), int(table["duration_ns"].sum()) / 1e9
+    ops, kernels = report.ops(), report.kernels()
+    low, high = int(table["start_ns"].min()), int((table["start_ns"] + table["duration_ns"]).max())
+    kernels = kernels[(kernels["pid"] == pid) & kernels["start_ns"].between(low, high)]
+    # operators whose own work began on the GPU in one of the iterations
+    launched = set(kernels["external_id"].dropna().astype("int64"))
+    ops = ops[ops["pid"] == pid]
+    mine = ops["external_id"].isin(launched).to_numpy()
+    inner = np.sort(ops["start_ns"].to_numpy(np.int64)[mine])
+    lookup = (ops["name"] == "aten::embedding").to_numpy()  # what it calls launches its work
+    around = np.searchsorted(inner, ops["end_ns"]) > np.searchsorted(inner, ops["start_ns"])
+    ops = ops[(ops["input_dims"] != "") & (mine | (lookup & around))]
+    name = report.gpus()["name"]
+    spec = find_spec(str(name.iloc[0])) if len(name) else None
+    tf32 = bool(kernels["name"].str.contains("tf32", case=False).any())
+    flops, ideal_s = 0.0, 0.0
+    peaks: set[str] = set()
+    skipped: set[str] = set()
+    looked: dict[int, int] = {}
+    columns = ("name", "input_dims", "input_types")
+    for (op, dims, types), often in Counter(zip(*(ops[name] for name in columns), strict=True)).items():
+        sizes, kinds = json.loads(dims), json.loads(types or "[]")
+        if op == "aten::embedding" and len(sizes) > 1 and sizes[0]:
+            looked[sizes[0][0]] = looked.get(sizes[0][0], 0) + often * int(np.prod(sizes[1]))
+        done = often * _flops(op, sizes)
+        if op in ("aten::convolution", "aten::cudnn_convolution", "aten::_scaled_mm"):
+            skipped.add(op.removeprefix("aten::"))
+        if done:
+            flops += done
+            precision = _precision(str(kinds[min(1, len(kinds) - 1)] if kinds else ""), tf32=tf32)
+            peak = spec.peak(precision) if spec else None
+            peaks.add(precision.replace("_tensor", ""))
+            ideal_s += done / peak if peak else float("nan")
+    talk = kernels[kernels["collective"] != ""]
+    sizes_of = talk["message_type"].str.lower().map(_SIZES)
+    payload = float((talk["message_in"].astype("float64") * sizes_of).sum()) if len(talk) else float("nan")
+    tokens = float(looked[max(looked)]) / count if looked else float("nan")
+    if not flops and not looked and not len(talk):
+        return None
+    mfu = ideal_s / spent if flops and spent else float("nan")
+    promised = f"{spec.name}: {spec.source}" if spec and flops else ""
+    return Work(
+        tokens,
+        flops / count or float("nan"),
+        mfu,
+        payload / count,
+        f"{', '.join(sorted(peaks))} of {promised}" if promised else "",
+        ", ".join(sorted(skipped)),
+    )
+
+
+def _flops(op: str, sizes: list[list[int]]) -> float:
+    """Floating-point operations of one call: 2 for each multiplication with its addition."""
+    first = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}.get(op)
+    if first is not None and len(sizes) > first + 1:
+        left, right = sizes[first], sizes[first + 1]
+        return 2.0 * float(np.prod(left)) * right[-1] if left and right else 0.0
+    found = _ATTENTION.match(op)
+    if not found or len(sizes) < 3:
+        return 0.0
+    backward = (found[1] or "").endswith("backward")
+    query, key = sizes[1 if backward else 0], sizes[2 if backward else 1]
+    if len(query) != 4 or len(key) != 4:
+        return 0.0
+    return (8.0 if backward else 4.0) * float(np.prod(query)) * key[-2]
+
+
+def _precision(kind: str, *, tf32: bool) -> str:
+    """The datasheet's precision for the type of an operand."""
+    kind = kind.lower()
+    if "half" in kind or "bfloat16" in kind:
+        return "fp16_tensor"
+    if "double" in kind:
+        return "fp64_tensor"
+    return "tf32_tensor" if tf32 else "fp32"

@@ -1,0 +1,1 @@
+"""Recording a program of your own: `labcode record`."""

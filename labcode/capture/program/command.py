@@ -1,0 +1,160 @@
+"""`labcode record`: a command in; what the tools recorded of it, as files in a folder, and its exit code out.
+
+The command runs once for each tool, for two profilers cannot watch one process: nsys and torch.profiler both
+take CUPTI for themselves. It talks to the terminal as ever, and signals go to it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from labcode.capture.nsys import export
+from labcode.ending import passing_on
+from labcode.errors import LabError, ToolError
+from labcode.meter.command import neutral, start
+from labcode.meter.gpus import open_gpus
+from labcode.meter.meter import Meter
+from labcode.outputs import private_folder
+from labcode.reports.power.schema import COMMAND
+from labcode.tools import find_nsys, require_nsys, run_tool
+
+SUFFIXES = {"nsys": ".sqlite", "torch": ".trace.json.gz"}
+NSYS = ("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true")
+_TOLD = '"$@"; code=$?; echo $code > "$0"; exit $code'  # nsys may end with a code of its own
+_WITH_VALUE = ("-W", "-X")
+_Run = tuple[Path | None, int]  # what was recorded, the exit code
+_PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What came of a command: the files, its exit code (of several runs the first that is not 0), and what
+    there is to say, a line each."""
+
+    files: tuple[Path, ...]
+    code: int
+    notes: tuple[str, ...]
+
+
+def tools_for(words: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The tools to record with: those asked for, else nsys where it is at hand, else torch.profiler.
+
+    `LabError` for a tool there is not, `ToolError` where the command cannot be recorded with one.
+    """
+    for tool in asked:
+        if tool not in SUFFIXES:
+            raise LabError(f"--tool {tool}: choose {' or '.join(SUFFIXES)}, or both by naming it twice")
+    chosen = list(dict.fromkeys(asked)) or (["nsys"] if find_nsys() is not None else ["torch"])
+    if "nsys" in chosen:
+        require_nsys()
+    if "torch" in chosen:
+        why = "" if asked else "nsys: not found, and "
+        interpreter = _split(words)[0]
+        if not interpreter:
+            raise ToolError(
+                f"{why}{words[0]}: not a program of Python, so torch.profiler cannot record it; install "
+                "Nsight Systems and use --tool nsys"
+            )
+        look = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+        if run_tool([interpreter[0], "-c", look], 30.0).returncode != 0:
+            raise ToolError(f"{why}{interpreter[0]}: has no PyTorch; install it, or use --tool nsys")
+    return chosen
+
+
+def names(name: str, tools: Sequence[str], *, energy: bool) -> list[str]:
+    """The files that `record` makes."""
+    suffixes = [SUFFIXES[tool] for tool in tools] + [".power.json"] * energy
+    return [f"{name}{suffix}" for suffix in suffixes]
+
+
+def record(
+    words: Sequence[str], folder: Path, name: str, *, tools: Sequence[str], energy: bool = False
+) -> Recorded:
+    """Run a command under each tool and leave files ``folder/name…``; with ``energy`` also a power log.
+
+    Raises `ToolError` where the command or a tool cannot be started.
+    """
+    meter = Meter(open_gpus(), period_s=0.1) if energy else None
+    files: list[Path] = []
+    notes: list[str] = []
+    code = 0
+    for place, tool in enumerate(tools):
+        metered = meter if place == 0 else None
+        run = _under_nsys if tool == "nsys" else _under_torch
+        made, ended = run(words, folder, name, metered)
+        code = code or ended
+        if made is None:
+            notes.append(f"{tool}: the program ended with exit code {ended} before anything was recorded")
+        else:
+            files.append(made)
+    if meter is not None:
+        document = meter.document(command=neutral(words), exit_code=code)
+        from labcode.reports.power.schema import write_document
+
+        log = folder / f"{name}.power.json"
+        write_document(document, log)
+        files.append(log)
+    return Recorded(tuple(files), code, tuple(notes))
+
+
+def _under_nsys(words: Sequence[str], folder: Path, name: str, meter: Meter | None) -> _Run:
+    nsys = require_nsys()
+    if shutil.which(words[0]) is None:
+        raise ToolError(f"{words[0]}: not found; check the command after --")
+    report, exported = folder / f"{name}.nsys-rep", folder / f"{name}.sqlite"
+    with private_folder() as work:
+        told = work / "code"
+        profiled = [str(nsys), "profile", *NSYS, f"--output={report.with_suffix('')}"]
+        ended = _attend([*profiled, "sh", "-c", _TOLD, str(told), *words], meter)
+        code = int(told.read_text()) if told.is_file() and told.stat().st_size else ended
+    if not report.is_file():
+        if code:
+            return None, code
+        raise ToolError(f"{name}: nsys made no report; it said above why")
+    export(nsys, report, exported, what=name)
+    report.unlink()
+    return exported, code
+
+
+def _under_torch(words: Sequence[str], folder: Path, name: str, meter: Meter | None) -> _Run:
+    interpreter, program = _split(words)
+    trace = folder / f"{name}.trace.json.gz"
+    runner = Path(__file__).with_name("under_torch.py")
+    code = _attend([*interpreter, str(runner), str(trace), *program], meter)
+    if not trace.is_file() and not code:
+        raise ToolError(f"{name}: torch.profiler left no trace; the program ended by os._exit")
+    return (trace if trace.is_file() else None), code
+
+
+def _attend(words: Sequence[str], meter: Meter | None) -> int:
+    """Run to the end, signals passed on; the exit code, 128 and its number for a signal."""
+    with meter or nullcontext():
+        if meter is not None:
+            meter.begin(COMMAND)
+        try:
+            with passing_on() as started:
+                process = start(words)
+                started(process)
+                code = process.wait()
+        finally:
+            if meter is not None:
+                meter.end(COMMAND)
+    return code if code >= 0 else 128 - code
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """``python -u train.py --lr 1`` as the interpreter with its options and the program with its own; nothing
+    for another command, or code that is given in the command (``-c``)."""
+    if not _PYTHON.fullmatch(Path(words[0]).name):
+        return [], []
+    place = 1
+    while place < len(words) and words[place].startswith("-") and words[place] not in ("-m", "-c", "-"):
+        place += 2 if words[place] in _WITH_VALUE else 1
+    if place >= len(words) or words[place] in ("-c", "-"):
+        return [], []
+    return list(words[:place]), list(words[place:])

@@ -1,0 +1,305 @@
+"""`labcode report`: files of one run and a file name in; one page (or Markdown, or JSON) about them out.
+
+The page holds all that it shows: tables and verdicts as HTML, charts as SVG for light and dark, the timeline
+as `labcode.figures.pages.interactive` makes it. Jinja escapes what comes out of files, wherever it stands.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from labcode import __version__
+from labcode.analysis.kernel.roofline import roofline as roofline_table
+from labcode.analysis.report.document import Document, Found, Shown
+from labcode.analysis.report.gather import TOP, gather
+from labcode.analysis.report.writing import readable, write_json, write_md
+from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_evidence
+from labcode.errors import InputError, LabError, ToolError
+from labcode.figures.charts.basic import shares
+from labcode.figures.charts.curves import lines
+from labcode.figures.charts.memory import memory_timeline
+from labcode.figures.charts.power import power_over_time
+from labcode.figures.charts.roofline import MOST_LAUNCHES, roofline
+from labcode.figures.pages.interactive import interactive_page
+from labcode.figures.style import render
+from labcode.figures.timeline.picture import timeline
+from labcode.outputs import whole
+from labcode.reports import files_of
+from labcode.store import repository_root
+
+FORMATS = ("html", "md", "json")
+MOST_EVENTS = 120_000  # of the timeline; a page of so many has about five megabytes
+_SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
+_ROLES = {"computing": "kernel", "communication": "nccl", "copies": "h2d", "idle": "idle"}
+
+
+def write_report(
+    files: Sequence[Path],
+    output: Path | None,
+    *,
+    before: Sequence[Path] = (),
+    fmt: str | None = None,
+    title: str = "",
+    book: str | None = None,
+    stream: TextIO | None = None,
+    linked_from: Path | None = None,
+) -> Path | None:
+    """Write the report on ``files`` to ``output``, or without one to ``stream``; the path.
+
+    ``fmt`` is 'html', 'md' or 'json', by default what the output's suffix says. ``before`` are files of an
+    earlier run to compare with; ``book`` is where the book's pages lie, by default the one that was built
+    here, as seen from ``linked_from``, where the page will lie. Raises `LabError` for bad use and
+    files that do not belong together, `InputError` for one that cannot be read; nothing is left half-written.
+    """
+    chosen = format_of(output, fmt)
+    if output is None:
+        if chosen == "html" or stream is None:
+            raise LabError("report: name the page to write with -o report.html")
+        with gather(files, before=before, title=title) as document:
+            _write(document, chosen, stream, book_pages(book, Path.cwd()))
+        return None
+    reads = [one for file in (*files, *before) for one in files_of(file)]
+    with whole(output, reads=reads) as part, gather(files, before=before, title=title) as document:
+        pages = book_pages(book, (linked_from or output.parent).absolute())
+        with part.open("w", encoding="utf-8") as opened:
+            _write(document, chosen, opened, pages)
+    return output
+
+
+def format_of(output: Path | None, fmt: str | None) -> str:
+    """'html', 'md' or 'json'; `LabError` where neither the format nor the suffix says so."""
+    chosen = fmt or (_SUFFIXES.get(output.suffix.lower(), "") if output is not None else "md")
+    if chosen not in FORMATS:
+        name = f"--format {fmt}" if fmt else f"{output}"
+        raise LabError(f"{name}: no kind of report; choose html, md or json, or a file that ends so (.html)")
+    return chosen
+
+
+def book_pages(base: str | None, folder: Path) -> Callable[[str], str]:
+    """What gives the address of a page of the book, '' where there is none.
+
+    ``base`` is an address or a folder with the built book. Without one it is the book that was built here,
+    else the sources of its pages, seen from ``folder``; without a checkout there is none.
+    """
+    if base is not None:
+        return lambda page: f"{base.rstrip('/')}/{page}.html"
+    root = repository_root()
+    for place, suffix in ((root / "_build" / "html", ".html"), (root / "book", ".md")):
+        if (place / f"index{suffix}").is_file():
+            return lambda page, place=place, suffix=suffix: (  # type: ignore[misc]
+                Path(os.path.relpath(place / f"{page}{suffix}", folder)).as_posix()
+                if (place / f"{page}{suffix}").is_file()
+                else ""
+            )
+    return lambda page: ""
+
+
+def _write(document: Document, fmt: str, stream: TextIO, pages: Callable[[str], str]) -> None:
+    if fmt == "json":
+        write_json(document, stream)
+    elif fmt == "md":
+        write_md(document, stream, book=pages)
+    else:
+        stream.writelines(html_parts(document, pages))
+
+
+def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]:
+    """The page, in parts."""
+    from jinja2 import Environment
+
+    environment = Environment(autoescape=True, trim_blocks=True)
+    template = environment.from_string(_own_file("report.html"))
+    timeline_page, missing = _timeline(document)
+    sections = [
+        {"id": one.id, "title": one.title, "tables": [_table(table) for table in one.tables]}
+        for one in document.sections
+    ]
+    pictures = {name: list(some) for name, some in _pictures(document, still=not timeline_page).items()}
+    steps = None
+    if document.iterations is not None:
+        found = document.iterations.rows()
+        steps = _table(Shown(f"Found by {document.iterations.how}", found.head(TOP), len(found)))
+    contents = [("files", "Files")]
+    contents += [("changes", "Before and after")] if document.changes else []
+    contents += [("verdicts", "Where the time goes")]
+    contents += [("steps", "Iterations")] if steps else []
+    contents += [("timeline", "Timeline")] if timeline_page or pictures.get("timeline") else []
+    contents += [(section.id, section.title.partition(":")[0]) for section in document.sections]
+    yield from template.generate(
+        document=document,
+        contents=contents,
+        found=[_verdict(one, pages) for one in document.found],
+        others=[
+            {"of": one.of, "rule": one.verdict.rule, "message": one.verdict.message}
+            for one in document.others
+        ],
+        changes=[
+            {
+                "before": one.before,
+                "after": one.after,
+                "lines": one.lines,
+                "tables": [_table(table) for table in one.tables],
+            }
+            for one in document.changes
+        ],
+        sections=sections,
+        steps=steps,
+        pictures=pictures,
+        timeline=timeline_page,
+        missing=missing,
+        not_additive=NOT_ADDITIVE,
+        style=_own_file("report.css"),
+        version=__version__,
+    )
+
+
+def _own_file(name: str) -> str:
+    return resources.files("labcode.figures.pages").joinpath(name).read_text(encoding="utf-8")
+
+
+def _table(one: Shown) -> dict[str, Any]:
+    heads, numeric, cells = readable(one.rows)
+    more = f"{len(cells):,} of {one.count:,} rows" if one.count > len(cells) else ""
+    return {
+        "title": one.title,
+        "file": one.file,
+        "more": more,
+        "note": one.note,
+        "heads": heads,
+        "numeric": numeric,
+        "cells": cells,
+    }
+
+
+def _verdict(one: Found, pages: Callable[[str], str]) -> dict[str, Any]:
+    verdict = one.verdict
+    evidence = None
+    if len(verdict.evidence):
+        heads, numeric, cells = readable(shown_evidence(verdict.evidence))
+        count = evidence_count(verdict)
+        evidence = {"count": count, "heads": heads, "numeric": numeric, "cells": cells}
+    return {
+        "of": one.of,
+        "file": one.file,
+        "rule": verdict.rule,
+        "title": verdict.title,
+        "severity": verdict.severity,
+        "message": verdict.message,
+        "measured": one.measured,
+        "gain": one.gain.removeprefix("to gain").removeprefix(":").strip(),
+        "advice": verdict.advice,
+        "book": verdict.book,
+        "address": pages(verdict.book) if verdict.book else "",
+        "evidence": evidence,
+    }
+
+
+# ---- pictures
+
+
+def _timeline(document: Document) -> tuple[str, str]:
+    """The page of the interactive timeline, and what there is to say where there is none."""
+    report = _timeline_of(document)
+    if report is None or report.window()[0] >= report.window()[1]:
+        return "", ""
+    around = None
+    if document.iterations is not None:
+        steady = document.iterations.steady
+        middle = int((steady["duration_ns"] - document.iterations.median_ns).abs().to_numpy().argmin())
+        around = int(steady["start_ns"].iloc[middle])
+    try:
+        return interactive_page(report, title="Timeline", most=MOST_EVENTS, around=around), ""
+    except ToolError as error:
+        return "", f"A still picture: {error}"
+    except LabError:  # no event in the window
+        return "", ""
+
+
+def _timeline_of(document: Document) -> Any:
+    return next((document.opened[kind][0] for kind in ("nsys", "kineto") if document.opened.get(kind)), None)
+
+
+def _pictures(document: Document, *, still: bool) -> dict[str, Iterator[dict[str, str]]]:
+    """Charts by section."""
+    return {
+        "verdicts": _drawn(_time_chart(document)),
+        "steps": _drawn(_steps_chart(document)),
+        "timeline": _drawn(_still_timeline(document)) if still else iter(()),
+        "launches": _drawn(_launch_charts(document)),
+        "memory": _drawn(_memory_charts(document)),
+        "energy": _drawn(_power_charts(document)),
+    }
+
+
+_Chart = tuple[Callable[[], Figure], str]
+
+
+def _drawn(charts: Iterator[_Chart]) -> Iterator[dict[str, str]]:
+    for draw, alt in charts:
+        light, dark = (
+            "data:image/svg+xml;base64," + base64.b64encode(render(draw, mode)).decode()
+            for mode in ("light", "dark")
+        )
+        yield {"light": light, "dark": dark, "alt": alt}
+
+
+def _time_chart(document: Document) -> Iterator[_Chart]:
+    table = document.shares
+    if len(table):
+        frame = table.head(16).set_index("device").rename(columns=lambda name: str(name).removesuffix("_ns"))
+        frame.index = [f"GPU {device}" for device in frame.index]
+        frame = frame.loc[:, frame.sum() > 0] / 1e6
+        roles = {name: _ROLES[name] for name in map(str, frame)}
+        yield lambda: shares(frame, roles=roles), "; ".join(document.headline[: len(frame)])
+
+
+def _steps_chart(document: Document) -> Iterator[_Chart]:
+    found = document.iterations
+    if found is not None and len(found.table) > 1:
+        pid = found.table["pid"].iloc[0]
+        table = found.table[found.table["pid"] == pid]
+        rows = np.linspace(0, len(table) - 1, min(len(table), 2000)).astype(np.int64)
+        times = {
+            "whole": table["duration_ns"].to_numpy()[rows] / 1e6,
+            "GPU busy": table["busy_ns"].to_numpy()[rows] / 1e6,
+        }
+        yield (
+            lambda: lines(rows, times, x_label="iteration", y_label="time (ms)"),
+            f"Time of {len(table):,} iterations, and the part of it in which the GPU is busy",
+        )
+
+
+def _still_timeline(document: Document) -> Iterator[_Chart]:
+    report = _timeline_of(document)
+    if report is not None and report.window()[0] < report.window()[1]:
+        yield lambda: timeline(report), "Timeline of the measured part"
+
+
+def _launch_charts(document: Document) -> Iterator[_Chart]:
+    for report in document.opened.get("ncu", ()):
+        few = type(report)(report.path, tuple(report.list[:MOST_LAUNCHES]), report.extract, report.warnings)
+        with suppress(InputError):  # its counters were not collected
+            roofline_table(few)
+            yield partial(roofline, few), f"Roofline of {len(few.list)} launches"
+
+
+def _memory_charts(document: Document) -> Iterator[_Chart]:
+    for history in document.opened.get("memory", ()):
+        if len(history.events) or len(history.live_before):
+            yield partial(memory_timeline, history), "Memory in use over time, by what allocated it"
+
+
+def _power_charts(document: Document) -> Iterator[_Chart]:
+    for log in document.opened.get("power", ()):
+        if len(log.samples):
+            yield partial(power_over_time, log), "Power of each GPU over time"

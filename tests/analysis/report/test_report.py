@@ -1,0 +1,175 @@
+"""`labcode report` as Markdown and JSON, of one file and of several; files that are not of one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labcode import store
+from labcode.analysis.report.gather import gather
+from labcode.analysis.report.writing import byte_text, readable
+from labcode.reports.power.schema import write_document
+from tests.analysis.timeline.test_iterations import steps
+from tests.support import exports as x
+from tests.support import power, traces
+from tests.support.command import labcode
+
+HOSTILE = "<script>alert(1)</script>|`x`"
+
+
+def shipped(experiment: str, file: str) -> Path:
+    return store.sets_root() / store.SHIPPED_SET / experiment / file
+
+
+def refused(*words: object) -> str:
+    done = labcode("report", *words)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_a_capture_in_json_holds_what_the_page_shows(tmp_path: Path) -> None:
+    file = x.make_export(tmp_path / "a.sqlite", gpus=[x.gpu()], **steps([20, 20, 20, 20, 90, 20]))
+    done = labcode("report", file, "--format", "json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0 and said["files"][0]["GPU"] == "NVIDIA H200"
+    assert said["gpu_time"] == [
+        {"device": 0, "computing_ns": 48_000, "communication_ns": 0, "copies_ns": 0, "idle_ns": 142_000 - 100}
+    ]
+    assert [row["duration_ns"] for row in said["iterations"]["rows"]] == [20_000] * 4 + [90_000]
+    found = [one for one in said["verdicts"] if one["status"] == "found"]
+    assert {"idle-gaps", "low-utilization"} <= {one["rule"] for one in found} and found[0]["book"]
+    gains = [one["gain_at_most"] for one in found if one["gain_at_most"] is not None]
+    assert gains == sorted(gains, reverse=True)
+    assert said["sections"]["ranges"][0]["rows"][0]["range"] == "step"
+
+
+def test_markdown_for_a_pull_request_begins_with_what_changed(tmp_path: Path) -> None:
+    before = x.make_export(tmp_path / "old.sqlite", **steps([20] * 9))
+    after = x.make_export(tmp_path / "new.sqlite", **steps([40] * 9, name=HOSTILE + "step {}"))
+    done = labcode("report", after, "--before", before, "--title", HOSTILE)
+    assert done.returncode == 0 and HOSTILE not in done.stdout and "&lt;script&gt;" in done.stdout
+    assert done.stdout.index("## new.sqlite after old.sqlite") < done.stdout.index("## Where the time goes")
+    assert "<details><summary>Kernels</summary>" in done.stdout and "](" in done.stdout
+    written = labcode("report", after, "-o", tmp_path / "a.md", "--book", "https://example.org/lab/")
+    assert written.stdout == f"{tmp_path / 'a.md'}\n"
+    assert "(https://example.org/lab/nsys/" in (tmp_path / "a.md").read_text(encoding="utf-8")
+
+
+def test_a_capture_and_its_power_log_are_joined_on_ranges() -> None:
+    files = [shipped("energy_ranges", name) for name in ("phases.power.json.xz", "phases.sqlite.xz")]
+    with gather(files) as document:
+        assert document.title == "phases.sqlite.xz + phases.power.json.xz"
+        assert [one.id for one in document.sections][:: len(document.sections) - 1] == ["joined", "energy"]
+        table = document.sections[0].tables[0].rows.set_index("range")
+        assert {"matmul", "copy", "softmax"} <= set(table.index)
+        assert 1500 < table["energy_j"]["matmul"] < 1900 and table["count"]["matmul"] == 2
+
+
+def test_a_trace_beside_a_capture_is_joined_on_ranges_and_judged_once(tmp_path: Path) -> None:
+    trace = traces.Trace()
+    for number in range(3):
+        at = 1_000_000 * number
+        trace.annotation(f"step {number}", at, at + 900_000)
+        call = trace.call("cudaLaunchKernel", at + 1_000, at + 2_000)
+        trace.kernel("k(int)", at + 5_000, at + 405_000, call)
+    files = [
+        x.make_export(tmp_path / "a.sqlite", **steps([20] * 6)),
+        trace.write(tmp_path / "run.trace.json"),
+    ]
+    with gather(files) as document:
+        (table,) = document.sections[0].tables
+        assert table.rows.to_dict("records") == [
+            {
+                "range": "step",
+                "count": 6,
+                "cpu_ns": 6 * 19_900,
+                "busy_ns": 6 * 8_000,
+                "trace_cpu_ns": 3 * 900_000,
+                "trace_busy_ns": 3 * 400_000,
+            }
+        ]
+        judged = [one.verdict.rule for one in (*document.found, *document.others)]
+        assert len(judged) == len(set(judged))
+
+
+def test_kernels_of_nsight_compute_are_found_in_the_run(tmp_path: Path) -> None:
+    report = shipped("ncu_softmax", "exam_steps.ncu-rep.xz")
+    with gather([report]) as document:
+        one = document.opened["ncu"][0].list[0]
+        assert document.found and all(found.of for found in document.found)
+    rows = steps([20] * 4)
+    rows["kernels"] = [
+        {
+            **row,
+            **x.kernel(row["start"], row["end"], f"void lab::{one.function}<float>(int)", correlation=i + 1),
+        }
+        for i, row in enumerate(rows["kernels"])
+    ]
+    run = x.make_export(tmp_path / "a.sqlite", gpus=[x.gpu()], **rows)
+    with gather([run, report]) as document:
+        (table,) = document.sections[0].tables
+        first = table.rows.iloc[0]
+        assert (first["kernel"], first["in_run"], first["share"], first["range"]) == (
+            one.function,
+            4,
+            1.0,
+            "step",
+        )
+        assert 0 <= first["gain_of_run_share"] <= 1
+
+
+@pytest.mark.parametrize("kind", ["ncu", "power"])
+def test_other_kinds_are_compared_too(kind: str) -> None:
+    names = {
+        "ncu": ("ncu_softmax", "exam_steps.ncu-rep.xz"),
+        "power": ("energy_ranges", "phases.power.json.xz"),
+    }
+    file = shipped(*names[kind])
+    with gather([file], before=[file]) as document:
+        assert document.changes[0].before == file.name and document.changes[0].tables
+
+
+def test_what_does_not_belong_together_is_refused_with_the_reason(tmp_path: Path) -> None:
+    one = x.make_export(tmp_path / "a.sqlite", gpus=[x.gpu()], **steps([20] * 4))
+    other = x.make_export(tmp_path / "b.sqlite", gpus=[x.gpu()], **steps([20] * 4))
+    assert f"{other}: a capture of Nsight Systems, as {one} is; a report has one of them" in refused(
+        one, other
+    )
+    assert f"{one}: named twice; name each file once" in refused(one, one)
+    log = tmp_path / "a.power.json"
+    write_document(power.document(power.device(power.steady())), log)
+    assert f"{log}: is of NVIDIA H100, but {one} of NVIDIA H200: give the files of one run" in refused(
+        log, one
+    )
+    trace = traces.training(tmp_path)[0]
+    plain = x.make_export(tmp_path / "c.sqlite", **steps([20] * 4))
+    assert f"{trace}: has no kernel in common with {plain} (there k, here" in refused(trace, plain)
+    ncu = shipped("ncu_softmax", "exam_steps.ncu-rep.xz")
+    assert f"{ncu}: a report of Nsight Compute, and none of the other files is one" in refused(
+        one, "--before", ncu
+    )
+
+
+def test_bad_use_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    file = x.make_export(tmp_path / "a.sqlite", **steps([20] * 4))
+    assert "report: name the files of a run" in refused()
+    assert "X.pdf: no kind of report; choose html, md or json" in refused(file, "-o", tmp_path / "X.pdf")
+    assert "--format csv: no kind of report" in refused(file, "--format", "csv")
+    assert "name the page to write with -o report.html" in refused(file, "--format", "html")
+    assert "is the input itself; choose another name" in refused(file, "--format", "md", "-o", file)
+    assert "no such file" in refused(tmp_path / "none.sqlite", "-o", tmp_path / "a.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sqlite"]
+
+
+def test_cells_have_their_units() -> None:
+    import pandas as pd
+
+    rows = pd.DataFrame(
+        {"Total Time (ns)": [1_500_000], "busy_share": [0.5], "bytes": [2_000_000.0], "x": [float("nan")]}
+    )
+    heads, numeric, cells = readable(rows)
+    assert heads == ["Total Time", "busy share", "bytes", "x"] and all(numeric)
+    assert cells == [["1.5 ms", "50.0 %", "2 MB", ""]]
+    assert byte_text(12) == "12 B"

@@ -1,0 +1,126 @@
+"""Iterations found by ranges, by the optimizer's steps and by the period of the launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labcode import store
+from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.reports.kineto.report import open_trace
+from labcode.reports.nsys.report import open_report
+from tests.support import exports as x
+from tests.support import traces
+from tests.support.command import labcode
+
+SHIPPED = store.sets_root() / store.SHIPPED_SET
+
+
+def found_in(path: Path, **rows: object) -> Iterations | None:
+    with open_report(x.make_export(path / "a.sqlite", **rows)) as report:  # type: ignore[arg-type]
+        return iterations(report)
+
+
+def steps(spans: list[int], *, name: str = "step {}", copies: bool = False) -> dict[str, list[x.Row]]:
+    """Steps of these lengths (µs): a launch each at its start, a kernel 5 µs later that runs for 8 µs."""
+    rows: dict[str, list[x.Row]] = {"kernels": [], "api": [], "nvtx": [], "memcpys": []}
+    at = 0
+    for number, span in enumerate(spans):
+        width = span * 1000
+        rows["nvtx"].append(x.push_pop(at, at + width - 100, name.format(number)))
+        rows["api"].append(x.call(at + 50, at + 90, correlation=number + 1))
+        rows["kernels"].append(x.kernel(at + 5_000, at + 13_000, correlation=number + 1))
+        if copies:  # fetched ahead, on another stream
+            rows["api"].append(x.call(at + 200, at + 300, "cudaMemcpyAsync_v3020", correlation=100 + number))
+            rows["memcpys"].append(x.memcpy(at + 400, at + 600, stream=99, correlation=100 + number))
+        at += width
+    return rows
+
+
+def test_ranges_that_come_again_are_iterations_and_the_last_has_no_end(tmp_path: Path) -> None:
+    found = found_in(tmp_path, **steps([90, 20, 20, 22, 20, 20, 20], copies=True))
+    assert found is not None and found.how == "ranges named «step …»"
+    assert found.table["duration_ns"].to_list() == [90_000, 20_000, 20_000, 22_000, 20_000, 20_000]
+    assert found.table["warm_up"].to_list() == [True] + [False] * 5
+    assert found.table["busy_ns"].to_list()[1] == 8_000 + 200
+    assert found.median_ns == 20_000 and found.spread == pytest.approx(0.06, abs=0.01)
+
+
+def test_two_steps_are_two_iterations_when_their_name_says_so(tmp_path: Path) -> None:
+    found = found_in(tmp_path, **steps([20, 20]))
+    assert found is not None and found.table["duration_ns"].to_list() == [20_000, 8_000]
+    assert found_in(tmp_path, **steps([20, 20], name="part {}")) is None
+
+
+def test_ranges_that_cover_little_or_overlap_are_none(tmp_path: Path) -> None:
+    rows = steps([20] * 6)
+    rows["nvtx"] = [x.push_pop(i * 20_000, i * 20_000 + 500, f"tick {i}") for i in range(6)]
+    rows["nvtx"].append(x.push_pop(0, 119_000, "all"))
+    assert found_in(tmp_path, **rows) is None  # and one kernel alone has no period
+
+
+def test_the_kernel_that_comes_once_in_each_repetition_tells_the_period(tmp_path: Path) -> None:
+    names = [name for _ in range(5) for name in ("first", "layer", "layer", "layer", "last")]
+    kernels = [x.kernel(i * 1000, i * 1000 + 600, f"{name}(int)") for i, name in enumerate(names)]
+    found = found_in(tmp_path, kernels=kernels)
+    assert found is not None and "«first(int)»" in found.how
+    assert found.table["duration_ns"].to_list() == [5_000] * 4
+    assert found.table["busy_share"].to_list() == pytest.approx([0.6] * 4)
+    assert found_in(tmp_path, kernels=kernels[:5]) is None
+    assert found_in(tmp_path, kernels=[]) is None
+
+
+def optimized(path: Path, rank: int = 0) -> Path:
+    """Three passes without ranges, each with a step of the optimizer, with shapes and a collective."""
+    trace = traces.Trace()
+    for number in range(3):
+        at = 1_000_000 * number
+        item = trace.op("aten::mm", at, at + 40_000, dims=[[8, 16], [16, 4]], types=["c10::Half"] * 2)
+        call = trace.call("cudaLaunchKernel", at + 1_000, at + 2_000, external=item)
+        trace.kernel(traces.GEMM, at + 5_000, at + 405_000, call, external=item)
+        trace.annotation("Optimizer.step#SGD.step", at + 500_000, at + 600_000)
+        item = trace.op("aten::add_", at + 510_000, at + 520_000)
+        call = trace.call("cudaLaunchKernel", at + 511_000, at + 512_000, external=item)
+        trace.kernel(traces.ADD, at + 515_000, at + 615_000, call, external=item)
+    return trace.write(path / "run.trace.json")
+
+
+def test_the_optimizer_ends_an_iteration_and_shapes_say_what_was_done(tmp_path: Path) -> None:
+    found = iterations(open_trace(optimized(tmp_path)))
+    assert found is not None and found.how == "steps of the optimizer (SGD.step)"
+    assert found.table["duration_ns"].to_list()[:2] == [1_000_000, 1_000_000]
+    assert found.work is not None and found.work.flops == 2 * 8 * 16 * 4
+    assert np.isnan(found.work.tokens)
+
+
+def test_attention_tokens_and_mfu_of_a_shipped_trace() -> None:
+    """By hand: 6 · 92.6 M parameters · 2,048 tokens in products, 12 · 12 · 4 · 512² · 768 in attention."""
+    found = iterations(open_trace(SHIPPED / "torch_profiler" / "baseline.trace.json.gz"))
+    assert found is not None and found.work is not None
+    assert found.work.tokens == 4 * 512
+    weights = 12 * 12 * 768**2 + 768 * 10_000
+    assert found.work.flops == 6 * weights * 2048 + 12 * 12 * 4 * 512**2 * 768
+    assert 0.2 < found.work.mfu < 0.6 and "fp32 of H200" in found.work.peak
+
+
+def test_payload_of_collectives_of_a_shipped_trace() -> None:
+    found = iterations(open_trace(SHIPPED / "torch_distributed" / "baseline.rank0.trace.json.gz"))
+    assert found is not None and found.work is not None and found.work.payload_bytes > 2e9
+
+
+def test_they_are_a_report_and_a_verdict(tmp_path: Path) -> None:
+    file = x.make_export(tmp_path / "a.sqlite", **steps([20, 20, 20, 20, 90, 20, 20, 20]))
+    done = labcode("stats", "-r", "iterations", "-f", "csv", file)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 7
+    done = labcode("diagnose", "--only", "uneven-iterations", file)
+    assert "7 iterations (ranges named «step …») take 20 µs each" in done.stdout
+    assert "[high] Some iterations take longer" in done.stdout
+    once = x.make_export(tmp_path / "once.sqlite", kernels=[x.kernel(0, 10)])
+    assert "nothing repeats often enough" in labcode("diagnose", "--only", "uneven-iterations", once).stdout
+    done = labcode("stats", "-r", "iterations", once)
+    assert (
+        done.returncode == 2
+        and "nothing in the capture repeats; put each step in an NVTX range" in done.stderr
+    )

@@ -1,0 +1,154 @@
+"""`labcode record`: how a program is recorded, what it leaves, and what it ends with."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labcode import tools
+from labcode.capture.program import command
+from labcode.errors import LabError, ToolError
+from tests.support import exports as x
+from tests.support.command import labcode
+
+TORCH = """
+import contextlib, json, sys, types
+class profile:
+    def __init__(self, activities, record_shapes): self.said = []
+    def start(self): self.said.append("start")
+    def stop(self): self.said.append("stop")
+    def export_chrome_trace(self, path):
+        import gzip
+        event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+        with gzip.open(path, "wt") as f: json.dump({"schemaVersion": 1, "traceEvents": [event]}, f)
+class ProfilerActivity: CPU, CUDA = "cpu", "cuda"
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program, a made-up PyTorch and no nsys."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "class cuda:\n    is_available = staticmethod(lambda: False)\n"
+    )
+    (tmp_path / "torch" / "profiler.py").write_text(TORCH)
+    (tmp_path / "train.py").write_text(
+        "import sys, json\n"
+        "open('seen.json', 'w').write(json.dumps([__name__, sys.argv, sys.path[0]]))\n"
+        "print('hello')\n"
+        "if sys.argv[1:] == ['--crash']: sys.exit(7)\n"
+        "if sys.argv[1:] == ['--raise']: raise RuntimeError('boom')\n"
+        "if sys.argv[1:] == ['--gone']: import os; os._exit(9)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(command, "find_nsys", lambda: None)
+    return tmp_path
+
+
+def record(
+    work: Path, *words: str, options: tuple[str, ...] = ("-o", "run.md")
+) -> subprocess.CompletedProcess[str]:
+    return labcode("record", *options, "--", sys.executable, *words, cwd=work)
+
+
+def test_a_program_runs_as_ever_and_leaves_a_trace_and_a_report(work: Path) -> None:
+    done = record(work, "train.py", "--lr", "1")
+    assert (done.returncode, done.stderr) == (0, "run.md\nrun.trace.json.gz\n")
+    assert json.loads((work / "seen.json").read_text()) == ["__main__", ["train.py", "--lr", "1"], str(work)]
+    assert "aten::mm" in gzip.decompress((work / "run.trace.json.gz").read_bytes()).decode()
+    assert "torch.profiler" in (work / "run.md").read_text()
+
+
+def test_a_module_is_run_as_one(work: Path) -> None:
+    assert record(work, "-u", "-m", "train", "-x").returncode == 0
+    name, argv, _ = json.loads((work / "seen.json").read_text())
+    assert name == "__main__" and Path(argv[0]).name == "train.py" and argv[1:] == ["-x"]
+
+
+@pytest.mark.parametrize(("how", "code"), [("--crash", 7), ("--raise", 1)])
+def test_a_program_that_crashes_is_shown_as_far_as_it_went(work: Path, how: str, code: int) -> None:
+    done = record(work, "train.py", how)
+    assert done.returncode == code and f"labcode: the program ended with exit code {code}" in done.stderr
+    assert (work / "run.md").is_file() and (work / "run.trace.json.gz").is_file()
+
+
+def test_a_program_that_leaves_nothing_says_so_and_keeps_its_code(work: Path) -> None:
+    done = record(work, "train.py", "--gone")
+    assert done.returncode == 9 and not (work / "run.md").exists()
+    assert "note: torch: the program ended with exit code 9 before anything was recorded" in done.stderr
+
+
+def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
+    (work / "run.md").write_text("mine")
+    done = record(work, "train.py")
+    assert done.returncode == 2 and "run.md: there already" in done.stderr and "--force" in done.stderr
+    assert (work / "run.md").read_text() == "mine" and not (work / "seen.json").exists()
+    assert record(work, "train.py", options=("-o", "run.md", "--force")).returncode == 0
+
+
+NSYS = """#!{python}
+import shutil, subprocess, sys
+if sys.argv[1] == "profile":
+    out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
+    subprocess.call(sys.argv[sys.argv.index("sh"):])
+    if "silent" not in sys.argv: open(out + ".nsys-rep", "w").write("x")
+    sys.exit(0)
+shutil.copy({export!r}, next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output="))
+"""
+
+
+def test_nsys_records_the_program_and_its_code_not_that_of_nsys_counts(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export = x.make_export(work / "made.sqlite", kernels=[x.kernel(0, 10)])
+    nsys = work / "nsys"
+    nsys.write_text(NSYS.format(python=sys.executable, export=str(export)))
+    nsys.chmod(0o755)
+    monkeypatch.setenv("LABCODE_NSYS", str(nsys))
+    monkeypatch.setattr(command, "find_nsys", tools.find_nsys)
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 5", cwd=work)
+    assert done.returncode == 5 and json.loads((work / "run.json").read_text())["title"] == "sh"
+    assert (work / "run.sqlite").is_file() and not (work / "run.nsys-rep").exists()
+    done = labcode("record", "-o", "a.json", "--", "sh", "-c", "exit 0", "silent", cwd=work)
+    assert done.returncode == 2 and "a: nsys made no report" in done.stderr and not (work / "a.json").exists()
+    done = labcode("record", "-o", "b.json", "--", "no-such-program", cwd=work)
+    assert done.returncode == 2 and "no-such-program: not found; check the command after --" in done.stderr
+
+
+def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def fake(words: list[str], folder: Path, name: str, meter: object) -> tuple[Path | None, int]:
+        ran.append(name)
+        return (folder / f"{name}.{len(ran)}"), len(ran) - 1
+
+    monkeypatch.setattr(command, "_under_nsys", fake)
+    monkeypatch.setattr(command, "_under_torch", fake)
+    found = command.record(["a"], work, "run", tools=["nsys", "torch"])
+    assert len(found.files) == 2 and found.code == 1
+
+
+def test_what_cannot_be_recorded_is_refused_in_words(work: Path) -> None:
+    for words in (["./a.out"], [sys.executable, "-c", "1"], [sys.executable], ["torchrun", "a.py"]):
+        with pytest.raises(ToolError, match=r"not a program of Python, so torch\.profiler cannot record it"):
+            command.tools_for(words, [])
+    with pytest.raises(LabError, match="--tool ncu: choose nsys or torch"):
+        command.tools_for(["a"], ["ncu"])
+    (work / "bin").mkdir()
+    python = work / "bin" / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(ToolError, match=r"nsys: not found, and .*: has no PyTorch; install it, or use"):
+        command.tools_for([str(python), "train.py"], [])
+
+
+def test_a_report_that_is_none_is_refused_before_the_program_runs(work: Path) -> None:
+    done = record(work, "train.py", options=("-o", "run.pdf"))
+    assert done.returncode == 2 and "run.pdf: no kind of report" in done.stderr
+    assert not (work / "seen.json").exists()
