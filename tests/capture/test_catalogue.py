@@ -68,7 +68,9 @@ def test_programs_know_the_variants_and_flags_they_are_run_with(experiment: Expe
     if experiment.tool == "doctor":
         pytest.skip("the doctor has no variants")
     words = experiment.argv(Run(""))[2:]
-    shown, listed = printed(*words, "--help"), printed(*words, "--list")
+    command = [word for word in experiment.runs[0].args[:1] if not word.startswith("--")]
+    shown = printed(*words, *command, "--help")
+    listed = "" if command else printed(*words, "--list")
     for run in experiment.runs:
         for word in run.args:
             if word.startswith("--"):

@@ -382,3 +382,43 @@ def test_compute_ex09a() -> None:
     column = [(row, 2) for row in range(8)]
     assert (s["turns"](column, False), s["turns"](column, True)) == (8, 1)
     assert sorted(s["address"](1, chunk) for chunk in range(8)) == list(range(128, 256, 16))
+
+
+def test_compute_ex10a() -> None:
+    s = names_of(solution("compute-ex10a"))
+    first = s["add"]((-float("inf"), 0.0, [0.0]), [0.0, 1.0], [[1.0], [2.0]])
+    assert first[0] == 1.0 and first[1] == pytest.approx(1.3679, abs=1e-4)
+    assert first[2] == pytest.approx([2.3679], abs=1e-4)
+    second = s["add"](first, [2.0], [[3.0]])
+    assert (second[0], second[1], second[2][0]) == pytest.approx((2.0, 1.5032, 3.8711), abs=1e-4)
+    lazy = s["add_lazily"](first, [2.0], [[3.0]], 2.0)
+    assert (lazy[0], lazy[1], lazy[2][0]) == pytest.approx((1.0, 4.0862, 10.5227), abs=1e-4)
+    assert s["finish"](second) == pytest.approx([2.5752], abs=1e-4)
+    assert s["finish"](lazy) == pytest.approx([2.5752], abs=1e-4)
+
+
+def test_compute_ex10b() -> None:
+    s = names_of(solution("compute-ex10b"))
+    assert s["softmax"]([1000.0, 1000.0]) == [0.5, 0.5]
+    assert s["log_sum_exp"]([1000.0, 1000.0]) == pytest.approx(1000.6931, abs=1e-4)
+    assert s["cross_entropy"]([0.0, 1000.0], 0) == 1000.0
+    assert s["in_half"]([60000.0, 60000.0]) == [0.5, 0.5]
+
+
+def test_compute_ex11a() -> None:
+    s = names_of(solution("compute-ex11a"))
+    columns = ["kernel", "duration_ns", "blocks", "sms", "matrix_loads"]
+    columns += ["shared_turns", "local_requests", "tensor_pct"]
+    rows = [
+        ("K1", 1000, 264, 132, 100, 800, 0, 20.0),
+        ("K2", 4000, 33, 132, 100, 400, 0, 50.0),
+        ("K3", 2000, 264, 132, 100, 400, 10, 45.0),
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    wanted = {"idle multiprocessors": 0.0, "bank conflicts": 0.5, "spills": 0.0}
+    assert s["evidence"](table.to_dict("records")[0]) == wanted
+    found = s["diagnosis"](table)
+    causes = ["bank conflicts", "idle multiprocessors", "no overlap"]
+    assert [cause for cause, _ in found.values()] == causes
+    assert [share for _, share in found.values()] == pytest.approx([0.5, 0.75, 0.55])
+    assert s["first"](table) == "K2"

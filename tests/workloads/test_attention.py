@@ -206,3 +206,24 @@ def test_what_is_no_number_stays_none(torch: Any, name: str) -> None:
     expected = torch.softmax(q[0].double() @ k[0, seen].double().T / 8, -1) @ v[0, seen].double()
     good = [i for i in range(200) if i != 7]
     assert float((out[0, good].double() - expected[good]).abs().max()) < 3e-2
+
+
+def test_gradients_refuse_what_they_cannot_take(torch: Any) -> None:
+    from labcode.workloads.models.attention_gradients import gradients
+
+    x = torch.empty(2, 8, 80)
+    with pytest.raises(LabError, match=r"^materialized: takes heads of 64 or 128 dimensions, not 80$"):
+        gradients(torch, x, x, x, x, False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_gradients_are_autograds(torch: Any, dim: int, causal: bool) -> None:
+    from labcode.workloads.models.attention_gradients import gradients
+
+    q, k, v, slope = (torch.randn(2, 150, dim, device="cuda") for _ in range(4))
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    steps.written_out(torch, *wide, causal).backward(slope.double())
+    for found, exact in zip(gradients(torch, q, k, v, slope, causal), wide, strict=True):
+        assert float((found.double() - exact.grad).norm() / exact.grad.norm()) < 1e-5

@@ -382,13 +382,15 @@ def _attention() -> tuple[Experiment, ...]:
             module="labcode.workloads.attention",
             runs=(Run("benchmark", ("benchmark", "--dtypes", "float32,bfloat16,float16")),),
             sources=(
-                *workloads("attention", "attention_steps"),
+                *workloads("attention", "attention_steps", "kernel_times"),
                 *(
                     f"labcode/kernels/{name}.py"
                     for name in ("tensor_maps", "triton_attention", "topics/attention")
                 ),
                 *files[1:],
                 *shared[:2],
+                "cuda/common/rows.cuh",
+                "labcode/timing.py",
             ),
             needs=("torch", "cupy", "nvcc"),
         ),
