@@ -14,7 +14,9 @@ from labcode.errors import InputError, LabError
 
 _PAGE_USES = re.compile(r"\{captures-used\}([\w \t,-]+)")
 _DAMPING_S = 60.0  # of shipped time: how much has to be done before this machine's own pace counts
-_TIME = re.compile(r"(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?:in)?)?(?:(?P<s>\d+)s)?")
+_UNITS_S = (3600.0, 60.0, 1.0, 1e-3)
+_NUMBER = r"(?:(\d+(?:\.\d+)?|\.\d+)%s)?"
+_TIME = re.compile("".join(_NUMBER % unit for unit in ("h", r"m(?:in)?(?!s)", "s", "ms")))
 
 
 def shipped_seconds() -> dict[str, float]:
@@ -80,13 +82,13 @@ def spoken(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def parse_time(text: str, option: str) -> float:
-    """Seconds in ``30m``, ``90s`` or ``1h30m``; `LabError` for anything else."""
+def parse_time(text: str, option: str, least_s: float = 0.0) -> float:
+    """Seconds in ``30m``, ``90s``, ``1h30m``, ``0.5s`` or ``100ms``; `LabError` for anything else."""
     found = _TIME.fullmatch(text.replace(" ", ""))
-    parts = {unit: int(number) for unit, number in (found.groupdict() if found else {}).items() if number}
-    seconds = 3600.0 * parts.get("h", 0) + 60.0 * parts.get("m", 0) + parts.get("s", 0)
-    if not seconds:
-        raise LabError(f"{option} {text}: give a time such as 30m, 90s or 1h30m")
+    parts = [(float(n), unit) for n, unit in zip(found.groups(), _UNITS_S, strict=True) if n] if found else []
+    seconds = sum(number * unit for number, unit in parts)
+    if not parts or seconds < least_s:
+        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms, 90s or 1h30m")
     return seconds
 
 

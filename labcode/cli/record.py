@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,6 @@ from labcode.errors import LabError
 from labcode.terminal import console, raw
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
-_UNITS_S = {"ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
 def doctor(
@@ -70,7 +68,7 @@ def capture(
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
     wishes = runner.Wishes(
-        schedule.parse_time(budget, "--budget") if budget else None,
+        schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None,
         schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
     )
     code = runner.capture(
@@ -136,12 +134,13 @@ def energy(
     Write -- before the command. Energies are those of whole GPUs, whoever uses them. The report goes to
     stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
     """
+    from labcode.capture.schedule import parse_time
     from labcode.meter.command import run
     from labcode.meter.meter import check_name
     from labcode.outputs import whole
     from labcode.reports.power.schema import write_document
 
-    period_s, idle_s = _seconds(period, "--period"), _seconds(idle, "--idle")
+    period_s, idle_s = parse_time(period, "--period"), parse_time(idle, "--idle")
     for file in (output, plot):
         if file is not None and not file.absolute().parent.is_dir():
             raise LabError(f"{file}: there is no folder {file.parent}; create it first")
@@ -303,6 +302,7 @@ def profile(
     """
     from typing import cast
 
+    from labcode.capture.schedule import parse_time
     from labcode.profiling import plan as plans
     from labcode.profiling import run
 
@@ -319,8 +319,8 @@ def profile(
         cpu,
         rendezvous,
         output,
-        None if delay is None else _seconds(delay, "--delay"),
-        None if duration is None else _seconds(duration, "--duration"),
+        None if delay is None else parse_time(delay, "--delay"),
+        None if duration is None else parse_time(duration, "--duration"),
         within,
         warmup,
         steps,
@@ -329,7 +329,7 @@ def profile(
         rank,
         tuple(tool_args or ()),
     )
-    limit_s = _seconds(limit, "--limit") or None
+    limit_s = parse_time(limit, "--limit") or None
     plan = run.planned(wishes, dry=dry_run)
     if dry_run:
         for line in plan.lines():
@@ -344,11 +344,3 @@ def profile(
     if not outcome.exit_code and len(found) < plan.recorded:
         raise typer.Exit(2)
     raise typer.Exit(outcome.exit_code)
-
-
-def _seconds(text: str, option: str) -> float:
-    """A time such as 100ms, 0.5s or 2min in seconds; `LabError` names the option for anything else."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|min)\s*", text)
-    if not found:
-        raise LabError(f"{option} {text}: give a time with its unit, such as 100ms or 2s")
-    return float(found[1]) * _UNITS_S[found[2]]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cuda.conftest import CUDA
-from tests.cuda.test_programs import run
+from tests.cuda.ncu_programs import run
 
 SYNCHRONIZATION = re.compile(
     r"__syncthreads\(|group_sync\(worker|copies_wait<.*?>\(|products_wait<\d>\("

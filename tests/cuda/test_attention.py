@@ -15,8 +15,8 @@ from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
 from labcode.workloads.cuda import attention as wrapper
 from tests.cuda.conftest import CUDA, Assemble, Built
+from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host
-from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
 
 H200 = Gpu("NVIDIA H200", 90, 132, 62914560, 232448, 2048)
 HEADER = (CUDA / "attention" / "attention.cuh").read_text(encoding="utf-8")
@@ -84,10 +84,7 @@ def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
 
 
 def test_wrapper_knows_flags_and_variants(built: Built) -> None:
-    shown = run([built("attention"), "--help"]).stdout
-    said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    assert all(text.endswith(f"({said[flag]})") for flag, text in wrapper.flags.items())
-    assert run([built("attention"), "--list"]).stdout.split() == list(wrapper.variants)
+    check_wrapper(built("attention"), wrapper)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_bad_flags_are_one_line(built: Built, arguments: list[str], message: str
 
 
 def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path) -> None:
-    done = run([built("attention"), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    done = run([built("attention"), "--json", tmp_path / "r.json"], env=NO_GPU)
     assert done.returncode == 2
     assert done.stderr.startswith("attention: no NVIDIA GPU: ")
     assert list(tmp_path.iterdir()) == []

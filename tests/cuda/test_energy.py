@@ -33,16 +33,7 @@ def test_the_accumulators_are_in_registers(assembled: Assemble) -> None:
 
 
 def test_wrapper_knows_the_flags_and_variants(built: Built) -> None:
-    shown, listed = (
-        subprocess.run([str(built(PROGRAM)), flag], capture_output=True, text=True, check=True).stdout
-        for flag in ("--help", "--list")
-    )
-    flags = set(re.findall(r"^  --([a-z0-9-]+)", shown, re.MULTILINE))
-    assert flags == set(wrapper.flags) | {"variant", "json", "list", "help"}
-    assert listed.split() == list(wrapper.variants)
-    said = dict(re.findall(r"^  --([a-z0-9-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    for flag, text in wrapper.flags.items():
-        assert text.endswith(f"({said[flag]})"), flag
+    ncu_programs.check_wrapper(built(PROGRAM), wrapper)
 
 
 @pytest.mark.parametrize(

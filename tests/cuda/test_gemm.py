@@ -12,8 +12,8 @@ import pytest
 
 from labcode.workloads.cuda import gemm
 from tests.cuda.conftest import NEWEST, Assemble, Built
+from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host
-from tests.cuda.test_programs import NO_GPU_ENVIRONMENT, run
 
 TENSOR_MAPS = ("wgmma_tma", "specialized", "persistent", "cluster", "order", "store", "alone")
 STEPS = gemm.variants[2:]
@@ -91,10 +91,7 @@ def test_tensor_cores_and_the_copy_engine_are_used(assembled: Assemble) -> None:
 
 
 def test_wrapper_knows_flags_and_variants(built: Built) -> None:
-    shown = run([built("gemm"), "--help"]).stdout
-    said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
-    assert all(text.endswith(f"({said[flag]})") for flag, text in gemm.flags.items())
-    assert run([built("gemm"), "--list"]).stdout.split() == list(gemm.variants)
+    check_wrapper(built("gemm"), gemm)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +114,7 @@ def test_bad_flags_are_one_line(built: Built, arguments: list[str], message: str
 
 
 def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path) -> None:
-    done = run([built("gemm"), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    done = run([built("gemm"), "--json", tmp_path / "r.json"], env=NO_GPU)
     assert done.returncode == 2
     assert done.stderr.startswith("gemm: no NVIDIA GPU: ")
     assert len(done.stderr.splitlines()) == 1

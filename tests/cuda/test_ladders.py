@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
+from tests.cuda.ncu_programs import NO_GPU, run
 
 LADDERS = ("memory_bandwidth", "sum", "transpose")
 VARIANTS = {
@@ -25,11 +23,6 @@ SMALL = {
     "sum": ["--mebibytes", "3"],
     "transpose": ["--rows", "301", "--columns", "157"],
 }
-NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
 @pytest.mark.parametrize("program", LADDERS)
@@ -68,7 +61,7 @@ def test_three_bytes_are_no_element(built: Built) -> None:
 
 @pytest.mark.parametrize("program", LADDERS)
 def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, program: str) -> None:
-    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{program}: no NVIDIA GPU: ")
     assert len(done.stderr.splitlines()) == 1

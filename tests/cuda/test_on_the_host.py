@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cuda.conftest import CUDA
+from tests.cuda.ncu_programs import run
 from tests.cuda.on_host import compile_on_host
-from tests.cuda.test_programs import run
 
 BARRIERS = (CUDA / "transpose" / "transpose.cuh").read_text(encoding="utf-8").count("__syncthreads()")
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
 from tests.cuda.conftest import ARCHITECTURES, CUDA, PROGRAMS, Assemble, Built
+from tests.cuda.ncu_programs import NO_GPU, run
 
 BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
 ALL_PROGRAMS = sorted(path.parent.name for path in CUDA.glob("*/Makefile"))
@@ -22,16 +20,11 @@ WRAPPERS = {
     "many_operations": many_operations,
     "memory_timeline": memory_timeline,
 }
-NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 SMALL = {
     "kernel_overlap": ["--kernels", "37", "--iterations", "50", "--repetitions", "3", "--blocks", "3"],
     "many_operations": ["--ops", "1003", "--threads", "3", "--repetitions", "2"],
     "memory_timeline": ["--mebibytes", "3", "--iterations", "20", "--repetitions", "2", "--chunks", "7"],
 }
-
-
-def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -98,7 +91,7 @@ def test_more_operations_than_are_counted_exactly(built: Built) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, program: str) -> None:
-    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    done = run([built(program), "--json", tmp_path / "r.json"], env=NO_GPU)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{program}: no NVIDIA GPU: ")
     assert len(done.stderr.splitlines()) == 1

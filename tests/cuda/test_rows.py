@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from labcode.kernels.catalogue import Kernel, Problem, entry
 from labcode.kernels.topics import rmsnorm, softmax
 from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
+from tests.cuda.ncu_programs import NO_GPU, run
 
 KERNELS: dict[str, Kernel] = {"softmax": softmax.SOFTMAX, "rmsnorm": rmsnorm.RMSNORM}
 ELEMENTS_IN_REGISTERS = {8: 40, 16: 64, 32: 128}  # elements a thread → the most registers it should take
 TYPES = {"float": "float32", "bf16": "bfloat16"}
-NO_GPU_ENVIRONMENT = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-
-
-def run(command: list[Any], **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(x) for x in command], capture_output=True, text=True, check=False, **options)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -105,7 +98,7 @@ def test_flags_variants_and_bad_use(built: Built, tmp_path: Path, name: str) -> 
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"{name}: {message}")
         assert len(done.stderr.splitlines()) == 1
-    done = run([program, "--json", tmp_path / "r.json"], env=NO_GPU_ENVIRONMENT)
+    done = run([program, "--json", tmp_path / "r.json"], env=NO_GPU)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{name}: no NVIDIA GPU: ")
     assert list(tmp_path.iterdir()) == []

@@ -73,6 +73,17 @@ WRONG = [
         "",
     ),
     ("nsys-ex04c", "            flat /= self.ranks\n", "", "it is the sum over the ranks"),
+    ("compute-ex01b", "LAB_CUDA(cudaMemsetAsync(out, 0,", "LAB_CUDA(cudaMemsetAsync(out, 64,", "instead of"),
+    ("compute-ex01b", "(columns + kLanes - 1) / kLanes", "columns / kLanes", ""),
+    ("compute-ex01b", "for (; row < end; row += kGroups)", "for (; false;)", "instead of"),
+    ("compute-ex01b", "dim3(kLanes, kGroups), 0, stream>>>", "dim3(kLanes, kGroups)>>>", ""),
+    ("compute-ex02b", "(rows + kRows - 1) / kRows", "rows / kRows + (rows < kRows)", "was not written"),
+    ("compute-ex02b", "if (column + 1 < columns) sum += logf", "sum += logf", "instead of"),
+    ("compute-ex02b", "int away = 16;", "int away = 8;", "instead of"),
+    ("compute-ex03b", "if (first + e * kThreads < count) out", "out", ""),
+    ("compute-ex03b", "int k = kTerms - 1;", "int k = kTerms - 2;", "instead of"),
+    ("compute-ex04b", "if (row < height && left + x < width) out", "if (row < height) out", ""),
+    ("compute-ex04b", "return min(max(i, 0), count - 1);", "return (i + count) % count;", ""),
 ]
 
 

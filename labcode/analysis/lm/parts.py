@@ -99,36 +99,24 @@ def _full_names(ranges: pd.DataFrame) -> list[str]:
 
 def lm_buckets(report: NsysReport) -> pd.DataFrame:
     """GPU time by pass and bucket: Pass, Bucket, Time (%) of the pass, Time, Operations."""
-    found = attribution.buckets(attribution.attribute(operations(report)), by=("pass",))
-    return pd.DataFrame(
-        {
-            "Pass": found["pass"].replace("", "(none)"),
-            "Bucket": found["bucket"],
-            "Time (%)": (100 * found["share"].fillna(0.0)).round(1),
-            "Time (ns)": found["time_ns"],
-            "Operations": found["operations"],
-        }
-    )
+    return _table(attribution.buckets(attribution.attribute(operations(report)), by=("pass",)))
 
 
 def lm_parts(report: NsysReport) -> pd.DataFrame:
     """GPU time by pass, part, bucket: Pass, Part, Bucket, Time (%) of the pass, Time, Operations."""
     found = attribution.parts(attribution.attribute(operations(report)))
-    return pd.DataFrame(
-        {
-            "Pass": found["pass"].replace("", "(none)"),
-            "Part": found["part"].replace("", "(none)"),
-            "Bucket": found["bucket"],
-            "Time (%)": (100 * found["share"].fillna(0.0)).round(1),
-            "Time (ns)": found["time_ns"],
-            "Operations": found["operations"],
-        }
-    )
+    table = _table(found)
+    table.insert(1, "Part", found["part"].replace("", "(none)"))
+    return table
 
 
 def lm_kernels(report: NsysReport) -> pd.DataFrame:
     """Kernels by pass: Pass, Bucket, Time (%) of the pass, Time, Operations, Mean, Name."""
     found = attribution.kernels(attribution.attribute(operations(report)))
+    return _table(found).assign(**{"Mean (ns)": found["mean_ns"].round(1), "Name": found["name"]})
+
+
+def _table(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "Pass": found["pass"].replace("", "(none)"),
@@ -136,7 +124,5 @@ def lm_kernels(report: NsysReport) -> pd.DataFrame:
             "Time (%)": (100 * found["share"].fillna(0.0)).round(1),
             "Time (ns)": found["time_ns"],
             "Operations": found["operations"],
-            "Mean (ns)": found["mean_ns"].round(1),
-            "Name": found["name"],
         }
     )

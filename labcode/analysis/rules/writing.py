@@ -8,14 +8,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks.run import Run
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.ncu import ESTIMATES
 from labcode.analysis.rules.tables import one_line, percent, time_text
-from labcode.analysis.stats.writer import records, write
+from labcode.analysis.stats.writer import plain, records, write
 from labcode.reports.ncu.launch import Launch, RuleResult
 from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 
@@ -169,19 +168,9 @@ def record(verdict: Verdict) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON knows; missing and infinite numbers are null."""
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        if not np.isfinite(number):
-            return None
-        return int(number) if number.is_integer() and abs(number) < 2**53 else number
-    return str(value)
+    """A value that JSON knows, whole numbers as such; missing and infinite numbers are null."""
+    found = plain(value)
+    return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
 
 
 def measured_text(verdict: Verdict) -> str:

@@ -271,11 +271,12 @@ def records(table: pd.DataFrame) -> list[dict[str, object]]:
     """The rows of a DataFrame as plain objects: numbers unrounded, what is not a number null."""
     rows = []
     for row in table.itertuples(index=False, name=None):
-        rows.append({str(name): _plain(value) for name, value in zip(table.columns, row, strict=True)})
+        rows.append({str(name): plain(value) for name, value in zip(table.columns, row, strict=True)})
     return rows
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value that JSON knows; missing and infinite numbers are null."""
     import pandas as pd
 
     if value is None or value is pd.NA:
@@ -325,20 +326,20 @@ def _is_share(name: object) -> bool:
 
 def cell_text(value: object, fmt: str, *, share: bool = False) -> str:
     """A value as text for people: thousands apart, two decimals where they matter."""
-    plain = _plain(value)
-    if plain is None:
+    known = plain(value)
+    if known is None:
         return ""
-    if share and isinstance(plain, float):
-        return f"{100 * plain:.2f} %"
-    if isinstance(plain, bool):
-        return "yes" if plain else "no"
-    if isinstance(plain, int):
-        return f"{plain:,}"
-    if isinstance(plain, float):
-        if abs(plain) >= 1e6 or plain == int(plain):
-            return f"{plain:,.0f}"
-        return f"{plain:,.2f}" if abs(plain) >= 0.1 else f"{plain:.3g}"
-    text = " ".join(str(plain).split())
+    if share and isinstance(known, float):
+        return f"{100 * known:.2f} %"
+    if isinstance(known, bool):
+        return "yes" if known else "no"
+    if isinstance(known, int):
+        return f"{known:,}"
+    if isinstance(known, float):
+        if abs(known) >= 1e6 or known == int(known):
+            return f"{known:,.0f}"
+        return f"{known:,.2f}" if abs(known) >= 0.1 else f"{known:.3g}"
+    text = " ".join(str(known).split())
     if fmt == "md":
         return text.replace("|", "\\|")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

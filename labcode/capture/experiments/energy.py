@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labcode.capture.experiments.record import CUDA, CUDA_SOURCES, Experiment, Run, workloads
 from labcode.capture.experiments.record import variant_run as _run
 
@@ -92,5 +94,26 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
         (_run("phases", "--seconds", "1.2", variant="record"),),
         _workload("matmul", "sensor"),
         ("nsys",),
+    ),
+    replace(
+        _torch(
+            "ranges",
+            "Phases that no page shows, recorded as those of energy_ranges",
+            (_run("exam", "--seconds", "0.8", "--epochs", "3", "--size", "6144", variant="record"),),
+            _workload("matmul", "sensor"),
+            ("nsys",),
+        ),
+        id="energy_ranges_exam",
+    ),
+    Experiment(
+        id="meter_overhead",
+        title="Training loops with the power meter and without it, in turns",
+        tool="bench",
+        module="labcode.workloads.energy.overhead",
+        runs=(_run("record", "--seconds", "22"),),
+        sources=_workload("overhead"),
+        times=("labcode/meter/*.py",),
+        needs=("torch", "pynvml"),
+        host_bound=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Hidden cases of part a (joules of ranges): a generator in, a counter, marks and ranges out."""
+"""Hidden cases of part a (joules of ranges): a generator or a capture in; a counter, marks, ranges out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.energy.ranges import clocks
 from labcode.grading.cases import Case
+from labcode.grading.exam import open_run
+from labcode.reports.power.log import open_log
+from labcode.store import CaptureSet
 from solutions.energy import _shared as energy
 
+EXPERIMENT, RUN = "energy_ranges_exam", "exam"
 Rng = np.random.Generator
 Range = tuple[str, float, float]  # name, begin and end in ms after the first sample, on the meter's clock
 
@@ -99,3 +104,16 @@ def cases(rng: Rng) -> list[Case]:
         about = f"{len(log)} samples, {len(marks)} marks, {len(ranges)} ranges"
         add(name, about, "joules", log, marks, ranges)
     return made
+
+
+def exam(captures: CaptureSet) -> list[Case]:
+    """The phases of a capture: its counter, the marks of both clocks, its ranges."""
+    with open_run(captures, EXPERIMENT, RUN) as report:
+        both, nvtx = clocks(report), report.nvtx()
+    samples = open_log(captures.path_of(EXPERIMENT, RUN, ".power.json")).of(0)[["t_ns", "energy_j"]]
+    marks = pd.DataFrame({"capture_ns": both.capture_ns, "log_ns": both.log_ns})
+    own = nvtx[nvtx["end_ns"].notna() & ~nvtx["name"].str.startswith("lab:")]
+    ranges = own[["name", "start_ns", "end_ns"]].astype({"name": "str", "end_ns": "int64"})
+    about = f"{len(samples)} samples, {len(marks)} marks, {len(ranges)} ranges"
+    name = f"phases you have not seen ({EXPERIMENT}, {RUN})"
+    return [Case(name, about, "joules", (samples, marks, ranges.reset_index(drop=True)))]

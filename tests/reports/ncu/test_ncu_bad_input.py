@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,20 @@ def test_truncated(tmp_path: Path, size: int) -> None:
     assert "truncated or damaged" in text and "copy it again or profile again" in text
 
 
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a program in the place of the reader; gives a whole report."""
+
+    def replaced(program: str) -> Path:
+        file, path = tmp_path / "reader.py", tmp_path / "few.ncu-rep"
+        file.write_text(program)
+        monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(file))
+        path.write_bytes(whole())
+        return path
+
+    return replaced
+
+
 def test_truncated_behind_a_block_with_fewer_launches_is_seen_by_its_end(tmp_path: Path) -> None:
     blocks = list(ncu_wire.blocks(whole()))
     first = next(place for place, block in enumerate(blocks) if block.results)
@@ -76,33 +91,23 @@ def test_a_newer_ncu_is_told(tmp_path: Path) -> None:
     assert "written by Nsight Compute 2099.3.1.0, newer than the reader" in report.warnings[0]
 
 
-def test_launches_that_the_reader_leaves_out_are_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fewer = tmp_path / "fewer.py"
-    fewer.write_text(
+def test_launches_that_the_reader_leaves_out_are_missed(reader: Callable[[str], Path]) -> None:
+    path = reader(
         "import json, sys\n"
         "json.dump({'format': 3, 'library': '1', 'launches': [], 'files': {}}, open(sys.argv[2], 'w'))\n"
     )
-    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(fewer))
-    text = damaged(tmp_path, whole())
-    assert "damaged: 14 launches were recorded and 0 can be read" in text
+    assert "damaged: 14 launches were recorded and 0 can be read" in refusal(path)
 
 
-def test_a_launch_of_which_nothing_can_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bare = tmp_path / "bare.py"
-    bare.write_text(
+def test_a_launch_of_which_nothing_can_be_read_is_named(reader: Callable[[str], Path]) -> None:
+    path = reader(
         "import json, sys\n"
         "launches = [{'function': 'f', 'metrics': {'m': [1, '', '']}}] * 2\n"
         "launches += [{'function': None, 'metrics': {}}] * 12\n"
         "made = {'format': 3, 'library': '1', 'launches': launches, 'files': {}}\n"
         "json.dump(made, open(sys.argv[2], 'w'))\n"
     )
-    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(bare))
-    text = damaged(tmp_path, whole())
-    assert "damaged: nothing can be read of launch 2; copy it again or profile again" in text
+    assert "damaged: nothing can be read of launch 2; copy it again or profile again" in refusal(path)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -124,33 +129,26 @@ def test_flipped_bits_never_end_this_process(tmp_path: Path, seed: int) -> None:
         assert len(report.list) == 2
 
 
-def test_a_crash_of_the_reader_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crash = tmp_path / "crash.py"
-    crash.write_text("import os\nos.abort()\n")
-    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(crash))
-    path = tmp_path / "few.ncu-rep"
-    path.write_bytes(whole())
-    assert "NVIDIA's reader crashed on it (signal 6)" in refusal(path)
+def test_a_crash_of_the_reader_is_told(reader: Callable[[str], Path]) -> None:
+    assert "NVIDIA's reader crashed on it (signal 6)" in refusal(reader("import os\nos.abort()\n"))
 
 
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = tmp_path / "missing.py"
-    missing.write_text("raise SystemExit(\"ModuleNotFoundError: No module named 'ncu_report'\")\n")
-    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(missing))
-    path = tmp_path / "few.ncu-rep"
-    path.write_bytes(whole())
-    with pytest.raises(ToolError, match="takes the package ncu-report, which is not installed; pip install"):
-        open_report(path)
-
-
-def test_an_old_package_ahead_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = tmp_path / "old.py"
-    old.write_text("class IMetric: pass\nIMetric().label()\n")
-    monkeypatch.setattr(ncu_open.ncu_extract, "__file__", str(old))
-    path = tmp_path / "few.ncu-rep"
-    path.write_bytes(whole())
-    with pytest.raises(ToolError, match=r"takes ncu-report 2026\.3 or newer"):
-        open_report(path)
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            "raise SystemExit(\"ModuleNotFoundError: No module named 'ncu_report'\")\n",
+            "takes the package ncu-report, which is not installed; pip install",
+        ),
+        ("class IMetric: pass\nIMetric().label()\n", r"takes ncu-report 2026\.3 or newer"),
+    ],
+    ids=["missing", "old"],
+)
+def test_without_the_package_or_with_an_old_one(
+    reader: Callable[[str], Path], program: str, message: str
+) -> None:
+    with pytest.raises(ToolError, match=message):
+        open_report(reader(program))
 
 
 def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
