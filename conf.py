@@ -9,6 +9,8 @@ import re
 import sys
 from pathlib import Path
 
+from sphinx.ext.autodoc.mock import _MockObject
+
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
@@ -86,6 +88,8 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 # API reference: from docstrings, without the packages that only a GPU machine has.
 autodoc_mock_imports = ["cupy", "nvtx", "pynvml", "torch", "triton"]
+# Unions such as ``torch.Tensor | Quantized`` are made when a module is imported; the stand-ins take part.
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # type: ignore[attr-defined]
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 default_role = "py:obj"
