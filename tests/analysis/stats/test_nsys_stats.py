@@ -18,7 +18,11 @@ from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS
+from tests.support.programming_models import make_programming_models
 from tests.support.random_export import make_random_export
+
+USUAL = sorted(set(nsys_stats.TABLES) - set(PROGRAMMING_MODELS))  # of events that every capture may hold
 
 
 def printed(path: Path, *names: str, fmt: str = "csv") -> str:
@@ -175,7 +179,7 @@ def test_unknown_format(export: Path) -> None:
         write(pd.DataFrame(), "xml", io.StringIO())
 
 
-@pytest.mark.parametrize("name", sorted(nsys_stats.REPORTS))
+@pytest.mark.parametrize("name", USUAL)
 def test_an_empty_capture_says_so(tmp_path: Path, name: str) -> None:
     path = e.make_export(tmp_path / "empty.sqlite")
     with pytest.raises(
@@ -196,7 +200,7 @@ def test_only_whole_graphs(tmp_path: Path) -> None:
         printed(path, "cuda_gpu_kern_sum")
 
 
-@pytest.mark.parametrize("name", sorted(nsys_stats.REPORTS))
+@pytest.mark.parametrize("name", USUAL)
 def test_frames_and_text_agree(tmp_path: Path, name: str) -> None:
     path = make_random_export(tmp_path / "r.sqlite", 5)
     with open_report(path) as report:
@@ -265,6 +269,17 @@ def test_no_time_at_all_is_no_division_by_zero(tmp_path: Path) -> None:
 SCHEMAS = [(3, 7, 2), (3, 11, 1), (3, 20, 3), (3, 24, 0), (3, 25, 0), (3, 27, 1)]
 
 
+@pytest.mark.parametrize("name", PROGRAMMING_MODELS)
+def test_programming_models(name: str, tmp_path: Path, export: Path) -> None:
+    made = make_programming_models(tmp_path / "r.sqlite", 1)
+    lines = list(csv.reader(io.StringIO(printed(made, name))))
+    with open_report(made) as report:
+        frame = nsys_stats.REPORTS[name](report)
+    assert lines[0] == list(frame.columns) and len(lines) - 1 == len(frame) > 0
+    with pytest.raises(InputError, match=rf"so there is no {name}; record them with nsys profile --trace"):
+        printed(export, name)
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("seed", [3, 11])
 def test_every_report_of_every_known_schema_is_the_same(
@@ -272,7 +287,7 @@ def test_every_report_of_every_known_schema_is_the_same(
 ) -> None:
     usual = make_random_export(tmp_path / "usual.sqlite", seed)
     other = make_random_export(tmp_path / "other.sqlite", seed, schema=schema)
-    for name in nsys_stats.TABLES:
+    for name in USUAL:
         expected = list(csv.DictReader(io.StringIO(printed(usual, name))))
         found = list(csv.DictReader(io.StringIO(printed(other, name))))
         if name == "cuda_gpu_trace" and schema[1] < 11:  # green contexts are newer
@@ -336,7 +351,7 @@ def test_nodes_of_a_graph_and_kernels_that_nothing_launched(tmp_path: Path) -> N
     assert len(printed(path, "cuda_gpu_trace").splitlines()) == 6
 
 
-@pytest.mark.parametrize("name", sorted(nsys_stats.TABLES))
+@pytest.mark.parametrize("name", USUAL)
 def test_times_near_the_limit_and_events_that_end_early(tmp_path: Path, name: str) -> None:
     high = (1 << 63) - 1
     path = e.make_export(
