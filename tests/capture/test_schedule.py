@@ -278,12 +278,18 @@ def test_a_gpu_too_small_is_named_kept_in_the_manifest_and_forgotten_when_one_is
     assert json.loads((lab.sets / "mine/manifest.json").read_text()).get("skipped") is None
 
 
+UNRECORDED = {"inference_timeline"}  # its runs do not say what they reserved
+
+
 def test_memory_that_is_declared_is_what_the_shipped_runs_reserved() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     for name, one in EXPERIMENTS.items():
         if name in captures.experiments and one.tool in ("nsys", "torch"):
             records = [captures.record(name, run.name, clean=True)["results"] for run in one.runs]
             most = max(record.get("memory_reserved_bytes", 0) for record in records)
+            if one.needs_gb and not most:
+                assert name in UNRECORDED
+                continue
             assert one.needs_gb >= most / 1e9 + 1 if most > 15e9 else not one.needs_gb, name
 
 
