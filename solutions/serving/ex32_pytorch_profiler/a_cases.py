@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 
 import numpy as np
 import pandas as pd
@@ -48,8 +47,8 @@ def exam(captures: CaptureSet) -> list[Case]:
     """A training step that no page shows."""
     if EXPERIMENT not in captures.experiments or RUN not in captures.experiments[EXPERIMENT].runs:
         raise LabError(f"the capture set {captures.name!r} has no run {RUN} of {EXPERIMENT}")
-    packed = captures.path_of(EXPERIMENT, RUN, ".averages.json.xz").read_bytes()
-    rows = pd.DataFrame(json.loads(lzma.decompress(packed))["rows"])
+    averages = captures.path_of(EXPERIMENT, RUN, ".averages.json")
+    rows = pd.DataFrame(json.loads(averages.read_text(encoding="utf-8"))["rows"])
     rows = rows[(rows["kind"] == "CPU") & ~rows["user_annotation"]]
     rows = rows.rename(columns={"self_cuda_total_us": "self_cuda_us"})[["name", "calls", "self_cuda_us"]]
     return _asked("a training step", rows.reset_index(drop=True), 0.9, 50.0)

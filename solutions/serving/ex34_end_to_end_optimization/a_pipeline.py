@@ -1,8 +1,8 @@
 """Exercise serving-ex34, part a: a slow pipeline with eight flaws.
 
 `serve(machine, prompts, most)` gives the text that follows each prompt: up to the model's end (token END),
-but at most most[k] tokens for prompts[k]. The machine (`labcode.grading.pipeline.Machine`) counts what is
-asked of it:
+but at most most[k] tokens for prompts[k]. The machine (`labcode.analysis.serving.pipeline.Machine`)
+counts what is asked of it:
 
     machine.tokenizer()                       load the tokenizer
     machine.weights()                         convert the weights
@@ -28,7 +28,7 @@ Try it yourself:  python exercises/serving/ex34_end_to_end_optimization/a_pipeli
 
 from __future__ import annotations
 
-from labcode.grading.pipeline import CONTEXT, END, Cache, Machine, diagnosis, ladder, needed
+from labcode.analysis.serving.pipeline import CONTEXT, END, Cache, Machine, diagnosis, ladder, needed
 
 
 def serve(machine: Machine, prompts: list[str], most: list[int]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from labcode.grading import pipeline
+from labcode.analysis.serving import pipeline
+from labcode.analysis.serving.pipeline import Cache, Machine
 from labcode.grading.catalogue import find
-from labcode.grading.pipeline import Cache, Machine
 
 
 def test_with_a_cache_and_without_the_next_token_is_the_same() -> None:
