@@ -7,14 +7,13 @@ comes from the error bars of the instrument; it says nothing of how runs scatter
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.energy.window import windows
-from labcode.analysis.stats.writer import records, write
 from labcode.errors import InputError
 from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.power.schema import IDLE
@@ -41,30 +40,14 @@ def run(before: Path, after: Path, *, fail_above: float | None, fmt: str, output
     one, other = open_log(before), open_log(after)
     table = compare(one, other)
     notes = notes_on(one, other)
-    failed = table[table["ratio_low"] > 1 + (fail_above or 0) / 100] if fail_above is not None else None
-    if fmt == "csv":
-        table.to_csv(output, index=False, lineterminator="\n")
-    elif fmt == "json":
-        document = {
-            "before": str(before),
-            "after": str(after),
-            "notes": notes,
-            "rows": records(table),
-            "regressions": None if failed is None else records(failed),
-        }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    else:
-        bullet = "- " if fmt == "md" else ""
-        lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
-        if failed is not None:
-            lines.append(
-                f"{len(failed)} used more by over {fail_above:g} %, with the whole interval above it"
-                + (f": {', '.join(failed['window'])}" if len(failed) else "")
-            )
-        output.writelines(f"{bullet}{line}\n" for line in lines)
-        output.write("\n")
-        write(table, fmt, output, exact=True)
-    return int(failed is not None and len(failed) > 0)
+    return write_rows(
+        *(before, after, table, table, notes),
+        name="window",
+        grew="used more",
+        fail_above=fail_above,
+        fmt=fmt,
+        output=output,
+    )
 
 
 def compare(before: PowerLog, after: PowerLog) -> pd.DataFrame:

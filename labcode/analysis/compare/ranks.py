@@ -7,7 +7,6 @@ interval comes from how ranks scatter.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
@@ -15,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.compare.interval import Interval, median_ratio
+from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.ranks import merge, stragglers
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
 
 COLUMNS = {
@@ -47,30 +46,14 @@ def run(
         if len(one.lanes) != len(other.lanes):
             notes.append(f"{len(one.lanes)} ranks before, {len(other.lanes)} after")
     judged = table[~table["name"].isin(["mean_w", "sm_mhz"])]
-    failed = judged[judged["ratio_low"] > 1 + fail_above / 100] if fail_above is not None else None
-    if fmt == "csv":
-        table.to_csv(output, index=False, lineterminator="\n")
-    elif fmt == "json":
-        document = {
-            "before": str(before),
-            "after": str(after),
-            "notes": notes,
-            "rows": records(table),
-            "regressions": None if failed is None else records(failed),
-        }
-        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-    else:
-        bullet = "- " if fmt == "md" else ""
-        lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
-        if failed is not None:
-            lines.append(
-                f"{len(failed)} grew by over {fail_above:g} %, with the whole interval above it"
-                + (f": {', '.join(failed['name'])}" if len(failed) else "")
-            )
-        output.writelines(f"{bullet}{line}\n" for line in lines)
-        output.write("\n")
-        write(table, fmt, output, exact=True)
-    return int(failed is not None and len(failed) > 0)
+    return write_rows(
+        *(before, after, table, judged, notes),
+        name="name",
+        grew="grew",
+        fail_above=fail_above,
+        fmt=fmt,
+        output=output,
+    )
 
 
 def compare(before: Run, after: Run) -> pd.DataFrame:

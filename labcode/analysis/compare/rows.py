@@ -1,0 +1,55 @@
+"""Rows with ratios and intervals in; the comparison as csv, JSON or text out, and whether it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
+
+from labcode.analysis.stats.writer import records, write
+
+
+def write_rows(
+    before: Path,
+    after: Path,
+    table: pd.DataFrame,
+    judged: pd.DataFrame,
+    notes: Sequence[str],
+    *,
+    name: str,
+    grew: str,
+    fail_above: float | None,
+    fmt: str,
+    output: TextIO,
+) -> int:
+    """Write the table; 1 when a row of ``judged`` has its whole interval above ``fail_above`` percent.
+
+    name: the column that names a row; grew: what such a row did, in words (``grew``, ``used more``).
+    """
+    failed = judged[judged["ratio_low"] > 1 + fail_above / 100] if fail_above is not None else None
+    if fmt == "csv":
+        table.to_csv(output, index=False, lineterminator="\n")
+    elif fmt == "json":
+        document = {
+            "before": str(before),
+            "after": str(after),
+            "notes": list(notes),
+            "rows": records(table),
+            "regressions": None if failed is None else records(failed),
+        }
+        output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    else:
+        bullet = "- " if fmt == "md" else ""
+        lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
+        if failed is not None:
+            lines.append(
+                f"{len(failed)} {grew} by over {fail_above:g} %, with the whole interval above it"
+                + (f": {', '.join(failed[name])}" if len(failed) else "")
+            )
+        output.writelines(f"{bullet}{line}\n" for line in lines)
+        output.write("\n")
+        write(table, fmt, output, exact=True)
+    return int(failed is not None and len(failed) > 0)
