@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from labcode import __version__, store  # noqa: E402
-from labcode.book import digests  # noqa: E402
+from labcode.book import digests, display  # noqa: E402
 
 project = "The Profiling Lab"
 author = "The Profiling Lab authors"
@@ -56,7 +56,7 @@ nb_execution_timeout = 120
 nb_execution_show_tb = False  # the failing cell is shown once, by labcode.book.build
 nb_execution_cache_path = str(
     ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
-)
+) + ("-web" if os.environ.get(display.WEB_ALONE) else "")
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # no page uses widgets, and their scripts would come from another host
 os.environ["IPYTHONDIR"] = str(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -12,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from tests.support.preloaded import preloaded
+from labcode.book.preloaded import kernels, preloaded
 
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
@@ -50,22 +51,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
 
 
-def _at_hand(*modules: str) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[str]:
     if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
         yield sys.executable
         return
-    with preloaded(*modules) as command:
+    # PyTorch's optimizers import torch._dynamo
+    with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
         yield command
-
-
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:  # PyTorch's optimizers import torch._dynamo
-    yield from _at_hand("torch", "torch._dynamo", "torch.distributed")
-
-
-@pytest.fixture(scope="session")
-def _with_kernel() -> Iterator[str]:
-    yield from _at_hand("ipykernel.ipkernel", "ipykernel.kernelapp", "pandas", "matplotlib.pyplot")
 
 
 @pytest.fixture
@@ -74,7 +67,17 @@ def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", _with_torch)
 
 
+@pytest.fixture(scope="session")
+def _with_kernels() -> Iterator[str]:
+    before = os.environ.pop("JUPYTER_PATH", None)
+    with kernels():
+        yield os.environ.pop("JUPYTER_PATH", "")
+    if before is not None:
+        os.environ["JUPYTER_PATH"] = before
+
+
 @pytest.fixture
-def kernel_at_hand(_with_kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels of pages need not import IPython and pandas."""
-    monkeypatch.setattr(sys, "executable", _with_kernel)
+def kernel_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds share the server whose kernels need not import IPython and pandas."""
+    monkeypatch.setenv("JUPYTER_PATH", _with_kernels)
+    monkeypatch.setattr("labcode.book.build.kernels", contextlib.nullcontext)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labcode import store
-from labcode.book import links, unchanged
+from labcode.book import display, links, unchanged
+from labcode.book.preloaded import kernels
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 
@@ -58,6 +59,7 @@ def build(
     os.environ["LABCODE_CAPTURES"] = set_name  # conf.py and the kernels of the pages read these
     os.environ["LABCODE_STRICT"] = "1" if strict else ""
     os.environ["LABCODE_UPDATE_CLAIMS"] = "1" if update_claims else ""
+    os.environ[display.WEB_ALONE] = "1" if what in ("html", "live") else ""
     if strict:
         _clean(root / BUILD_FOLDER)
     if what == "live":
@@ -170,7 +172,7 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
     if not sys.stderr.isatty():
         nocolor()
     try:
-        with patch_docutils(str(root)), docutils_namespace():
+        with kernels(), patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,

@@ -15,14 +15,16 @@ TABLE_MIME = "application/vnd.labcode.table+json"
 FIGURE_MIME = "application/vnd.labcode.figure+json"
 INTERACTIVE_MIME = "application/vnd.labcode.interactive+json"
 GLUE_PREFIX = "application/papermill.record/"
+WEB_ALONE = "LABCODE_WEB"  # set where pages are built for the web alone, where figures are SVG
 
 
 def show(bundle: dict[str, Any]) -> None:
-    """Show a MIME bundle in the notebook; outside of one, print its ``text/plain``."""
+    """Show a MIME bundle in the notebook, but what is ``None``; outside of one, print its ``text/plain``."""
     if _in_notebook():
         from IPython.display import display
 
-        display(bundle, raw=True)  # type: ignore[no-untyped-call]
+        made = {mime: content for mime, content in bundle.items() if content is not None}
+        display(made, raw=True)  # type: ignore[no-untyped-call]
     else:
         print(bundle["text/plain"])
 

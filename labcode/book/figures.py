@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 import io
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,14 +37,14 @@ def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | 
 def figure_content(
     drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None
 ) -> dict[str, Any]:
-    """What `figure` shows: light, dark (SVG), png, alt, caption."""
+    """What `figure` shows: light, dark (SVG), png (none for the web alone), alt, caption."""
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
         raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
     return {
         "light": _svg(drawing, "light"),
         "dark": _svg(drawing, "dark") if callable(drawing) else None,
-        "png": _png(drawing),
+        "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
     }

@@ -88,7 +88,7 @@ class interactive_frame(nodes.General, nodes.Element):  # noqa: N801 (docutils n
 
 def frame_nodes(content: dict[str, Any], still: list[nodes.Element]) -> list[nodes.Element]:
     """The frame, for HTML; and the still figure (of `render.figure_nodes`) for print and other builders."""
-    web, paper = still
+    web, *paper = still
     for drawn in web.children:
         drawn["classes"].append("lab-interactive-still")  # type: ignore[index]
     kept = {key: value for key, value in content.items() if key != "figure"}
@@ -98,7 +98,7 @@ def frame_nodes(content: dict[str, Any], still: list[nodes.Element]) -> list[nod
         below = nodes.paragraph(classes=["lab-interactive-caption"])
         below += [part.deepcopy() for part in caption.children]
         frame += below
-    return [frame, web, paper]
+    return [frame, web, *paper]
 
 
 def register(app: Sphinx) -> None:

@@ -55,10 +55,10 @@ def words(figure: Figure) -> list[str]:
     return [item.text for item in texts(figure)]
 
 
-def overlaps(figure: Figure) -> list[tuple[str, str]]:
+def overlaps(written: list[Written]) -> list[tuple[str, str]]:
     """Pairs of texts that cover each other."""
     pairs = []
-    for one, two in combinations(texts(figure), 2):
+    for one, two in combinations(written, 2):
         width = min(one.box.x1, two.box.x1) - max(one.box.x0, two.box.x0)
         height = min(one.box.y1, two.box.y1) - max(one.box.y0, two.box.y0)
         if width > SLACK_PX and height > SLACK_PX:
@@ -66,12 +66,11 @@ def overlaps(figure: Figure) -> list[tuple[str, str]]:
     return pairs
 
 
-def outside(figure: Figure) -> list[str]:
-    """Texts that leave the figure."""
-    page = figure.bbox
+def outside(written: list[Written], page: Bbox) -> list[str]:
+    """Texts that leave the page."""
     return [
         item.text
-        for item in texts(figure)
+        for item in written
         if item.box.x0 < page.x0 - SLACK_PX
         or item.box.x1 > page.x1 + SLACK_PX
         or item.box.y0 < page.y0 - SLACK_PX
@@ -81,7 +80,8 @@ def outside(figure: Figure) -> list[str]:
 
 def assert_readable(figure: Figure) -> None:
     """No text covers another, leaves the page, is smaller than 8 pt or is left over of a formula."""
-    assert overlaps(figure) == []
-    assert outside(figure) == []
-    assert not [text for text in words(figure) if "mathdefault" in text]
-    assert min(item.size for item in texts(figure)) >= 8
+    written = texts(figure)
+    assert overlaps(written) == []
+    assert outside(written, figure.bbox) == []
+    assert not [item.text for item in written if "mathdefault" in item.text]
+    assert min(item.size for item in written) >= 8

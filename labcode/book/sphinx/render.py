@@ -149,8 +149,8 @@ def _row(cells: Sequence[list[nodes.Node]], columns: int) -> nodes.row:
 
 
 def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[nodes.Element]:
-    """The figure for HTML (a light and a dark SVG in a frame that scrolls sideways) and for every other
-    builder (PNG).
+    """The figure for HTML (a light and a dark SVG in a frame that scrolls sideways) and, where one was drawn,
+    for every other builder (PNG).
     """
     light = _image(renderer, content["light"].encode(), "svg", content["alt"])
     images = [light]
@@ -163,18 +163,17 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
     frame.extend(images)
     web = nodes.figure(classes=["lab-figure"])
     web += frame
-    paper = nodes.figure()
-    paper += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
-    for drawn in (web, paper):
+    shown: list[nodes.Element] = [addnodes.only("", web, expr="html")]
+    if content["png"]:
+        paper = nodes.figure()
+        paper += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
+        shown.append(addnodes.only("", paper, expr="not html"))
+    for only in shown:
         if content["caption"]:
             caption = nodes.caption()
             caption += inline_nodes(content["caption"])
-            drawn += caption
-    for_web = addnodes.only(expr="html")
-    for_web += web
-    for_paper = addnodes.only(expr="not html")
-    for_paper += paper
-    return [for_web, for_paper]
+            only.children[0] += caption  # type: ignore[operator]
+    return shown
 
 
 def inline_nodes(text: str) -> list[nodes.Node]:

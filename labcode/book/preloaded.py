@@ -1,10 +1,9 @@
-"""Python processes that have some packages already: a command to use as `sys.executable`, seconds faster.
+"""Python processes that have some modules already: their names in, a command to use as Python out.
 
-A server imports PyTorch, or what else is named, and nothing of the lab. The command (`CLIENT`) hands it its
-arguments, environment, folder and standard streams, and the server forks: what runs is a process of its own
-that imports the lab anew; only those packages' modules are there. The client passes signals on and ends as
-the process ends; when the client is killed, so is the process. Only ``-m MODULE`` is understood (options
-before it are left out).
+A server imports what is named. The command (`CLIENT`) hands it its arguments, environment, folder and
+standard streams, and the server forks: what runs is a process of its own, where those modules are there
+already. The client passes signals on and ends as the process ends; when the client is killed, so is the
+process. Only ``-m MODULE`` is understood (options before it are left out).
 """
 
 from __future__ import annotations
@@ -51,36 +50,68 @@ sys.exit(status)
 """
 
 
+# What pages import, and what runs them.
+OF_PAGES = (
+    "ipykernel.ipkernel",
+    "ipykernel.kernelapp",
+    "labcode.analysis.rules.driver",
+    "labcode.book",
+    "labcode.figures",
+    "labcode.reports.nsys.report",
+    "scipy.stats",
+)
+
+
+@contextlib.contextmanager
+def kernels() -> Iterator[None]:
+    """Inside of the block Jupyter's Python kernels have at hand what pages import."""
+    if not hasattr(os, "pidfd_open"):  # not Linux: they start as ever
+        yield
+        return
+    before = os.environ.get("JUPYTER_PATH")
+    with preloaded(*OF_PAGES) as command:
+        kernel = Path(command).parent / "kernels" / "python3"
+        kernel.mkdir(parents=True)
+        own = "--IPKernelApp.parent_handle=1"  # it need not look for its parent, the server does
+        words = [command, "-m", "ipykernel_launcher", "-f", "{connection_file}", own]
+        spec = {"argv": words, "display_name": "Python 3 (ipykernel)", "language": "python"}
+        (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, (str(Path(command).parent), before)))
+        try:
+            yield
+        finally:
+            os.environ.pop("JUPYTER_PATH", None)
+            if before is not None:
+                os.environ["JUPYTER_PATH"] = before
+
+
 @contextlib.contextmanager
 def preloaded(*modules: str) -> Iterator[str]:
-    """The path of the command; the server, which imports the modules, ends with the block."""
-    with tempfile.TemporaryDirectory() as folder:
-        address = f"{folder}/socket"
+    """The path of the command; the server, which imports the modules beside all else, ends with the block."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         client = Path(folder) / "python"
+        listener.bind(address := f"{folder}/socket")
+        listener.listen(64)  # who comes before the server has its modules waits
         client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
         client.chmod(0o755)
-        server = subprocess.Popen([sys.executable, __file__, address, *modules], stdout=subprocess.PIPE)
-        assert server.stdout is not None
+        number = listener.fileno()
+        server = subprocess.Popen([sys.executable, "-P", __file__, str(number), *modules], pass_fds=[number])
+        listener.close()
         try:
-            assert server.stdout.readline() == b"ready\n"
             yield str(client)
         finally:
             server.terminate()
             server.wait()
-            server.stdout.close()
 
 
-def serve(address: str, *modules: str) -> None:
+def serve(number: str, *modules: str) -> None:
     """Fork for each client; returns only in the new processes, which then are the program asked for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen(64)
+    listener = socket.socket(fileno=int(number))
     gc.freeze()
-    print("ready", flush=True)
     while True:
         client, _ = listener.accept()
         if os.fork() == 0:
