@@ -135,7 +135,7 @@ def attend(client: socket.socket) -> None:
         return
     client.sendall(f"{process}\n".encode())
     ended = os.pidfd_open(process)
-    if ended not in select.select([ended, client], [], [])[0]:
+    if ended not in select.select([ended, client.fileno()], [], [])[0]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)

@@ -163,17 +163,16 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
     frame.extend(images)
     web = nodes.figure(classes=["lab-figure"])
     web += frame
-    shown: list[nodes.Element] = [addnodes.only("", web, expr="html")]
+    drawn = {"html": web}
     if content["png"]:
-        paper = nodes.figure()
-        paper += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
-        shown.append(addnodes.only("", paper, expr="not html"))
-    for only in shown:
+        drawn["not html"] = nodes.figure()
+        drawn["not html"] += _image(renderer, base64.b64decode(content["png"]), "png", content["alt"])
+    for figure in drawn.values():
         if content["caption"]:
             caption = nodes.caption()
             caption += inline_nodes(content["caption"])
-            only.children[0] += caption  # type: ignore[operator]
-    return shown
+            figure += caption
+    return [addnodes.only("", figure, expr=builder) for builder, figure in drawn.items()]
 
 
 def inline_nodes(text: str) -> list[nodes.Node]:
