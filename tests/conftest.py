@@ -10,10 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 
 from labcode.book.preloaded import kernels, preloaded
+
+if TYPE_CHECKING:
+    from tests.book.check_browser import Browser
 
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
@@ -65,6 +69,26 @@ def _with_torch() -> Iterator[str]:
 def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that are started by `sys.executable` need not import PyTorch, which takes seconds."""
     monkeypatch.setattr(sys, "executable", _with_torch)
+
+
+@pytest.fixture(scope="session")
+def _chromium() -> Iterator[str]:
+    from tests.book.check_browser import browser, find_browser
+
+    path = find_browser()
+    if path is None:
+        pytest.skip("no Chromium here")
+    with browser(path) as listens:
+        yield listens
+
+
+@pytest.fixture
+def tab(_chromium: str) -> Iterator[Browser]:
+    """A new tab of a browser."""
+    from tests.book.check_browser import new_tab
+
+    with new_tab(_chromium) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

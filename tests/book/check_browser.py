@@ -39,6 +39,7 @@ FLAGS = (
     "--disable-sync",
     "--remote-debugging-port=0",
 )
+DOMAINS = ("Page", "Network", "Runtime", "Log")
 VIEWS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))
 HEIGHT = 900
 TALLEST = 12_000  # of a picture
@@ -53,7 +54,7 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """A Chromium with one tab, spoken to over its debugging port."""
+    """A tab of a Chromium, spoken to over its debugging port."""
 
     def __init__(self, socket: Any) -> None:
         self._socket = socket
@@ -91,10 +92,38 @@ class Browser:
         time.sleep(SETTLE_S)
         self.evaluate("1")  # fetches the events that are still under way
 
+    def wait(self, condition: str) -> None:
+        """Wait until a JavaScript condition holds."""
+        end = time.monotonic() + LOAD_S
+        while self.evaluate(condition) is not True:
+            assert time.monotonic() < end, (condition, complaints(self.events, "file:"))
+            time.sleep(0.05)
+
+    def settled(self, expression: str) -> Any:
+        """The value of an expression after the next frames."""
+        frames = "for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);"
+        code = f"(async () => {{ {frames} return {expression}; }})()"
+        found = self.call("Runtime.evaluate", awaitPromise=True, returnByValue=True, expression=code)
+        return found["result"].get("value")
+
+    def key(self, name: str) -> None:
+        """Press a key."""
+        event = f"new KeyboardEvent('keydown', {{key: {name!r}, bubbles: true}})"
+        self.evaluate(f"document.dispatchEvent({event})")
+
+    def size(self, width: int, height: int = HEIGHT) -> None:
+        """Make the screen as large; a narrow one is a phone's."""
+        sizes = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **sizes)
+
+    def scheme(self, name: str) -> None:
+        """What the system prefers: light or dark."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
 
 @contextmanager
-def browser(path: str) -> Iterator[Browser]:
-    """Start a Chromium of its own, with an empty profile, and end it afterwards."""
+def browser(path: str) -> Iterator[str]:
+    """Start a Chromium of its own, with an empty profile, and end it afterwards; gives where it listens."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -102,15 +131,26 @@ def browser(path: str) -> Iterator[Browser]:
             assert process.stderr is not None
             line = next(line for line in process.stderr if "DevTools listening on" in line)
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            port = line.rsplit(":", 1)[1].split("/")[0]
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
-                tabs = json.load(answer)
-            address = next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
-            with connect(address, max_size=None) as socket:
-                yield Browser(socket)
+            yield f"127.0.0.1:{line.rsplit(':', 1)[1].split('/')[0]}"
         finally:
             process.terminate()
             process.wait(timeout=20)
+
+
+@contextmanager
+def new_tab(chromium: str) -> Iterator[Browser]:
+    """A tab of its own that tells of all its events, closed afterwards."""
+    with urllib.request.urlopen(
+        urllib.request.Request(f"http://{chromium}/json/new?about:blank", method="PUT")
+    ) as answer:
+        address = json.load(answer)["webSocketDebuggerUrl"]
+    with connect(address, max_size=None) as socket:
+        tab = Browser(socket)
+        for domain in DOMAINS:
+            tab.call(f"{domain}.enable")
+        tab.call("Page.bringToFront")
+        yield tab
+        tab.call("Page.close")
 
 
 @contextmanager
@@ -164,14 +204,10 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
     pages = [page for page in pages if not page.startswith("_") and only in page]
     found: dict[str, list[str]] = {}
-    with served(folder) as host, browser(path) as tab:
-        for domain in ("Page", "Network", "Runtime", "Log"):
-            tab.call(f"{domain}.enable")
+    with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         for theme, width in VIEWS:
-            tab.call(
-                "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}]
-            )
-            _resize(tab, width, HEIGHT)
+            tab.scheme(theme)
+            tab.size(width)
             for page in pages:
                 tab.open(f"{host}/{page}")
                 said = tab.evaluate(EXAMINE)
@@ -191,18 +227,11 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     return [f"{text} ({', '.join(views)})" for text, views in found.items()]
 
 
-def _resize(tab: Browser, width: int, height: int) -> None:
-    mobile = width < 600
-    tab.call(
-        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
-    )
-
-
 def _shoot(tab: Browser, path: Path, width: int) -> None:
     """Write a picture of the whole page."""
-    _resize(tab, width, min(int(tab.evaluate("document.documentElement.scrollHeight")), TALLEST))
+    tab.size(width, min(int(tab.evaluate("document.documentElement.scrollHeight")), TALLEST))
     picture = tab.call("Page.captureScreenshot")
-    _resize(tab, width, HEIGHT)
+    tab.size(width)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(base64.b64decode(picture["data"]))
 

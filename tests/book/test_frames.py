@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from labcode import book
 from labcode.book import display, frames
 from labcode.book.build import build
 from labcode.figures.pages.interactive import assemble, bokeh_script
-from tests.book.check_browser import browser, complaints, find_browser, served
+from tests.book.check_browser import Browser, complaints, served
 from tests.book.test_build import HEADER, INDEX, REPOSITORY, house, html, write_page
 
 __all__ = ["house"]
@@ -129,36 +128,25 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     assert file.is_file() and address in html(house, "part/page")
 
 
-@pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
-def test_in_a_browser_the_frame_follows_the_page(house: Path) -> None:
+def test_in_a_browser_the_frame_follows_the_page(house: Path, tab: Browser) -> None:
     write_page(house, "page", PAGE)
     shutil.copytree(REPOSITORY / "book" / "_static", house / "book" / "_static", dirs_exist_ok=True)
     assert build(None, "html") == 0
     inside = "document.querySelector('iframe').contentDocument?.documentElement"
     still = "getComputedStyle(document.querySelector('.lab-interactive-still')).display"
-    with served(house / "_build" / "html") as address, browser(find_browser() or "") as tab:
-        for name in ("Page", "Network", "Runtime", "Log"):
-            tab.call(f"{name}.enable")
+    with served(house / "_build" / "html") as address:
         for width in (390, 1280):
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-            tab.call("Emulation.setDeviceMetricsOverride", **size)
+            tab.size(width)
             tab.call("Emulation.setEmulatedMedia", media="screen")
             tab.open(f"{address}/page.html")
             tab.evaluate("document.querySelector('iframe').scrollIntoView()")
-            _wait(tab, f"{inside}?.dataset.ready === 'true'")
+            tab.wait(f"{inside}?.dataset.ready === 'true'")
             for theme in ("dark", "light"):
                 tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-                _wait(tab, f"{inside}.dataset.theme === '{theme}'")
+                tab.wait(f"{inside}.dataset.theme === '{theme}'")
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
             assert tab.evaluate(f"{inside}.scrollWidth <= {inside}.clientWidth") is True
             assert tab.evaluate(still) == "none"
             tab.call("Emulation.setEmulatedMedia", media="print")
             assert tab.evaluate(still) == "block"
         assert complaints(tab.events, address) == []
-
-
-def _wait(tab: Any, condition: str) -> None:
-    end = time.monotonic() + 20
-    while tab.evaluate(condition) is not True:
-        assert time.monotonic() < end, condition
-        time.sleep(0.05)

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,11 +12,11 @@ from labcode.errors import LabError
 from labcode.figures.pages import flame
 from labcode.figures.pages.interactive import bokeh_script
 from labcode.figures.style import render
-from tests.book.check_browser import browser, complaints, find_browser
+from tests.book.check_browser import complaints
+from tests.figures.pages.conftest import Opened
 
 OWN, PACKAGE, STANDARD = "load (labcode/a.py)", "sort (site-packages/numpy/b.py)", "run (lib/python3.12/c.py)"
 HOSTILE = '</script><img src=x onerror="window.broken=1"> (a.py)'
-needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
 
 
 def folded(*rows: tuple[str, int]) -> pd.DataFrame:
@@ -113,111 +108,53 @@ def test_too_many_boxes_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ---- in a browser
 
-Opened = Callable[..., Any]
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
-    """Opens a page from disk and waits until it is drawn."""
-    with contextmanager(_browser)() as tab:
-        for name in ("Page", "Network", "Runtime", "Log"):
-            tab.call(f"{name}.enable")
-
-        def show(page: str, width: int = 1000) -> Any:
-            path = tmp_path / "page.html"
-            path.write_text(page, encoding="utf-8")
-            tab.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=width,
-                height=800,
-                deviceScaleFactor=1,
-                mobile=False,
-            )
-            tab.events.clear()
-            tab.open(path.as_uri())
-            end = time.monotonic() + 20
-            while tab.evaluate("document.documentElement.dataset.ready") != "true":
-                assert time.monotonic() < end, complaints(tab.events, "file:")
-                time.sleep(0.05)
-            return tab
-
-        yield show
-
-
-def _browser() -> Iterator[Any]:
-    path = find_browser()
-    assert path is not None
-    with suppress(BrokenPipeError), browser(path) as tab:
-        yield tab
-
-
-def settled(tab: Any, expression: str) -> Any:
-    """The value of an expression after the next frames."""
-    code = (
-        "(async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);"
-        f" return {expression}; }})()"
-    )
-    found = tab.call("Runtime.evaluate", awaitPromise=True, returnByValue=True, expression=code)
-    return found["result"].get("value")
-
-
-def key(tab: Any, name: str) -> None:
-    tab.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {name!r}, bubbles: true}}))")
-
-
 RANGE = "[labFlame.plot.x_range.start, labFlame.plot.x_range.end]"
 
 
-@needs_browser
 def test_a_click_zooms_and_the_buttons_zoom_out(opened: Opened) -> None:
     tab = opened(flame.flame_page(SMALL))
-    assert settled(tab, "labFlame.shown.data.left.length") == 6
+    assert tab.settled("labFlame.shown.data.left.length") == 6
     tab.evaluate("labTap(7, 1.5)")
-    assert settled(tab, RANGE) == [6, 9]
+    assert tab.settled(RANGE) == [6, 9]
     assert "c: 3 samples, 25.0%" in tab.evaluate("document.getElementById('view').textContent")
     tab.evaluate("document.getElementById('up').click()")
-    assert settled(tab, RANGE) == [0, 10]
+    assert tab.settled(RANGE) == [0, 10]
     tab.evaluate("document.getElementById('fit').click()")
-    assert settled(tab, RANGE) == [0, 12]
+    assert tab.settled(RANGE) == [0, 12]
     assert complaints(tab.events, "file:") == []
 
 
-@needs_browser
 def test_search_tells_the_share_of_samples_that_pass_through(opened: Opened) -> None:
     tab = opened(flame.flame_page(folded(("main;b;b", 6), ("main;c", 3), ("other;b", 1))))
     tab.evaluate(
         "document.getElementById('search').value = 'B';"
         "document.getElementById('search').dispatchEvent(new Event('input'))"
     )
-    assert settled(tab, "document.getElementById('found').textContent") == "70.0% in 3 boxes"
+    assert tab.settled("document.getElementById('found').textContent") == "70.0% in 3 boxes"
     tab.evaluate("labTap(0.5, 0.5)")
-    assert settled(tab, "document.getElementById('found').textContent") == "66.7% in 2 boxes"
+    assert tab.settled("document.getElementById('found').textContent") == "66.7% in 2 boxes"
 
 
-@needs_browser
 def test_keys_walk_zoom_and_tell(opened: Opened) -> None:
     tab = opened(flame.flame_page(SMALL))
     for name in ("ArrowDown", "ArrowDown", "ArrowRight"):
-        key(tab, name)
-    assert settled(tab, "document.getElementById('told').textContent").startswith(
-        "c; 3 samples, 25.0% of all"
-    )
-    key(tab, "Enter")
-    assert settled(tab, RANGE) == [6, 9]
-    key(tab, "0")
-    assert settled(tab, RANGE) == [0, 12]
+        tab.key(name)
+    assert tab.settled("document.getElementById('told').textContent").startswith("c; 3 samples, 25.0% of all")
+    tab.key("Enter")
+    assert tab.settled(RANGE) == [6, 9]
+    tab.key("0")
+    assert tab.settled(RANGE) == [0, 12]
 
 
-@needs_browser
 def test_a_narrow_screen_and_hostile_names(opened: Opened) -> None:
     tab = opened(flame.flame_page(folded((f"{HOSTILE};b", 1)), title=HOSTILE), 390)
     tab.evaluate("labHover([0])")
-    assert HOSTILE in settled(tab, "document.getElementById('tip').textContent")
+    assert HOSTILE in tab.settled("document.getElementById('tip').textContent")
     assert tab.evaluate("window.broken") is None
     assert tab.evaluate("document.documentElement.scrollWidth <= 390") is True
     theme = tab.evaluate("document.documentElement.dataset.theme")
     tab.evaluate("document.getElementById('theme').click()")
-    assert settled(tab, "document.documentElement.dataset.theme") != theme
+    assert tab.settled("document.documentElement.dataset.theme") != theme
     assert complaints(tab.events, "file:") == []
 
 

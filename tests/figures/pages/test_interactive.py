@@ -1,11 +1,10 @@
 """The interactive page: what it holds, and that it works in a browser without network or errors."""
 
+import functools
 import html
 import json
 import re
 import sys
-import time
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from labcode.figures.pages.interactive import bokeh_script, interactive_page
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
 from labcode.workloads.models.big_export import make_big_export
-from tests.book.check_browser import browser, complaints, find_browser
+from tests.book.check_browser import complaints
 from tests.support import traces
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
 
@@ -36,6 +35,7 @@ def data_of(page: str):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page).group(1))
 
 
+@functools.cache
 def shipped(experiment, run):
     captures = store.load_set(store.SHIPPED_SET)
     with open_report(captures.path_of(experiment, run)) as report:
@@ -128,106 +128,58 @@ def test_hostile_names_stay_text(tmp_path):
 
 # ---- in a browser
 
-needs_browser = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
-LOAD_S = 30
 
-
-@pytest.fixture
-def opened(tmp_path):
-    """Opens a page from disk; gives the tab."""
-    with suppress(OSError), browser(find_browser()) as tab:  # a browser that ends late keeps its folder
-        for name in ("Page", "Network", "Runtime", "Log"):
-            tab.call(f"{name}.enable")
-
-        def shown(page: str, scheme: str = "light"):
-            file = tmp_path / "page.html"
-            file.write_text(page, encoding="utf-8")
-            tab.call(
-                "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
-            )
-            tab.open(file.as_uri())
-            end = time.monotonic() + LOAD_S
-            while tab.evaluate("document.documentElement.dataset.ready") != "true":
-                assert time.monotonic() < end, complaints(tab.events, "file:")
-                time.sleep(0.05)
-            return tab
-
-        yield shown
-
-
-def settled(tab, expression):
-    """The value of an expression after the next frames."""
-    found = tab.call(
-        "Runtime.evaluate",
-        awaitPromise=True,
-        returnByValue=True,
-        expression="(async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);"
-        f" return {expression}; }})()",
-    )
-    return found["result"].get("value")
-
-
-def key(tab, name):
-    tab.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: {name!r}, bubbles: true}}))")
-
-
-@needs_browser
 def test_a_shipped_capture_opens_without_complaint(opened):
     tab = opened(shipped("timeline_basics", "improved"))
-    assert settled(tab, "labTimeline.boxes.data.left.length") > 100
+    assert tab.settled("labTimeline.boxes.data.left.length") > 100
     assert complaints(tab.events, "file:") == []
     assert tab.evaluate("document.querySelectorAll('#legend li').length") >= 5
 
 
-@needs_browser
 def test_keys_zoom_move_and_fit(opened):
     tab = opened(shipped("timeline_basics", "improved"))
-    whole = settled(tab, "labTimeline.range.end - labTimeline.range.start")
-    key(tab, "w")
-    assert settled(tab, "labTimeline.range.end - labTimeline.range.start") < 0.8 * whole
-    before = settled(tab, "labTimeline.range.start")
-    key(tab, "d")
-    assert settled(tab, "labTimeline.range.start") > before
-    key(tab, "0")
-    assert settled(tab, "labTimeline.range.end - labTimeline.range.start") == pytest.approx(whole)
+    whole = tab.settled("labTimeline.range.end - labTimeline.range.start")
+    tab.key("w")
+    assert tab.settled("labTimeline.range.end - labTimeline.range.start") < 0.8 * whole
+    before = tab.settled("labTimeline.range.start")
+    tab.key("d")
+    assert tab.settled("labTimeline.range.start") > before
+    tab.key("0")
+    assert tab.settled("labTimeline.range.end - labTimeline.range.start") == pytest.approx(whole)
     assert complaints(tab.events, "file:") == []
 
 
-@needs_browser
 def test_search_finds_and_steps(opened, tmp_path):
     rows = [kernel(i * 1000, i * 1000 + 500, f"k{i % 2}(int)") for i in range(20)]
     tab = opened(page_of(tmp_path, kernels=rows))
     tab.evaluate("labTimeline.search('K1')")
     assert tab.evaluate("document.getElementById('found').textContent") == "10 found"
     faint = "Array.from(labTimeline.boxes.data.alpha).filter(a => a < 0.5).length"
-    assert settled(tab, faint) == 10
+    assert tab.settled(faint) == 10
     tab.evaluate("labTimeline.step(1); labTimeline.step(1)")
     assert tab.evaluate("document.getElementById('found').textContent") == "2 of 10"
-    shown = settled(tab, "[labTimeline.range.start, labTimeline.range.end]")
+    shown = tab.settled("[labTimeline.range.start, labTimeline.range.end]")
     assert shown[0] <= 3000
     assert shown[1] >= 3500
 
 
-@needs_browser
 def test_hostile_names_run_nothing_and_ask_nothing(opened, tmp_path):
     rows = {"kernels": [kernel(0, 10, HOSTILE, short=HOSTILE)], "nvtx": [push_pop(0, 20, HOSTILE, tid=101)]}
     tab = opened(page_of(tmp_path, title=HOSTILE, threads=[thread(100, 101, HOSTILE)], **rows))
     tab.evaluate("labHover([0], {})")
-    assert HOSTILE in settled(tab, "document.getElementById('tip').textContent")
+    assert HOSTILE in tab.settled("document.getElementById('tip').textContent")
     assert tab.evaluate("window.broken") is None
     assert tab.evaluate("document.querySelectorAll('img').length") == 0
     assert complaints(tab.events, "file:") == []
 
 
-@needs_browser
 def test_light_and_dark_follow_the_system_and_the_button(opened, tmp_path):
-    tab = opened(page_of(tmp_path, kernels=[kernel(0, 10)]), "dark")
+    tab = opened(page_of(tmp_path, kernels=[kernel(0, 10)]), scheme="dark")
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     tab.evaluate("document.getElementById('theme').click()")
     assert tab.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-@needs_browser
 def test_inside_a_page_it_follows_that_page(opened, tmp_path):
     inner = page_of(tmp_path, kernels=[kernel(0, 10)])
     outer = (
@@ -236,16 +188,12 @@ def test_inside_a_page_it_follows_that_page(opened, tmp_path):
     )
     tab = opened(outer)
     inside = "document.querySelector('iframe').contentDocument.documentElement.dataset"
-    end = time.monotonic() + LOAD_S
-    while tab.evaluate(f"{inside}.ready") != "true":
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    tab.wait(f"{inside}.ready === 'true'")
     assert tab.evaluate(f"{inside}.theme") == "dark"
     tab.evaluate("document.documentElement.dataset.theme = 'light'")
-    assert settled(tab, f"{inside}.theme") == "light"
+    assert tab.settled(f"{inside}.theme") == "light"
 
 
-@needs_browser
 def test_a_hundred_thousand_events_stay_smooth(opened, tmp_path):
     """Moving through 100,000 events takes a few frames a step even without a GPU and on a busy machine."""
     with open_report(make_big_export(tmp_path / "big.sqlite", 48_000)) as report:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from labcode.analysis.rules import finding
 from labcode.figures.pages import interactive, report
 from labcode.workloads.models.big_export import make_big_export
 from tests.analysis.timeline.test_iterations import steps
-from tests.book.check_browser import Browser, browser, complaints, find_browser
+from tests.book.check_browser import Browser, complaints
 from tests.support import exports as x
 from tests.support import histories
 from tests.support.command import labcode
@@ -127,38 +124,21 @@ def test_a_capture_without_gpu_work_is_reported_too(tmp_path: Path) -> None:
 
 # ---- in a browser
 
-needs_browser = pytest.mark.skipif(find_browser() is None, reason="needs Chromium")
-
-
-@pytest.fixture
-def tab() -> Iterator[Browser]:
-    path = find_browser()
-    assert path is not None
-    with suppress(OSError), browser(path) as opened:
-        for name in ("Page", "Network", "Runtime", "Log"):
-            opened.call(f"{name}.enable")
-        yield opened
-
 
 def ready(tab: Browser, page: Path, scheme: str, width: int) -> Any:
     """Open the page from disk, wait for its timeline, give what is wrong."""
-    tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    tab.call("Emulation.setDeviceMetricsOverride", **metrics)
+    tab.scheme(scheme)
+    tab.size(width)
     tab.open(page.as_uri())
     tab.evaluate("document.getElementById('timeline').scrollIntoView()")
     inside = "document.querySelector('iframe').contentDocument.documentElement.dataset"
-    end = time.monotonic() + 30
-    while tab.evaluate(f"{inside}.ready") != "true":
-        assert time.monotonic() < end, complaints(tab.events, "file:")
-        time.sleep(0.05)
+    tab.wait(f"{inside}.ready === 'true'")
     assert tab.evaluate(f"{inside}.theme") == scheme
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert tab.evaluate("[...document.images].every((one) => one.naturalWidth > 0 && one.alt)")
     return complaints(tab.events, "file:")
 
 
-@needs_browser
 def test_it_works_in_light_dark_and_on_a_phone_and_runs_no_hostile_name(tab: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     report.write_report([hostile(tmp_path)], page, title=HOSTILE)
@@ -172,7 +152,6 @@ def test_it_works_in_light_dark_and_on_a_phone_and_runs_no_hostile_name(tab: Bro
     assert tab.evaluate(ids) and tab.evaluate("document.title") == HOSTILE
 
 
-@needs_browser
 def test_a_long_run_is_joined_outside_of_one_stretch(tab: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     report.write_report([make_big_export(tmp_path / "big.sqlite", 80_000)], page)
