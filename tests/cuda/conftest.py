@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from labcode.tools import find_nvcc
 
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
 PROGRAMS = ("kernel_overlap", "many_operations", "memory_timeline")
+BY_MAKE = "kernel_overlap"  # whose binary is made by its Makefile, which is like the others
 WARNINGS = ("-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow")
 NEWEST = "90a"
 # The oldest and the newest: what the code asks for by __CUDA_ARCH__ is compiled in one of them.
@@ -57,7 +59,13 @@ def compiled(nvcc: Path, request: pytest.FixtureRequest, tmp_path_factory: pytes
     """A folder of pytest's cache for this compiler, these flags and sources; those of others are removed."""
     key = hashlib.sha256(" ".join(FLAGS).encode())
     key.update(subprocess.run([nvcc, "--version"], capture_output=True, check=True).stdout)
-    for source in sorted([*CUDA.rglob("*.cu*"), *CUDA.rglob("*.h*"), *Path(__file__).parent.glob("*.cu")]):
+    kinds = [
+        *CUDA.rglob("*.cu*"),
+        *CUDA.rglob("*.h*"),
+        *CUDA.rglob("*.mk"),
+        *Path(__file__).parent.glob("*.cu"),
+    ]
+    for source in (Path(__file__), *sorted(kinds)):
         key.update(source.name.encode() + source.read_bytes())
     cache = getattr(request.config, "cache", None)
     if cache is None:  # pytest -p no:cacheprovider
@@ -75,8 +83,13 @@ def built(nvcc: Path, compiled: Path) -> Built:
 
     @cache
     def build(name: str) -> Path:
-        _once(compiled / name, [nvcc, *FLAGS, _target(NEWEST), f"-I{CUDA}", _source(name)])
-        return compiled / name
+        target = compiled / name
+        command = [nvcc, *FLAGS, _target(NEWEST), f"-I{CUDA}", _source(name), "-o", target]
+        if name == BY_MAKE and shutil.which("make"):
+            said = "-Xptxas -v -Xcompiler -O0"
+            command = ["make", "-C", CUDA / name, f"BUILD={compiled}", f"NVCC={nvcc} {said}"]
+        _once(target, command)
+        return target
 
     return build
 
@@ -91,7 +104,7 @@ def assembled(nvcc: Path, compiled: Path, built: Built) -> Assemble:
             binary = built(name)
             return Assembled(binary, _log(binary).read_text())
         cubin = compiled / f"{name}-{architecture}.cubin"
-        command = [nvcc, *FLAGS, _target(architecture), f"-I{CUDA}", "-cubin", _source(name)]
+        command = [nvcc, *FLAGS, _target(architecture), f"-I{CUDA}", "-cubin", _source(name), "-o", cubin]
         return Assembled(cubin, _once(cubin, command))
 
     return assemble
@@ -112,7 +125,7 @@ def _once(target: Path, command: list[str | Path]) -> str:
     with target.with_name(f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not log.is_file():
-            done = subprocess.run([*command, "-o", target], capture_output=True, text=True, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr + done.stdout
             log.write_text(done.stderr + done.stdout)
         return log.read_text()

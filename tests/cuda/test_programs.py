@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from labcode.workloads.cuda import kernel_overlap, many_operations, memory_timeline
-from tests.cuda.conftest import ARCHITECTURES, CUDA, PROGRAMS, Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, BY_MAKE, CUDA, NEWEST, PROGRAMS, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, run
 
-BUILT = "kernel_overlap"  # by its Makefile and by CMake, which treat all programs alike
 ALL_PROGRAMS = sorted(path.parent.name for path in CUDA.glob("*/Makefile"))
 WRAPPERS = {
     "kernel_overlap": kernel_overlap,
@@ -99,23 +98,23 @@ def test_without_a_gpu_one_line_and_exit_code_2(built: Built, tmp_path: Path, pr
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
-def test_make_builds_one_alone(nvcc: Path, tmp_path: Path) -> None:
-    done = run(["make", "-C", CUDA / BUILT, f"BUILD={tmp_path}", f"NVCC={nvcc}"])
-    assert done.returncode == 0, done.stderr
-    assert run([tmp_path / BUILT, "--list"]).returncode == 0
+def test_make_builds_one_alone(assembled: Assemble) -> None:
+    found = assembled(BY_MAKE, NEWEST)
+    assert f" {BY_MAKE}.cu -o {found.code}\n" in found.report
+    assert run([found.code, "--list"]).returncode == 0
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize("program", ALL_PROGRAMS)
 def test_make_would_build_the_others_alike(tmp_path: Path, program: str) -> None:
     shown = {}
-    for name in (BUILT, program):
+    for name in (BY_MAKE, program):
         done = run(["make", "-n", "-C", CUDA / name, f"BUILD={tmp_path}", "NVCC=nvcc", "ARCH=80"])
         assert done.returncode == 0, done.stderr
         shown[name] = [line for line in done.stdout.splitlines() if line.startswith("nvcc ")]
     assert len(shown[program]) == 1
     assert shown[program][0].endswith(f" {program}.cu -o {tmp_path}/{program}")
-    assert shown[program] == [line.replace(BUILT, program) for line in shown[BUILT]]
+    assert shown[program] == [line.replace(BY_MAKE, program) for line in shown[BY_MAKE]]
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake here")
@@ -123,14 +122,14 @@ def test_cmake_knows_them_all_and_builds_one(nvcc: Path, tmp_path: Path) -> None
     options = ["-DCMAKE_CUDA_FLAGS=-Xcicc -O0 -Xptxas -O0", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
     configured = run(["cmake", "-S", CUDA, "-B", tmp_path, f"-DCMAKE_CUDA_COMPILER={nvcc}", *options])
     assert configured.returncode == 0, configured.stderr
-    made = run(["cmake", "--build", tmp_path, "--target", BUILT])
+    made = run(["cmake", "--build", tmp_path, "--target", BY_MAKE])
     assert made.returncode == 0, made.stdout + made.stderr
-    assert run([tmp_path / BUILT / BUILT, "--list"]).returncode == 0
+    assert run([tmp_path / BY_MAKE / BY_MAKE, "--list"]).returncode == 0
     commands = json.loads((tmp_path / "compile_commands.json").read_text())
     words = {Path(entry["file"]).stem: entry["command"].split() for entry in commands}
     assert sorted(words) == sorted(ALL_PROGRAMS)
     for program, command in words.items():
-        assert [word.replace(program, BUILT) for word in command] == words[BUILT]
+        assert [word.replace(program, BY_MAKE) for word in command] == words[BY_MAKE]
         assert {"-O3", "all-warnings"} <= set(command)
 
 
