@@ -59,13 +59,8 @@ def compiled(nvcc: Path, request: pytest.FixtureRequest, tmp_path_factory: pytes
     """A folder of pytest's cache for this compiler, these flags and sources; those of others are removed."""
     key = hashlib.sha256(" ".join(FLAGS).encode())
     key.update(subprocess.run([nvcc, "--version"], capture_output=True, check=True).stdout)
-    kinds = [
-        *CUDA.rglob("*.cu*"),
-        *CUDA.rglob("*.h*"),
-        *CUDA.rglob("*.mk"),
-        *Path(__file__).parent.glob("*.cu"),
-    ]
-    for source in (Path(__file__), *sorted(kinds)):
+    kinds = (*map(CUDA.rglob, ("*.cu*", "*.h*", "*.mk")), Path(__file__).parent.glob("*.cu"))
+    for source in (Path(__file__), *sorted(chain.from_iterable(kinds))):
         key.update(source.name.encode() + source.read_bytes())
     cache = getattr(request.config, "cache", None)
     if cache is None:  # pytest -p no:cacheprovider
