@@ -471,8 +471,15 @@ def tables_of(captures: CaptureSet) -> Tables:
 
 
 def exam(captures: CaptureSet) -> list[Case]:
-    """The same questions to a capture."""
-    tables = tables_of(captures)
+    """The same questions to a capture, of which a third has every path, and is quick to go through."""
+    ops, api, backtraces, frames, nvtx = tables_of(captures)
+    begin, end = ops["start_ns"].min(), ops["end_ns"].max()
+    ops, api, backtraces, nvtx = (
+        table[table["start_ns"] < begin + (end - begin) // 3].reset_index(drop=True)
+        for table in (ops, api, backtraces, nvtx)
+    )
+    frames = frames[frames["backtrace"].isin(backtraces["backtrace"])].reset_index(drop=True)
+    tables = ops, api, backtraces, frames, nvtx
     name = f"a capture you have not seen ({EXPERIMENT})"
     return [_launch_case(name, tables, limit_s=120.0), _blame_case(name, tables)]
 

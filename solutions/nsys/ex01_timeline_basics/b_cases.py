@@ -291,10 +291,10 @@ def cases(rng: Rng) -> list[Case]:
 
 
 def exam(captures: CaptureSet) -> list[Case]:
-    """The same questions to a capture, of which a quarter holds several steps, and is quick to go through."""
+    """The same questions to a capture, of which a tenth holds two steps, and is quick to go through."""
     report = open_run(captures, EXPERIMENT, RUN)
     begin, end = report.window()
-    window = begin, begin + (end - begin) // 4
+    window = begin, begin + (end - begin) // 10
     ops, api, nvtx = (
         frame[frame["start_ns"] < window[1]].reset_index(drop=True)
         for frame in (report.gpu_ops(), report.api(), report.nvtx())
