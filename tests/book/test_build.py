@@ -56,8 +56,9 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_at_hand: None)
     monkeypatch.setattr("multiprocessing.cpu_count", lambda: 1)  # forks of the tests' process take longer
     monkeypatch.setenv("LABCODE_HOME", str(root))
     monkeypatch.setenv("LABCODE_SETS", str(root / "captures"))
-    for name in ("LABCODE_CAPTURES", "LABCODE_STRICT", "LABCODE_UPDATE_CLAIMS", "IPYTHONDIR"):
-        monkeypatch.setenv(name, "")
+    for name in ("CAPTURES", "STRICT", "UPDATE_CLAIMS", "WEB"):
+        monkeypatch.setenv(f"LABCODE_{name}", "")
+    monkeypatch.setenv("IPYTHONDIR", "")
     return root
 
 

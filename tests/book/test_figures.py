@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from labcode import book
 from labcode.book import display
+from labcode.book.sphinx import render
 
 ALT = "One bar that is taller than the other one."
 
@@ -19,6 +20,11 @@ def shown(monkeypatch):
     bundles = []
     monkeypatch.setattr(display, "show", bundles.append)
     return bundles
+
+
+class Renderer:
+    def write_file(self, path, content, **_):
+        return path[0]
 
 
 def draw() -> Figure:
@@ -35,6 +41,15 @@ def test_a_drawing_is_made_for_light_dark_and_print(shown):
     assert base64.b64decode(content["png"]).startswith(b"\x89PNG")
     assert (content["alt"], content["caption"]) == (ALT, "Two bars")
     assert plt.get_fignums() == []  # none is left for the notebook to show again
+
+
+def test_for_the_web_alone_nothing_is_drawn_for_print(shown, monkeypatch):
+    monkeypatch.setenv(display.WEB_ALONE, "1")
+    modes = []
+    book.figure(lambda mode: modes.append(mode) or draw(), alt=ALT)
+    assert modes == ["light", "dark"] and shown[0]["image/png"] is None
+    html, *others = render.figure_nodes(shown[0][display.FIGURE_MIME], Renderer())
+    assert html["expr"] == "html" and others == []
 
 
 def test_the_same_drawing_gives_the_same_bytes(shown):
