@@ -37,7 +37,7 @@ def exercises(
 ) -> None:
     """Grade your answers to the book's exercises; for instructors, grade others' and hand out copies."""
     if hand_out is not None:
-        if ids or hint or watch or reset is not None or solutions or grades is not None or answers is not None:
+        if ids or any([hint, watch, solutions]) or {reset, grades, answers} != {None}:
             raise LabError("exercises: --hand-out goes with nothing else")
         from labcode.kit import hand_out as copy
 

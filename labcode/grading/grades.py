@@ -69,7 +69,7 @@ def grade(exercise: Exercise, part: Part, file: Path, verdict: Verdict) -> Grade
 
 
 def check_target(path: Path) -> None:
-    """`LabError` for a file that grades cannot be written to; asked before the grading, which takes a while."""
+    """`LabError` for a file that grades cannot be written to; asked before grading, which takes long."""
     if path.suffix not in (".json", ".xml"):
         raise LabError(f"{path}: grades are written to a .json, or as a JUnit report to an .xml")
     if not path.parent.is_dir():
@@ -87,12 +87,13 @@ def write(path: Path, parts: Sequence[Grade], reads: Iterable[Path] = ()) -> Non
 
 
 def _junit(made: Grades) -> bytes:
-    suites = ElementTree.Element("testsuites", name=SCHEMA, **_counts(made.parts))
+    suites = ElementTree.Element("testsuites", {"name": SCHEMA, **_counts(made.parts)})
     by_exercise: dict[str, list[Grade]] = {}
     for one in made.parts:
         by_exercise.setdefault(one.id.rpartition(":")[0], []).append(one)
     for name, parts in by_exercise.items():
-        suite = ElementTree.SubElement(suites, "testsuite", name=name, timestamp=made.graded, **_counts(parts))
+        about = {"name": name, "timestamp": made.graded, **_counts(parts)}
+        suite = ElementTree.SubElement(suites, "testsuite", about)
         for one in parts:
             letter = one.id.rpartition(":")[2]
             case = ElementTree.SubElement(suite, "testcase", classname=name, name=f"{letter}: {one.title}")
@@ -112,7 +113,7 @@ def _counts(parts: Sequence[Grade]) -> dict[str, str]:
 
 
 def read(path: Path) -> Grades:
-    """Read grades; `InputError` for a file that is missing, damaged, of another kind or of a newer version."""
+    """Read grades; `InputError` for a file that is missing, damaged, of another kind, of a newer version."""
     text = plain_file(path, most_bytes=_MOST_BYTES).read_bytes()
     try:
         head = msgspec.json.decode(text, type=_Head)

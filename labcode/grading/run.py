@@ -1,4 +1,4 @@
-"""``labcode exercises``: ids and flags in; grading, hints, watching, resetting, grades and an exit code out."""
+"""``labcode exercises``: ids and flags in; verdicts, hints, watching, resetting, an exit code out."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The folder of the solutions, as it lies in a checkout or sealed in a copy for learners: a home in, the folder
-out; and a folder in, its seal out.
+"""Where the solutions are, in a checkout or sealed in a learner's copy: a home in, their folder out.
 
-A copy that an instructor hands out (`labcode.kit.hand_out`) has in place of the solutions one text,
-``solutions/sealed.txt``: a packed archive in letters. It keeps the answers from being come across, in an editor
-or by a search. It keeps nothing secret: grading must open it, and so can whoever reads this module.
+A copy that an instructor hands out (`labcode.kit.hand_out`) has one text in place of the solutions,
+``solutions/sealed.txt``: a packed archive in letters. Nobody comes across the answers in an editor or by a
+search. Secret they are not: grading must open the seal, and so can whoever reads this module.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def is_sealed(home: Path) -> bool:
 
 
 def root(home: Path) -> Path:
-    """The folder ``solutions`` of a checkout; where they are sealed, a private one that goes with this process.
+    """The folder ``solutions`` of a checkout; where sealed, a private one that goes with this process.
 
     `LabError` for a seal that is damaged.
     """

@@ -6,8 +6,8 @@
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
 call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
 so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
-nothing of the right answers: what lies in ``solutions/``, or where the grader has unsealed them, can neither be
-imported nor opened here, unless the file itself lies there.
+nothing of the right answers: what lies in ``solutions/``, or where the grader has unsealed them, can neither
+be imported nor opened here, unless the file itself lies there.
 """
 
 from __future__ import annotations

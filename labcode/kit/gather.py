@@ -90,9 +90,7 @@ def make(output: Path, wanted: Wanted) -> Kit:
         files |= {path.relative_to(work).as_posix(): path for path in found}
         files |= {name: Path(__file__).parent / name for name in ("env.sh", "unpack.py")}
         lab = (
-            {f"lab/{path.relative_to(root).as_posix()}": path for path in tracked(root)}
-            if wanted.lab
-            else {}
+            {f"lab/{path.relative_to(root).as_posix()}": path for path in tracked(root)} if wanted.lab else {}
         )
         about = {"python": wanted.python, "machine": wanted.machine, "glibc": f"2.{_GLIBC}"}
         with whole(output) as made:

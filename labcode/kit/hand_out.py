@@ -25,8 +25,9 @@ _AUTHORS = "solutions/README.md"
 
 
 def members() -> dict[str, Path | bytes]:
-    """What the copy holds: names below its folder, and files or contents. `LabError` away from a checkout, and
-    in a copy that was handed out itself.
+    """What the copy holds: names below its folder, and files or contents.
+
+    `LabError` away from a checkout, and in a copy that was handed out itself.
     """
     root = repository_root()
     if not catalogue.EXERCISES:
