@@ -86,3 +86,13 @@ def book(
     from labcode.book import build
 
     raise typer.Exit(build.build(captures, what, strict=strict, update_claims=update_claims))
+
+
+def slides(
+    page: Annotated[str, typer.Argument(help="A page of the built book, such as nsys/timeline-basics.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="The file to write.")],
+) -> None:
+    """Make slides of a page, one file: arrows turn them, n shows the notes, f fills the screen."""
+    from labcode.book import slides as made
+
+    typer.echo(f"{output}: {made.write(page, output)} slides")
