@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 _BUILT = Path("_build") / "html"
 _LEAD = 260  # characters of a section's first paragraph
+_LIST = 1600  # characters of a list, or of all tabs of a set
 _CODE_LINES = 24
 _TABLE_ROWS, _TABLE_COLUMNS = 12, 8
-_CLAIMS = 2  # on one slide
-_OPENED = frozenset(("cell", "cell_output", "cell_input", "sd-tab-set", "sd-tab-content"))
+_CLAIMS = 4  # on a slide of their own; one beside a figure, a table or code
+_OPENED = frozenset(("cell", "cell_output", "cell_input"))
 _UNSEEN = (
-    ".headerlink, .only-dark, .lab-interactive, .lab-stamp, details.hide, script, "
+    ".headerlink, .only-dark, .lab-interactive, .lab-stamp, details.hide, script, input, "
     ".sd-summary-state-marker, .lab-exercise .highlight"
 )
 _LEFT_OUT = re.compile(r"(?:where to )?read more", re.IGNORECASE)
@@ -136,7 +137,7 @@ def _of_section(section: Tag) -> Iterator[Slide]:
             yield slide
             yield Slide(title, kind, [str(block)])
             slide, led = Slide(title), True
-        elif kind == "claim" and slide.claims < _CLAIMS and slide.kind != "title":
+        elif kind == "claim" and slide.claims < (1 if slide.big else _CLAIMS) and slide.kind != "title":
             slide.body.append(str(block))
             slide.claims += 1
         elif kind != "dropped":
@@ -144,7 +145,7 @@ def _of_section(section: Tag) -> Iterator[Slide]:
                 yield slide
                 slide = Slide(title)
             slide.body.append(str(block))
-            slide.big, slide.claims = kind == "big", int(kind == "claim")
+            slide.big, slide.claims = kind in ("big", "list"), int(kind == "claim")
     yield slide
 
 
@@ -157,7 +158,7 @@ def _blocks(section: Tag) -> Iterator[Tag]:
             continue
         if _OPENED.intersection(child.get("class") or []):
             yield from _blocks(child)
-        elif child.name != "input":
+        else:
             yield child
 
 
@@ -182,8 +183,8 @@ def _kind(block: Tag) -> str:
         return "big" if len(block.get_text().strip().splitlines()) <= _CODE_LINES else "dropped"
     if block.name == "details":
         return "answer"
-    if block.name in ("ul", "ol") and len(block.get_text()) < 3 * _LEAD:
-        return "list"
+    if block.name in ("ul", "ol") or "sd-tab-set" in classes:
+        return "list" if len(block.get_text()) < _LIST else "text"
     return "text"
 
 
