@@ -116,7 +116,7 @@ def _of_section(section: Tag) -> Iterator[Slide]:
     title = _inner(heading) if heading else ""
     if _LEFT_OUT.fullmatch(title):
         return
-    slide = Slide(title, "title" if section.parent.name == "article" else "")
+    slide = Slide(title, "title" if section.h1 is not None else "")
     led = False
     for block in _blocks(section):
         kind = _kind(block)
