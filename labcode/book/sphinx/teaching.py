@@ -74,7 +74,7 @@ def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 
 class ExerciseRole(SphinxRole):
-    """``{exercise}`nsys-ex01a` ``: a link to the exercise's card on the page of its chapter."""
+    """``{exercise}``, around an exercise's name: a link to its card on the page of its chapter."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The link; a warning where there is no such exercise."""
