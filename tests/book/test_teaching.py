@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from docutils import nodes
 
 from labcode.book.build import build
-from labcode.book.sphinx import teaching
+from labcode.book.sphinx import roles, teaching
 from labcode.grading import catalogue
 from tests.book.test_build import house, html, text_of, write_page  # noqa: F401 - a fixture
 from tests.exercises.support import WITHOUT_GPU, part
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")
-INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\n```\n"
+INDEX = "# A book\n\n```{toctree}\npage\nclaims\ncaptures\nreference/captures\n```\n"
+ALL = "# All captures\n\n```{all-captures}\n```\n"
 SYLLABUS = """# Teach
 
-Solve {exercise}`nsys-ex01a`.
+Solve {exercise}`nsys-ex01a`, look at {capture}`measuring/record`.
 
 ```{syllabus}
 :minutes: 100
@@ -46,7 +46,7 @@ def test_every_exercise_is_in_the_bank_once_by_difficulty() -> None:
 def test_every_part_is_in_the_bank_once_by_need() -> None:
     rows = list(teaching.by_needs(catalogue.EXERCISES))
     assert rows[0][0][0].astext() == "nothing"
-    parts = [[link.astext() for link in row[1] if isinstance(link, teaching.exercise_link)] for row in rows]
+    parts = [[link.astext() for link in row[1] if isinstance(link, roles.place_link)] for row in rows]
     assert parts[0] == WITHOUT_GPU
     assert sum(map(len, parts)) == sum(len(exercise.parts) for exercise in catalogue.EXERCISES)
     assert "2 GPUs and PyTorch" in [row[0][0].astext() for row in rows]
@@ -58,7 +58,9 @@ def test_every_exercise_says_what_it_teaches() -> None:
 
 
 def test_a_syllabus_adds_up_and_links(house: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: F811
+    (house / "book" / "reference").mkdir()
     write_page(house, "index", INDEX)
+    write_page(house, "reference/captures", ALL)
     write_page(house, "page", SYLLABUS)
     assert build(None, "html") == 0
     assert capsys.readouterr().err == ""
@@ -67,14 +69,20 @@ def test_a_syllabus_adds_up_and_links(house: Path, capsys: pytest.CaptureFixture
     assert f"First All claims; Captures nsys-ex01a, lm-ex02 {minutes}" in text_of(page)
     assert f"{exercise.outcome}; {other.outcome}" in text_of(page)
     assert f"{minutes + 5} minutes in all; {95 - minutes} are left" in text_of(page)
-    assert page.count(f'href="{exercise.chapter}.html#exercise-{exercise.id}"') == 2
+    assert 'href="reference/captures.html#capture-h200-measuring"' in page
+    assert 'id="capture-h200-measuring"' in html(house, "reference/captures")
+    write_page(house, "index", INDEX.replace("claims\n", "claims\nnsys/timeline-basics\n"))
+    (house / "book" / "nsys").mkdir()
+    write_page(house, exercise.chapter, f"# Timeline\n\n```{{exercise-card}} {exercise.id}\n```\n")
+    write_page(house, "page", SYLLABUS + "\n")
+    assert build(None, "html") == 0
+    assert html(house, "page").count(f'href="{exercise.chapter}.html#exercise-{exercise.id}"') == 2
 
 
 def test_what_is_renamed_or_too_long_fails_the_build(
     house: Path,  # noqa: F811
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    write_page(house, "index", INDEX)
     tables = (
         ":minutes: 4\nA | claims |",
         ":each: 4\nB | claims |",
@@ -86,12 +94,15 @@ def test_what_is_renamed_or_too_long_fails_the_build(
     write_page(
         house,
         "page",
-        "# Teach\n\n{exercise}`nsys-ex98`\n\n```{exercise-bank} size\n```\n\n" + "\n".join(blocks),
+        "# Teach\n\n{exercise}`nsys-ex98` {capture}`gone` {capture}`measuring/gone`\n\n"
+        "```{exercise-bank} size\n```\n\n" + "\n".join(blocks),
     )
     assert build(None, "html") == 0
     said = capsys.readouterr().err
     for line in (
         "no exercise 'nsys-ex98'",
+        "no experiment 'gone' in this set",
+        "measuring/gone: no such run; measuring has record",
         "exercise-bank: say stars or needs",
         "all sessions: 5 minutes, and there are 4",
         "B: 5 minutes, and there are 4",
@@ -100,4 +111,3 @@ def test_what_is_renamed_or_too_long_fails_the_build(
         "'E': a session is «title | pages | exercises»",
     ):
         assert line in said
-    assert isinstance(teaching.link("nsys-ex01"), nodes.inline)

@@ -22,6 +22,7 @@ from labcode import store
 from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
+from labcode.book.sphinx.roles import capture_anchor
 from labcode.errors import LabError
 from labcode.grading.records import MAX_STARS, Exercise
 from labcode.store import CaptureSet
@@ -109,7 +110,7 @@ def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
 
 def set_nodes(captures: CaptureSet, stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
     """A whole set: a line a machine, and a table of all files."""
-    return [*_machine_lines(captures), _files_table(stamps, srcdir)]
+    return [*_machine_lines(captures), _files_table(captures.name, stamps, srcdir)]
 
 
 def _lines(stamps: Sequence[Stamp]) -> list[nodes.Node]:
@@ -198,11 +199,13 @@ def _machine_lines(captures: CaptureSet) -> list[nodes.Node]:
     return lines
 
 
-def _files_table(stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
+def _files_table(held: str, stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
     rows: list[Sequence[list[nodes.Node]]] = []
     for stamp in stamps:
         state = "fresh" if stamp.fresh else "stale"
-        title: list[nodes.Node] = [nodes.strong(text=stamp.experiment)]
+        title: list[nodes.Node] = [
+            nodes.strong(text=stamp.experiment, ids=[capture_anchor(held, stamp.experiment)])
+        ]
         title.extend(inline_nodes(f": {stamp.title} ({', '.join(stamp.how)}, {state})"))
         rows.append([title])
         for file in stamp.files:

@@ -1,8 +1,7 @@
-"""For those who teach with the book: pages and exercises named on a page in; syllabi, the exercise bank and
-links to exercises out.
+"""For those who teach with the book: names of pages and exercises in; syllabi, a bank of exercises out.
 
-``syllabus``, ``exercise-bank``; the role ``exercise``. Minutes, stars, needs and outcomes are those of the
-exercises themselves; what is renamed fails the build.
+``syllabus``, ``exercise-bank``. Minutes, stars, needs and outcomes are those of the exercises themselves;
+what is renamed fails the build.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx import addnodes
-from sphinx.errors import NoUri
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.docutils import SphinxDirective
 
 from labcode.book.sphinx.render import plain_table
+from labcode.book.sphinx.roles import exercise_link
 from labcode.errors import LabError
 from labcode.grading import catalogue, needs
 from labcode.grading.records import NEEDS, Exercise, Part
@@ -31,12 +30,9 @@ _ROUND = 5  # minutes
 
 
 def register(app: Sphinx) -> None:
-    """Add the directives, the role and its node to the application."""
+    """Add the directives to the application."""
     app.add_directive("syllabus", Syllabus)
     app.add_directive("exercise-bank", ExerciseBank)
-    app.add_role("exercise", ExerciseRole())
-    app.add_node(exercise_link)
-    app.connect("doctree-resolved", _resolve)
 
 
 def reading_minutes(text: str) -> int:
@@ -47,41 +43,6 @@ def reading_minutes(text: str) -> int:
 def solving_minutes(exercise: Exercise, part: Part | None) -> int:
     """How long to plan for an exercise, or for one of its parts: an equal share."""
     return exercise.minutes if part is None else round(exercise.minutes / len(exercise.parts))
-
-
-class exercise_link(nodes.inline):  # noqa: N801 (docutils names node classes in lower case)
-    """A link to an exercise's card; its attributes are ``page`` and ``anchor``."""
-
-
-def link(text: str) -> exercise_link:
-    """A link to the card of the exercise, or the part, that ``text`` names; `LabError` for none."""
-    exercise, part = catalogue.find(text)
-    made = exercise_link(page=exercise.chapter, anchor=f"exercise-{exercise.id}")
-    name = exercise.short + (part.letter if part else "")
-    made += nodes.literal(text=name, classes=["lab-exercise-name"])
-    return made
-
-
-def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    for one in list(doctree.findall(exercise_link)):
-        try:
-            uri = f"{app.builder.get_relative_uri(docname, one['page'])}#{one['anchor']}"
-            made: nodes.inline | nodes.reference = nodes.reference("", "", internal=True, refuri=uri)
-        except NoUri:  # an output without that page
-            made = nodes.inline()
-        made.extend(one.children)
-        one.replace_self(made)
-
-
-class ExerciseRole(SphinxRole):
-    """``{exercise}``, around an exercise's name: a link to its card on the page of its chapter."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """The link; a warning where there is no such exercise."""
-        try:
-            return [link(self.text)], []
-        except LabError as error:
-            return [], [self.inliner.reporter.warning(str(error), line=self.lineno)]
 
 
 class Syllabus(SphinxDirective):
@@ -143,7 +104,7 @@ class Syllabus(SphinxDirective):
             exercise, part = catalogue.find(name)
             minutes += solving_minutes(exercise, part)
             solve += [nodes.Text(", ")] if solve else []
-            solve.append(link(name))
+            solve.append(exercise_link(name))
             outcomes.append(exercise.outcome)
         told = "; ".join(dict.fromkeys(outcomes))
         return [read, solve, [nodes.Text(str(minutes))], [nodes.Text(told)]], minutes
@@ -178,7 +139,7 @@ def by_stars(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
                 exercise.outcome,
             )
             cells: list[list[nodes.Node]] = [[nodes.Text(fact)] for fact in facts]
-            yield [[link(exercise.short)], *cells]
+            yield [[exercise_link(exercise.short)], *cells]
 
 
 def by_needs(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
@@ -190,6 +151,6 @@ def by_needs(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
         names: list[nodes.Node] = []
         for exercise, part in found:
             names += [nodes.Text(", ")] if names else []
-            names.append(link(f"{exercise.short}{part.letter}"))
+            names.append(exercise_link(f"{exercise.short}{part.letter}"))
         minutes = sum(solving_minutes(exercise, part) for exercise, part in found)
         yield [[nodes.Text(needs.in_words(kind))], names, [nodes.Text(str(minutes))]]
