@@ -24,10 +24,10 @@ from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.book.sphinx.roles import capture_anchor
 from labcode.errors import LabError
+from labcode.grading.needs import in_words
 from labcode.grading.records import MAX_STARS, Exercise
 from labcode.store import CaptureSet
 
-_NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
@@ -58,7 +58,7 @@ def exercise_card(exercise: Exercise) -> nodes.container:
         line += nodes.strong(text=part.letter)
         line.extend(inline_nodes(f": {part.title}, in `exercises/{exercise.path(part)}`"))
         if part.needs:
-            line += nodes.Text(f" (needs {_listed(part.needs)})")
+            line += nodes.Text(f" (needs {in_words(part.needs)})")
         parts += nodes.list_item("", line)
     card += parts
     card += nodes.literal_block("", f"nox -s exercises -- {exercise.short}", language="shell")
@@ -74,7 +74,7 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page:
         title: list[nodes.Node] = (
             [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
         )
-        needs = _listed(exercise.needs) if exercise.needs else "–"
+        needs = in_words(exercise.needs) if exercise.needs else "–"
         rows.append([[nodes.literal(text=exercise.short)], title])
         rows[-1] += [[nodes.Text(fact)] for fact in ("★" * exercise.stars, str(exercise.minutes), needs)]
     return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
@@ -93,12 +93,7 @@ def _needs(exercise: Exercise) -> str:
     if not exercise.needs:
         return "needs no GPU"
     some = "some parts need" if exercise.needs_nothing else "needs"
-    return f"{some} {_listed(exercise.needs)}"
-
-
-def _listed(needs: Sequence[str]) -> str:
-    words = [_NEEDS.get(need, need) for need in needs]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"{some} {in_words(exercise.needs)}"
 
 
 def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
