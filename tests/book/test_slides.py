@@ -73,6 +73,12 @@ def deck(house: Path) -> Path:  # noqa: F811
 
 
 def test_a_page_becomes_slides_that_need_nothing_else(deck: Path) -> None:
+    _shows_what_it_should(deck)
+    if find_browser() is not None:
+        _turns_in_a_browser(deck)
+
+
+def _shows_what_it_should(deck: Path) -> None:
     text = deck.read_text(encoding="utf-8")
     shown = re.findall(r'<section class="slide ?(\w*)"[^>]*>(.*?)<footer>', text, re.DOTALL)
     title, lead, predict, claim, figure, code, answer = (body for _, body in shown)
@@ -90,8 +96,8 @@ def test_a_page_becomes_slides_that_need_nothing_else(deck: Path) -> None:
     assert own == [] and "url(" not in text and "@import" not in text
 
 
-@pytest.mark.skipif(find_browser() is None, reason="no Chromium here")
-def test_in_a_browser_keys_turn_them_and_paper_has_them_all(deck: Path) -> None:
+def _turns_in_a_browser(deck: Path) -> None:
+    """Keys turn the slides, on wide and narrow screens; paper has them all."""
     visible = "(s) => getComputedStyle(s).display !== 'none'"
     now = f"[...document.querySelectorAll('.slide')].filter({visible}).map((s) => s.id).join()"
 

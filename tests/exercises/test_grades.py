@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from labcode.errors import InputError, LabError
-from labcode.grading import generate, grade, grades, progress, run
+from labcode.grading import catalogue, generate, grade, grades, progress, run
 from labcode.grading.cases import Verdict
 from labcode.grading.records import Exercise, Part
 from tests.exercises.support import ROOT, part
@@ -24,10 +24,12 @@ IDLE = "nsys/ex01_timeline_basics/a_idle.py"
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with solutions and starters; a file passes when it says PASS, and fails else."""
-    home = tmp_path / "lab"
-    shutil.copytree(ROOT / "solutions", home / "solutions", ignore=shutil.ignore_patterns("__pycache__"))
-    generate.generate(home, check=False)
+    """A checkout with two exercises; a file passes when it says PASS, and fails else."""
+    home, two = tmp_path / "lab", catalogue.EXERCISES[:2]
+    for exercise in two:
+        shutil.copytree(ROOT / "solutions" / exercise.folder, home / "solutions" / exercise.folder)
+    monkeypatch.setattr(catalogue, "EXERCISES", two)
+    generate.generate(home, check=False, exercises=two)
 
     def fake(exercise: Exercise, found: Part, file: Path, **_: Any) -> Verdict:
         if found.needs:
@@ -50,7 +52,7 @@ def judge(home: Path, *ids: str, **paths: Path) -> tuple[int, str]:
 def test_json_has_every_part_and_progress_stays_as_it_is(home: Path, tmp_path: Path) -> None:
     (home / "exercises" / IDLE).write_text("PASS")
     code, said = judge(home, grades=tmp_path / "ada.json")
-    assert code == 0 and "1 of " in said and "parts passed, 0.7 of" in said
+    assert code == 0 and "1 of 6 parts passed, 0.7 of 5.0 points" in said
     found = grades.read(tmp_path / "ada.json")
     assert [one.status for one in found.parts[:1]] == ["passed"]
     assert {one.status for one in found.parts[1:]} == {"to do"}
