@@ -95,24 +95,28 @@ def preloaded(*modules: str) -> Iterator[str]:
         client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
         client.chmod(0o755)
         number = listener.fileno()
-        server = subprocess.Popen([sys.executable, "-P", __file__, str(number), *modules], pass_fds=[number])
+        command = [sys.executable, "-P", __file__, str(number), *modules]
+        server = subprocess.Popen(command, pass_fds=[number], stdin=subprocess.PIPE)
         listener.close()
         try:
             yield str(client)
         finally:
             server.terminate()
-            server.wait()
+            server.communicate()
 
 
 def serve(number: str, *modules: str) -> None:
-    """Fork for each client; returns only in the new processes, which then are the program asked for."""
+    """Fork for each client until standard input ends, as it does with the process that began this.
+
+    Returns only in the new processes, which then are the program asked for.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in modules:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(fileno=int(number))
     gc.freeze()
-    while True:
+    while sys.stdin.fileno() not in select.select([listener.fileno(), sys.stdin.fileno()], [], [])[0]:
         client, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
@@ -120,6 +124,7 @@ def serve(number: str, *modules: str) -> None:
             attend(client)
             return
         client.close()
+    os._exit(0)
 
 
 def attend(client: socket.socket) -> None:

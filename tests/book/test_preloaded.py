@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("torch_at_hand")
+REAL = sys.executable
 PROGRAM = """
 import atexit, json, os, sys, time
 import torch
@@ -72,3 +74,18 @@ def test_a_program_ends_with_the_process_that_was_started(program: Path, number:
     while Path(f"/proc/{running}").exists():
         assert time.monotonic() < limit, "it still runs"
         time.sleep(0.01)
+
+
+def test_a_server_whose_process_is_killed_ends(tmp_path: Path) -> None:
+    begin = "from labcode.book.preloaded import preloaded\nwith preloaded() as python:\n    "
+    begin += "print(python, flush=True)\n    import time; time.sleep(60)"
+    with subprocess.Popen([REAL, "-c", begin], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        python = process.stdout.readline().strip()
+        words = [python, "-m", "this"]
+        assert subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0
+        process.kill()
+    end = time.monotonic() + 30
+    while subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0:
+        assert time.monotonic() < end
+    shutil.rmtree(Path(python).parent)
