@@ -53,13 +53,3 @@ def against(runs: pd.DataFrame, baseline: int = 0) -> pd.DataFrame:
         energy_ratio_high=high.where(~same, 1.0),
         edp_ratio=ratio * runs["seconds"] / base_s,
     )
-
-
-def race_to_idle(active_j: float, active_s: float, idle_w: float, until_s: float) -> float:
-    """J used until ``until_s`` by work that takes ``active_j`` in ``active_s`` and then leaves the GPU idle.
-
-    ``ValueError`` for work that is not done by then.
-    """
-    if active_s > until_s:
-        raise ValueError(f"work of {active_s:g} s is not done after {until_s:g} s")
-    return active_j + idle_w * (until_s - active_s)

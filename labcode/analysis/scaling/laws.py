@@ -144,11 +144,3 @@ def predict(found: Fit, counts: list[int]) -> pd.DataFrame:
     return pd.DataFrame(
         {"count": counts, "speedup": form.speedup(n, found.values[None])[0], "low": low, "high": high}
     )
-
-
-def best_count(found: Fit) -> float:
-    """Where the universal law's speed-up is largest; infinite without crosstalk."""
-    if found.law != "universal":
-        raise InputError(f"{found.law}'s law has no largest speed-up; fit the universal law")
-    contention, crosstalk = found.values
-    return float(np.sqrt((1 - contention) / crosstalk)) if crosstalk > 0 else float("inf")

@@ -108,13 +108,6 @@ def test_energy_that_is_not_positive_has_no_efficiency() -> None:
     assert table["tflop_per_j"].isna().all()
 
 
-def test_race_to_idle() -> None:
-    assert efficiency.race_to_idle(500, 1, 80, 4) == 740
-    assert efficiency.race_to_idle(500, 4, 80, 4) == 500
-    with pytest.raises(ValueError, match="work of 5 s is not done after 4 s"):
-        efficiency.race_to_idle(500, 5, 80, 4)
-
-
 def test_how_often_a_sensor_is_updated() -> None:
     noisy = Load(np.arange(0, 121) * 1e8, np.random.default_rng(1).uniform(200, 600, 120))
     log = power.log(power.device(noisy, sensor=Sensor(update_s=0.1, averaged_s=0.1), period_s=0.01))

@@ -66,15 +66,6 @@ def test_a_law_foretells_counts_it_has_not_seen() -> None:
     assert table["speedup"] == pytest.approx(speedups[8], rel=0.02)
 
 
-def test_the_universal_law_has_a_best_count_and_others_none() -> None:
-    assert laws.best_count(laws.fit("universal", times(universal(0.04, 0.01)))) == pytest.approx(
-        np.sqrt(96), rel=1e-4
-    )
-    assert laws.best_count(laws.fit("universal", times(universal(0.1, 0.0)))) > 1e3
-    with pytest.raises(InputError, match="amdahl's law has no largest speed-up"):
-        laws.best_count(laws.fit("amdahl", times(amdahl(0.1))))
-
-
 def test_efficiency_of_strong_and_of_weak_scaling() -> None:
     own = {1: [80.0, 80, 80], 2: [50.0, 50, 50], 4: [40.0, 40, 40]}
     strong = laws.efficiency(own, "strong")
