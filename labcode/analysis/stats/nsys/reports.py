@@ -87,6 +87,8 @@ OWN_REPORTS = (
     "lm_buckets",
     "lm_parts",
     "lm_kernels",
+    "gpu_metrics_sum",
+    "gpu_metrics_ranges",
 )
 DEFAULT_REPORTS = (
     "nvtx_sum",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
+from labcode.analysis.stats.nsys import counters
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
@@ -167,6 +168,8 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "lm_buckets": lm_parts.lm_buckets,
     "lm_parts": lm_parts.lm_parts,
     "lm_kernels": lm_parts.lm_kernels,
+    "gpu_metrics_sum": counters.gpu_metrics_sum,
+    "gpu_metrics_ranges": counters.gpu_metrics_ranges,
 }
 
 
@@ -221,6 +224,7 @@ _MODEL: tuple[_Need, ...] = (
     (("GPU operations", "--trace=cuda"), _has(*_WORK)),
     (("NVTX ranges", "--trace=nvtx"), _has(schema.NVTX)),
 )
+_COUNTERS: _Need = (("GPU metrics", "--gpu-metrics-devices=all"), _has(schema.COUNTERS))
 _NEEDS: dict[str, tuple[_Need, ...]] = {
     "python_stacks": ((_PYTHON, _has_python_samples),),
     "python_functions": ((_PYTHON, _has_python_samples),),
@@ -244,4 +248,6 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
     "lm_buckets": _MODEL,
     "lm_parts": _MODEL,
     "lm_kernels": _MODEL,
+    "gpu_metrics_sum": (_COUNTERS,),
+    "gpu_metrics_ranges": (_COUNTERS, *_MODEL),
 }
