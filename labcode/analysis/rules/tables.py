@@ -16,6 +16,9 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.reports.columns import process_keys
+from labcode.reports.nsys import schema
+from labcode.reports.nsys.counters import Counter
+from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED, TimelineReport
 
 Ints = NDArray[np.int64]
@@ -166,6 +169,17 @@ class Tables:
     def waits(self) -> pd.DataFrame:
         """The synchronizing calls within the window."""
         return self.calls[matching(self.calls["name"], SYNCHRONIZING)]
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether the GPU's own counters were sampled."""
+        return isinstance(self.report, NsysReport) and self.report.source.has_rows(schema.COUNTERS)
+
+    @cached_property
+    def counters(self) -> list[Counter]:
+        """The GPU's own counters in the window; none where they were not sampled."""
+        found = self.report.counters() if isinstance(self.report, NsysReport) else []
+        return [counter.within(self.window) for counter in found]
 
     # ---- missing data
 
