@@ -15,7 +15,7 @@ from labcode.reports.nsys.counters import Counter
 
 Floats = NDArray[np.float64]
 
-UNUSED_SHARE = 0.20
+UNUSED_SHARE = 0.15
 FULL, FULL_SHARE = 80, 0.10  # percent of the peak; of the window
 LINK, LINK_SHARE = 50, 0.10
 TENSOR, TENSOR_SHARE = 5, 0.10
@@ -77,7 +77,7 @@ def memory_saturated(tables: Tables) -> Finding:
         total = read.values + (
             write.values if write is not None and len(write.values) == len(read.values) else 0
         )
-        both = Counter(device, "DRAM [%]", read.time_ns, total)
+        both = Counter(device, "DRAM [%]", read.since_ns, read.time_ns, total)
         full = _time_in(both, total >= FULL)
         table = _by_kernel(tables, device, {"dram_percent": both})
         found.append((full, device, float(total.mean()), table))

@@ -1,14 +1,13 @@
 """The GPU's own counters over time (``nsys profile --gpu-metrics-devices``): an open export in, series out.
 
-A sample of a counter tells of the time since the sample before it. nsys gives each counter a number of the
-capture's own, so they go by their names. Only numpy is needed: a million samples are read in a second.
+nsys gives each counter a number of the capture's own, so they go by their names. Only numpy is needed: a
+million samples are read in a second.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -22,10 +21,14 @@ _NAME = re.compile(r"(?P<name>.*?)\s*\[(?P<unit>[^\[\]]*)\]")
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """One counter of one GPU: its name as nsys writes it, its samples by time."""
+    """One counter of one GPU: its name as nsys writes it, its samples by time.
+
+    A sample taken at ``time_ns`` tells of the time since ``since_ns``.
+    """
 
     device: int
     metric: str  # 'SMs Active [Throughput %]'
+    since_ns: Ints
     time_ns: Ints
     values: Ints
 
@@ -42,21 +45,14 @@ class Counter:
         unit = found["unit"] if found else ""
         return "%" if unit.endswith("%") else unit
 
-    @cached_property
-    def since_ns(self) -> Ints:
-        """When the time that each sample tells of begins: at the sample before it."""
-        if len(self.time_ns) < 2:
-            return self.time_ns.copy()
-        typical = int(np.median(np.diff(self.time_ns)))
-        return np.append(self.time_ns[0] - typical, self.time_ns[:-1])
-
     def within(self, window: tuple[int, int]) -> Counter:
         """The samples taken in a window of time, its ends included."""
-        low, high = (
-            int(np.searchsorted(self.time_ns, window[0], "left")),
-            int(np.searchsorted(self.time_ns, window[1], "right")),
+        first, last = (
+            np.searchsorted(self.time_ns, window[0]),
+            np.searchsorted(self.time_ns, window[1], "right"),
         )
-        return Counter(self.device, self.metric, self.time_ns[low:high], self.values[low:high])
+        cut = (times[first:last] for times in (self.since_ns, self.time_ns, self.values))
+        return Counter(self.device, self.metric, *cut)
 
 
 def read_counters(source: Source) -> list[Counter]:
@@ -82,8 +78,15 @@ def read_counters(source: Source) -> list[Counter]:
         if (when[1:] < when[:-1]).any():
             rows = rows[np.argsort(when, kind="stable")]
         name = names.get((owner, own), f"metric {own}")
-        found.append(Counter(owner & _GPU, name, time[rows], value[rows]))
+        when = time[rows]
+        found.append(Counter(owner & _GPU, name, _since(when), when, value[rows]))
     return sorted(found, key=lambda counter: counter.device)
+
+
+def _since(time: Ints) -> Ints:
+    """When the time of each sample begins: at the one before it; the first has the usual length."""
+    usual = int(np.median(np.diff(time))) if len(time) > 1 else 0
+    return np.append(time[:1] - usual, time[:-1])
 
 
 def _names(source: Source) -> dict[tuple[int, int], str]:

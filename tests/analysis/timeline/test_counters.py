@@ -50,7 +50,7 @@ def test_ranges_where_their_work_ran(report: NsysReport) -> None:
 
 
 def test_equal_parts_keep_the_mean() -> None:
-    counter = Counter(0, "c", np.array([100, 200, 400]), np.array([10, 30, 60]))
+    counter = Counter(0, "c", *(np.array(v) for v in ([0, 100, 200], [100, 200, 400], [10, 30, 60])))
     assert counters.binned(counter, (0, 400), 2).tolist() == [20, 60]
     assert counters.binned(counter, (0, 400), 8).tolist() == [10, 10, 30, 30, 60, 60, 60, 60]
     late = counters.binned(counter, (300, 500), 2)
