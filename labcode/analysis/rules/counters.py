@@ -15,7 +15,7 @@ from labcode.reports.nsys.counters import Counter
 
 Floats = NDArray[np.float64]
 
-UNUSED_SHARE = 0.15
+UNUSED_SHARE = 0.10
 FULL, FULL_SHARE = 80, 0.10  # percent of the peak; of the window
 LINK, LINK_SHARE = 50, 0.10
 TENSOR, TENSOR_SHARE = 5, 0.10

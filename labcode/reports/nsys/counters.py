@@ -16,6 +16,7 @@ from labcode.reports.nsys import schema
 from labcode.reports.nsys.source import Source
 
 _GPU = 0xFF  # of typeId: the number of the GPU
+_MHZ, _FASTEST_MHZ = "[MHz]", 100_000
 _NAME = re.compile(r"(?P<name>.*?)\s*\[(?P<unit>[^\[\]]*)\]")
 
 
@@ -78,6 +79,8 @@ def read_counters(source: Source) -> list[Counter]:
         if (when[1:] < when[:-1]).any():
             rows = rows[np.argsort(when, kind="stable")]
         name = names.get((owner, own), f"metric {own}")
+        if name.endswith(_MHZ) and int(value[rows].max()) > _FASTEST_MHZ:
+            name = name.replace(_MHZ, "[Hz]")  # clocks are called so and stored in Hz
         when = time[rows]
         found.append(Counter(owner & _GPU, name, _since(when), when, value[rows]))
     return sorted(found, key=lambda counter: counter.device)

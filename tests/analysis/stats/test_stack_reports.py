@@ -86,6 +86,31 @@ def test_counters_of_the_gpu_over_all_and_by_range(tmp_path: Path) -> None:
         printed(add_metrics(e.make_export(tmp_path / "b.sqlite"), {"GPC": [(1, 1)]}), "gpu_metrics_ranges")
 
 
+def test_waiting_by_range(tmp_path: Path) -> None:
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        nvtx=[e.push_pop(0, 2000, "step"), e.push_pop(300, 900, "log"), e.push_pop(0, 5000, "lab:measured")],
+        api=[
+            e.call(10, 20, correlation=1),
+            e.call(400, 800, "cudaStreamSynchronize_v3020", correlation=2),
+            e.call(410, 790, "cuStreamSynchronize", correlation=2, driver=True),
+            e.call(1000, 1100, "cudaDeviceSynchronize_v3020", correlation=3),
+            e.call(2500, 2600, "cudaDeviceSynchronize_v3020", correlation=4),
+            e.call(450, 460, tid=101, correlation=5),
+        ],
+        kernels=[
+            e.kernel(30, 700, "slow(int)", correlation=1),
+            e.kernel(470, 750, "other(int)", correlation=5),
+        ],
+    )
+    assert printed(path, "sync_ranges").splitlines() == [
+        "Time (%),Waited (ns),Calls,In Vain,Call,Waits For,Waits For (%),Range",
+        "66.7,400,1,0,cudaStreamSynchronize,slow,100.0,log",  # the other one was launched during the call
+        "16.7,100,1,1,cudaDeviceSynchronize,,0.0,lab:measured",
+        "16.7,100,1,1,cudaDeviceSynchronize,,0.0,step",
+    ]
+
+
 def test_the_names_are_own_and_all_listed() -> None:
     assert tuple(stack_reports.REPORTS) == OWN_REPORTS
     assert not set(OWN_REPORTS) & set(TABLES)
