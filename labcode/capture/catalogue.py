@@ -120,9 +120,9 @@ def _experiments() -> dict[str, Experiment]:
             id="gpu_metrics",
             title="Phases that load different parts of a GPU, with its own counters over time",
             tool="nsys",
-            module="labcode.workloads.gpu_phases",
+            module="labcode.workloads.gpu.phases",
             runs=(_run("phases", tool_args=_COUNTERS),),
-            sources=(*workloads("gpu_phases"), *_TORCH_SOURCES),
+            sources=(*workloads("gpu/phases"), *_TORCH_SOURCES),
             needs=("torch",),
         ),
         Experiment(

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from labcode.workloads import gpu_phases
+from labcode.workloads.gpu import phases as gpu_phases
 
 SMALL = ["--device", "cpu", "--numbers", "16384", "--side", "64", "--phase-ms", "0.01"]
 PHASES = {"copies in", "small kernels", "few rows", "many rows", "sum", "fp32 product", "bf16 product"}

@@ -25,7 +25,7 @@ MOST_NAMES = 20  # kernels in the evidence, those with the most time
 @rule(
     "unused-multiprocessors",
     title="The GPU is busy, and most of its multiprocessors are not",
-    book="nsys/timeline-basics",
+    book="nsys/gpu-metrics",
     advice="Give the kernels of the evidence more blocks: larger batches, a grid over more dimensions, split "
     "long rows or sums; or run independent kernels side by side on several streams.",
 )
