@@ -10,6 +10,7 @@ from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, perc
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.transfers import host_memory
+from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
 SMALL_BYTES = 1 << 16
@@ -170,7 +171,7 @@ def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 def _shown(copies: pd.DataFrame) -> pd.DataFrame:
     """The columns of copies that are evidence, the longest first."""
-    table = copies.assign(duration_ns=duration_ns(copies), call=copies["call"].map(one_line).astype("str"))
+    table = copies.assign(duration_ns=duration_ns(copies), call=mapped(copies["call"], one_line))
     columns = [
         "device",
         "start_ns",

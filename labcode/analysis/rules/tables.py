@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
+from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
@@ -250,16 +250,18 @@ class Tables:
         than the GPU with the most work is without it. Kernels of NCCL are no work here, for they
         run while they wait.
         """
+        return min(intervals.total(starts, ends), self.width - self._most_work_ns) / self.width
+
+    @cached_property
+    def _most_work_ns(self) -> int:
+        """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
-        work = device_busy(own, self.window)["busy_ns"].max() if len(own) else 0
-        return min(intervals.total(starts, ends), self.width - int(work)) / self.width
+        return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
 
 
 def matching(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
     """Which names match a regular expression; each distinct name is tried once."""
-    codes, distinct = pd.factorize(names)
-    hits = pd.Series(distinct, dtype="str").str.contains(pattern, regex=True).to_numpy(np.bool_)
-    return np.asarray(np.append(hits, False)[codes], np.bool_)
+    return named_like(names, pattern)
 
 
 def spans(table: pd.DataFrame) -> Spans:
