@@ -22,7 +22,7 @@ def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
             series[name] = pd.Series(values, dtype="str")
         else:
             series[name] = values
-    return pd.DataFrame(series)
+    return pd.DataFrame(series, copy=False)
 
 
 def codes_of(texts: pd.Series) -> tuple[Ints, Objects]:

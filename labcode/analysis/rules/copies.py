@@ -8,8 +8,7 @@ import pandas as pd
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.joins import duration_ns
 from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
@@ -36,7 +35,7 @@ def pageable_copies(tables: Tables) -> Finding:
     call that made it has not returned. Bound: the same; pinned copies take less time and, hidden behind other
     work, cost none.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     if len(copies):
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
@@ -74,7 +73,7 @@ def small_copies(tables: Tables) -> Finding:
     Numerator: the time in which such a copy runs or the call that made it has not returned. Bound: the same,
     for one copy of all the bytes takes at least some time.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     between = ~copies["copy_kind"].isin(["D2D", "H2H"])
     small = copies[between & (copies["bytes"] < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
@@ -107,7 +106,7 @@ def repeated_copies(tables: Tables) -> Finding:
     nothing and do not count. Numerator: the time of such copies, but for the first of each size, with
     no kernel or graph beside them, on the GPU with most of it. Bound: the same over all GPUs.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     inward = copies[(copies["copy_kind"] == "H2D") & (copies["bytes"] >= REPEATED_BYTES)]
     inward = inward.sort_values("start_ns", kind="stable")
     by = inward.groupby(["pid", "device", "bytes"])
@@ -144,16 +143,6 @@ def repeated_copies(tables: Tables) -> Finding:
         intervals.total(*everywhere) / tables.width,
         top(table, "exposed_ns"),
     )
-
-
-def _copies(tables: Tables) -> pd.DataFrame:
-    """The copies with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
-    tables.need_ops()
-    copies = tables.memcpys
-    row = launch_rows(copies, tables.api)
-    names = np.append(tables.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
-    call = pd.Series(names, dtype="str", index=copies.index)
-    return copies.assign(host_memory=host_memory(copies), row=row, call=call)
 
 
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:

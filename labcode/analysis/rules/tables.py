@@ -14,6 +14,7 @@ from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
+from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.reports.columns import process_keys
 from labcode.reports.report import MEASURED, TimelineReport
@@ -88,6 +89,15 @@ class Tables:
     def memcpys(self) -> pd.DataFrame:
         """`NsysReport.memcpys` within the window."""
         return in_window(self.report.memcpys(), self.window).reset_index(drop=True)
+
+    @cached_property
+    def copies(self) -> pd.DataFrame:
+        """``memcpys`` with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
+        self.need_ops()
+        row = launch_rows(self.memcpys, self.api)
+        names = np.append(self.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
+        call = pd.Series(names, dtype="str", index=self.memcpys.index)
+        return self.memcpys.assign(host_memory=host_memory(self.memcpys), row=row, call=call)
 
     @cached_property
     def busy(self) -> pd.DataFrame:
