@@ -237,7 +237,7 @@ def compare(
         if plot is not None:
             from labcode.figures.charts import ensemble as charts
 
-            charts.write_over(found, plot, reads=asked.files)
+            charts.write_over(found, plot, kinds=driver.chosen(only) if only else (), reads=asked.files)
         raise typer.Exit(code)
     before, after = asked.files
     code = driver.run(

@@ -44,9 +44,6 @@ def compare(asked: Asked, *, scheduler: str | None = None) -> Ensemble:
     """What the groups show; `LabError` for names, numbers and files that do not fit together."""
     groups = _groups(asked)
     paths = [path for files in groups.values() for path in files]
-    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
-    if twice is not None:
-        raise LabError(f"{twice}: named twice; name each run once")
     if not paths:
         raise LabError("compare: name the runs to compare: two files, or several, or --group NAME=FILE,FILE")
     if asked.keep is not None and (asked.groups or asked.baseline or asked.column):
@@ -78,13 +75,17 @@ def _groups(asked: Asked) -> dict[str, list[Path]]:
     names = [path.name for path in asked.files]
     if len(set(names)) < len(names):  # files of several folders
         names = [str(path) for path in asked.files]
-    groups = {name: [path] for name, path in zip(names, asked.files, strict=True)}
+    found = [(name, [path]) for name, path in zip(names, asked.files, strict=True)]
     for text in asked.groups:
         name, equals, files = text.partition("=")
-        if not (name and equals and files) or name in groups:
+        if not (name and equals and files) or name in dict(found):
             raise LabError(f"--group {text}: write NAME=FILE,FILE, each name once")
-        groups[name] = [Path(file) for file in files.split(",")]
-    return groups
+        found.append((name, [Path(file) for file in files.split(",")]))
+    paths = [path for _, files in found for path in files]
+    twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
+    if twice is not None:
+        raise LabError(f"{twice}: named twice; name each run once")
+    return dict(found)
 
 
 def _key(column: str) -> str:
