@@ -50,7 +50,8 @@ def test_units(value: float, unit: str, shown: tuple[str, float]) -> None:
 
 def test_compression_in_l2_by_the_names_of_newer_reports() -> None:
     """The section lists a second name of each metric: ncu prints the same rows where a report has that one."""
-    captured = open_report(store.load_set(store.SHIPPED_SET).path_of("ncu_sum", "steps", ".ncu-rep")).list[0]
+    path = store.load_set(store.SHIPPED_SET).path_of("ncu_compute", "all", ".ncu-rep")
+    captured = open_report(path).list[0]
     assert "lts__average_gcomp_input_sector_success_rate.pct" not in captured.readings
     golden = ncu.opened("full").list[0]
     assert "lts__average_gcomp_input_sector_success_rate.pct" in golden.readings
