@@ -49,7 +49,7 @@ def test_units(value: float, unit: str, shown: tuple[str, float]) -> None:
 
 
 def test_compression_in_l2_by_the_names_of_newer_reports() -> None:
-    """The section lists a second name of each metric: ncu prints the same rows where a report has that one."""
+    """The section lists a second name of each metric; ncu prints the same rows where that one is there."""
     path = store.load_set(store.SHIPPED_SET).path_of("ncu_compute", "all", ".ncu-rep")
     captured = open_report(path).list[0]
     assert "lts__average_gcomp_input_sector_success_rate.pct" not in captured.readings
