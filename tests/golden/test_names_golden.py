@@ -49,7 +49,7 @@ def test_the_golden_files_are_of_the_exports_that_are_made_today(unpacked: Path,
 def test_reports_of_which_no_capture_has_rows(
     unpacked: Path, report: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """nsys 2024.2, as long as it is what answered, rounds decimal texts and leaves the default domain away."""
+    """nsys 2024.2, while it is what answered, rounds decimal texts and leaves the default domain away."""
     folder = unpacked / "models"
     older = (folder / "version.txt").read_text() < "2025"
     if older:
