@@ -8,8 +8,8 @@ import pandas as pd
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
 SMALL_BYTES = 1 << 16
@@ -38,7 +38,7 @@ def pageable_copies(tables: Tables) -> Finding:
     call that made it has not returned. Bound: the same; pinned copies take less time and, hidden behind other
     work, cost none.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     if len(copies):
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
@@ -76,7 +76,7 @@ def small_copies(tables: Tables) -> Finding:
     Numerator: the time in which such a copy runs or the call that made it has not returned. Bound: the same,
     for one copy of all the bytes takes at least some time.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     between = ~copies["copy_kind"].isin(["D2D", "H2H"])
     small = copies[between & (copies["bytes"] < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
@@ -109,7 +109,7 @@ def repeated_copies(tables: Tables) -> Finding:
     nothing and do not count. Numerator: the time of such copies, but for the first of each size, with
     no kernel or graph beside them, on the GPU with most of it. Bound: the same over all GPUs.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     inward = copies[(copies["copy_kind"] == "H2D") & (copies["bytes"] >= REPEATED_BYTES)]
     inward = inward.sort_values("start_ns", kind="stable")
     by = inward.groupby(["pid", "device", "bytes"])
@@ -161,7 +161,7 @@ def synchronous_copies(tables: Tables) -> Finding:
     Copies within one GPU are left out, and those to the GPU of 64 KB or less: the host does not wait for
     them. Numerator: the time in such calls. Bound: the same; asynchronous copies hide behind other work.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     if len(copies):
         tables.need_api()
     small = (copies["copy_kind"] == "H2D") & (copies["bytes"] <= BUFFERED_BYTES)
@@ -186,7 +186,7 @@ def synchronous_memsets(tables: Tables) -> Finding:
     memsets = in_window(tables.report.memsets(), tables.window).reset_index(drop=True)
     if len(memsets):
         tables.need_api()
-    memsets = _called(tables, memsets)
+    memsets = tables.called(memsets)
     host = memsets["mem_kind"].isin(["pinned", "managed", "managed static"])
     return _waited(tables, memsets[host & matching(memsets["call"], SYNC_MEMSET)], "memsets")
 
@@ -207,20 +207,6 @@ def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
     )
 
 
-def _copies(tables: Tables) -> pd.DataFrame:
-    """The copies with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
-    tables.need_ops()
-    copies = _called(tables, tables.memcpys)
-    return copies.assign(host_memory=host_memory(copies))
-
-
-def _called(tables: Tables, ops: pd.DataFrame) -> pd.DataFrame:
-    """Operations with row (position in ``api`` of the call, or -1) and call (its name)."""
-    row = launch_rows(ops, tables.api)
-    names = np.append(tables.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
-    return ops.assign(row=row, call=pd.Series(names, dtype="str", index=ops.index))
-
-
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:
     """The times in which one of the copies runs or its call has not returned, within the window."""
     calls = tables.api.iloc[np.unique(copies.loc[copies["row"] >= 0, "row"].to_numpy(np.int64))]
@@ -236,7 +222,7 @@ def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 def _shown(copies: pd.DataFrame) -> pd.DataFrame:
     """The columns of copies or memsets that are evidence, the longest first."""
-    table = copies.assign(duration_ns=duration_ns(copies), call=copies["call"].map(one_line).astype("str"))
+    table = copies.assign(duration_ns=duration_ns(copies), call=mapped(copies["call"], one_line))
     kinds = ("copy_kind", "src_kind", "dst_kind", "mem_kind")
     columns = ["device", "start_ns", "duration_ns", "bytes", *(k for k in kinds if k in table), "call", "pid"]
     return top(table[columns], "duration_ns")

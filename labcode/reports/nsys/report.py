@@ -439,8 +439,11 @@ class NsysReport:
         without them from the first to the last event; (0, 0) when there is none.
         """
         ranges = self.nvtx()
-        whole = ranges["domain"].where(ranges["domain"] == "", ranges["domain"] + ":") + ranges["name"]
-        measured = ranges[(whole == MEASURED) & ranges["end_ns"].notna()]
+        domain, _, name = MEASURED.partition(":")
+        plain = (ranges["domain"] == "") & (ranges["name"] == MEASURED)
+        measured = ranges[
+            ((ranges["domain"] == domain) & (ranges["name"] == name) | plain) & ranges["end_ns"].notna()
+        ]
         if len(measured):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
