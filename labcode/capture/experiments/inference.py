@@ -26,7 +26,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         tool="power",
         module=_MODULE,
         runs=(_run("record", "--seconds", "1.0", "--skip", "behind,compiled", variant="ladder"),),
-        sources=(*_own(*_RUNG, "hurried", "quantize", "runners"), *workloads("windows"), *_SHARED),
+        sources=(*_own(*_RUNG, "quantize", "runners"), *workloads("windows"), *_SHARED),
         needs=(*_NEEDS, "pynvml"),
         needs_gb=30,
         host_bound=True,
@@ -54,7 +54,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         module=_MODULE,
         runs=(_run("record", variant="load"),),
         sources=(
-            *_own("model", "cache", "engine", "runners", "server", "requests", "load", "fused", "kernels"),
+            *_own("model", "cache", "engine", "runners", "requests", "load", "fused", "kernels"),
             *_SHARED,
         ),
         needs=_NEEDS,

@@ -34,9 +34,11 @@ VARIANTS = ("ladder", "text", "load", "slow", "fast")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 BATCHES = (16, 64)
 GUESSES = (0, 2, 4, 8)
-BASELINE_LOADS = (0.3, 0.6, 0.8)  # of what it serves when all wait
+BASELINE_LOADS = (0.5, 0.7)  # of what it serves when all wait
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
+STATIC_LOAD = LOADS[0]  # of what continuous batching serves
 CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448}
+STARTED = time.perf_counter()
 Result = tuple[dict[str, Any], dict[str, Check]]
 
 
@@ -50,13 +52,18 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="of slow and fast (default 8)")
     parser.add_argument("--batch", type=whole(1, 1024), default=32, help="slots under load (default 32)")
     parser.add_argument("--seconds", type=common.positive, default=1.2, help="of a window of the meter")
-    parser.add_argument("--load-seconds", type=common.positive, default=4.0, help="of each rate (default 4)")
+    parser.add_argument("--load-seconds", type=common.positive, default=3.0, help="of each rate (default 3)")
     parser.add_argument("--most", type=whole(1, 100000), default=1500, help="requests of a rate at most")
     parser.add_argument("--steps", type=whole(1, 100000), default=500, help="of training (default 500)")
     parser.add_argument("--text", type=Path, default=Path("book"), help="pages to train on (default book)")
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of weights and requests (default 1)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")
     return parser
+
+
+def say(line: str) -> None:
+    """A line of progress, at once: a run that is cut off tells where it was."""
+    print(f"  {time.perf_counter() - STARTED:6.1f} s  {line}", flush=True)
 
 
 def make_weights(given: argparse.Namespace, device: torch.device, longest: int, otherwise: str) -> Weights:
@@ -74,8 +81,7 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     """Every rung, the memory's rate beside them, passes over several tokens, steps of several sequences."""
     import torch
 
-    from labcode.workloads.inference.hurried import Hurried
-    from labcode.workloads.inference.ladder import BURST, new_lengths_ms, read_gb_per_s, rows_ms
+    from labcode.workloads.inference.ladder import BURST, Ladder, new_lengths_ms, read_gb_per_s, rows_ms
     from labcode.workloads.inference.model import parameter_bytes
     from labcode.workloads.shared.windows import Windows, mark_clock
 
@@ -83,17 +89,18 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     results: dict[str, Any] = {}
     if on_gpu:
         results["read_gb_per_s"], results["reads"] = read_gb_per_s(device)
+        say(f"reads {results['read_gb_per_s']:.0f} GB/s")
     mark_clock(device)
     weights = make_weights(given, device, max(2048, given.context + 4 * BURST), "2.7B")
     windows = Windows(device, given.seconds, 0.2)
-    climbed = Hurried(weights, given.context, windows, given.seed)
-    climbed.skipped = frozenset(given.skip.split(","))
+    climbed = Ladder(weights, given.context, windows, given.seed, given.skip.split(","), say)
     climbed.all()
     tried = ROWS if on_gpu else ()
 
     def attempt(name: str, call: Callable[[], Any]) -> None:
         try:
             results[name] = call()
+            say(name)
         except Exception as error:
             climbed.left_out[name] = f"{type(error).__name__}: {str(error)[:300]}"
 
@@ -112,8 +119,6 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
         "windows": windows.entries,
         "parameter_bytes": parameter_bytes(weights),
     }
-    for name, rung in climbed.rungs.items():
-        print(f"  {name}: {spread(rung['token_ms']).median:.4f} ms a token, error {rung['error']:.1e}")
     enough = Check("growing" in climbed.rungs, f"rungs: {', '.join(climbed.rungs)}")
     return results, {"the first rung was climbed": enough}
 
@@ -177,7 +182,7 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
             "same_choice": float((chosen == before).float().mean()),
             "weight_error": 0.0 if kind == "whole" else quantize.error(weights.layers[0].widen, kind),
         }
-        print(f"  {kind}: {bits:.4f} bits a byte")
+        say(f"{kind}: {bits:.4f} bits a byte")
     table = Table(pages.train.tolist())
     prompt_tokens = longest // 4
     most = longest - prompt_tokens - max(GUESSES) - 1
@@ -201,7 +206,7 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
             "kept": sum(sum(one.kept) for one in told),
             "same_text": sum(a == b for a, b in zip(said[count], said[GUESSES[0]], strict=True)),
         }
-        print(f"  {count} guesses: {most * len(starts) / seconds:.0f} tokens a second, {passes} passes")
+        say(f"{count} guesses: {most * len(starts) / seconds:.0f} tokens a second, {passes} passes")
     fine = all(loss == loss for loss in losses)
     return (
         {
@@ -222,17 +227,16 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
 def load(given: argparse.Namespace, device: torch.device) -> Result:
     """What both pipelines serve when all wait, then at rates; the times of their steps."""
     from labcode.workloads.inference.load import requests, serve
-    from labcode.workloads.inference.runners import PAGE, Alone
-    from labcode.workloads.inference.server import Server
+    from labcode.workloads.inference.runners import PAGE, Alone, Slots
 
     context = given.context
     weights = make_weights(given, device, context, "small")
     alone = Alone(weights)
-    slots = Server(weights, given.batch, given.batch * 16)
+    slots = Slots(weights, given.batch, given.batch * 16)
     slots.ready()
-    print("  graphs are ready", flush=True)
+    say("graphs are ready")
     results: dict[str, Any] = {"runs": {}, "calibration": calibrate(slots)}
-    print("  steps are timed", flush=True)
+    say("steps are timed")
     lost: list[str] = []
 
     def run(name: str, runner: Runner, count: int, rate: float, batch: int, way: Way = "continuous") -> Any:
@@ -241,7 +245,7 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
         results["runs"][name] = found
         if found["done"] != found["requests"]:
             lost.append(f"{name}: {found['done']} of {found['requests']}")
-        print(f"  {name}: {found['done'] / found['span_us'] * 1e6:.1f} requests a second", flush=True)
+        say(f"{name}: {found['done'] / found['span_us'] * 1e6:.1f} requests a second")
         return found["done"] / found["span_us"] * 1e6
 
     few = max(4, given.most // 40)
@@ -250,26 +254,18 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
     run("graph all", slots, 4 * few, 0.0, 1)
     run("static all", slots, 8 * few, 0.0, given.batch, "static")
     best = run("continuous all", slots, 16 * few, 0.0, given.batch)
-    small = Server(weights, given.batch, max(17, given.batch * 16 // 8))
+    small = Slots(weights, given.batch, max(17, given.batch * 16 // 8))
     small.ready()
     run("cache full", small, 4 * few, 0.0, given.batch)
     del small
-    for share in BASELINE_LOADS:
+    for share in BASELINE_LOADS:  # it serves few a second, so it takes longer to see its tail
         rate = share * baseline
-        run(f"alone {share}", alone, max(4, round(rate * given.load_seconds * 2)), rate, 1)
-    for share in LOADS:
+        run(f"alone {share}", alone, max(4, round(rate * given.load_seconds * 3)), rate, 1)
+    ways: list[tuple[str, float, Way]] = [(f"continuous {share}", share, "continuous") for share in LOADS]
+    for name, share, way in [*ways, ("static", STATIC_LOAD, "static")]:
         rate = share * best
         count = min(given.most, max(4, round(rate * given.load_seconds)))
-        run(f"continuous {share}", slots, count, rate, given.batch)
-    rate = BASELINE_LOADS[1] * best / 2
-    run(
-        "static",
-        slots,
-        min(given.most, max(4, round(rate * given.load_seconds))),
-        rate,
-        given.batch,
-        "static",
-    )
+        run(name, slots, count, rate, given.batch, way)
     same, total = as_one_by_one(device)
     results |= {"same_answers": same, "compared_answers": total, "page": PAGE, "slots": given.batch}
     checks = {
@@ -324,15 +320,14 @@ def as_one_by_one(device: torch.device) -> tuple[int, int]:
     from labcode.workloads.inference.engine import Clock, Engine
     from labcode.workloads.inference.load import requests
     from labcode.workloads.inference.model import random_weights, with_products
-    from labcode.workloads.inference.runners import Alone
-    from labcode.workloads.inference.server import Server
+    from labcode.workloads.inference.runners import Alone, Slots
 
     weights = random_weights(decoder.SIZES["tiny"], 256, device, torch.float32)
     weights = with_products(weights, lambda weight: 8 * weight)
     asked = requests(12, 0.0, 3, weights.size.vocabulary)
     together, alone = (
         [a.tokens for a in Engine(runner, Clock(), batch=batch).serve(asked).answers]
-        for runner, batch in ((Server(weights, 4, 64), 4), (Alone(weights), 1))
+        for runner, batch in ((Slots(weights, 4, 64), 4), (Alone(weights), 1))
     )
     return sum(a == b for a, b in zip(together, alone, strict=True)), len(asked)
 
