@@ -3,7 +3,8 @@
 - ``ladder``: what a token takes at batch 1, from the plainest loop to fused kernels and 8-bit weights;
 - ``text``: a small model trained on the spot; what 8 bits cost in bits a byte; speculative decoding;
 - ``load``: Poisson arrivals at several rates, on the plain pipeline and on the one with slots and graphs;
-- ``slow``, ``fast``: a few tokens by the first and by the best rung, for a profiler.
+- ``slow``, ``fast``, ``streamed``: a few tokens for a profiler, by the plain loop, by five kernels a layer, by
+  one kernel.
 
 python -m labcode.workloads.inference --variant load --device cpu --size tiny
 """
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from labcode.workloads.inference.runners import Slots
 
 PROGRAM = "inference"
-VARIANTS = ("ladder", "text", "load", "slow", "fast")
+VARIANTS = ("ladder", "text", "load", "slow", "fast", "streamed")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 BATCHES = (16, 64)
 GUESSES = (0, 2, 4, 8)
 BASELINE_LOADS = (0.5, 0.7)  # of what it serves when all wait
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
 STATIC_LOAD = LOADS[0]  # of what continuous batching serves
-CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448}
+CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448, "streamed": 448}
 STARTED = time.perf_counter()
 Result = tuple[dict[str, Any], dict[str, Check]]
 
@@ -49,7 +50,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--size", choices=list(decoder.SIZES), help="default 2.7B; of load and text small")
     parser.add_argument("--context", type=whole(1, 65536), help=f"tokens of a prompt, or most ({CONTEXTS})")
     parser.add_argument("--skip", default="", help="rungs of the ladder to leave out, separated by commas")
-    parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="of slow and fast (default 8)")
+    parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="for a profiler (default 8)")
     parser.add_argument("--batch", type=whole(1, 1024), default=32, help="slots under load (default 32)")
     parser.add_argument("--seconds", type=common.positive, default=1.2, help="of a window of the meter")
     parser.add_argument("--load-seconds", type=common.positive, default=3.0, help="of each rate (default 3)")
@@ -338,14 +339,18 @@ def tokens(given: argparse.Namespace, device: torch.device) -> Result:
 
     from labcode.workloads.inference.ladder import BURST, by_kernels, growing
 
+    capacity = given.context + 2 * BURST
     weights = make_weights(given, device, given.context + 4 * BURST, "2.7B")
     prompt = torch.randint(weights.size.vocabulary, (1, given.context), device=device)
     if given.variant == "slow":
         rung = growing(weights, prompt)
     else:
         if device.type != "cuda":
-            raise LabError("the kernels are Triton's and need a GPU; --variant slow runs without")
-        rung = by_kernels(weights, prompt, given.context + 2 * BURST, early=2, whole=weights)
+            raise LabError("the kernels need a GPU; --variant slow runs without")
+        from labcode.workloads.inference.fused import Fused
+        from labcode.workloads.inference.streamed import Streamed
+
+        rung = by_kernels((Fused if given.variant == "fast" else Streamed)(weights, capacity), prompt)
     for _ in range(3):
         rung.step()
     rung.reset()
@@ -372,7 +377,14 @@ def main(arguments: Sequence[str]) -> int:
     torch.backends.cuda.enable_cudnn_sdp(False)
     given.context = given.context or CONTEXTS[given.variant]
     device = torch.device(given.device, 0)
-    variants = {"ladder": ladder, "text": text, "load": load, "slow": tokens, "fast": tokens}
+    variants = {
+        "ladder": ladder,
+        "text": text,
+        "load": load,
+        "slow": tokens,
+        "fast": tokens,
+        "streamed": tokens,
+    }
     results, checks = variants[given.variant](given, device)
     parameters = common.parameters_of(given) | {"text": given.text.name}
     record = common.Record(

@@ -38,6 +38,7 @@ BURSTS = 6
 ALLOWED = {"int8": 0.1, "fp8": 0.3}  # of the logits, relative; others: bf16's
 ALLOWED_BF16 = 8e-2
 CHECKED = 4  # tokens
+RINGS = {"streamed": 40, "short ring": 10}  # rungs of one kernel a token: slots of its ring
 
 
 @dataclass
@@ -136,19 +137,8 @@ def static(
     return Rung(reset, run, logits, weights)
 
 
-def by_kernels(
-    weights: Weights,
-    prompt: Tensor,
-    capacity: int,
-    *,
-    early: int,
-    whole: Weights,
-    plan: fused.Plan | None = None,
-    parts: tuple[int, int] = (fused.SPLITS, fused.TILE),
-) -> Rung:
-    """Five kernels a layer in one graph; ``whole``: the weights not quantized, for the prompt."""
-    splits, tile = parts
-    one = fused.Fused(weights, capacity, early=early, splits=splits, tile=tile, prefill=whole, plan=plan)
+def by_kernels(one: fused.Fused, prompt: Tensor) -> Rung:
+    """Kernels of our own: five a layer in one graph, or one for all."""
     one.prompt(prompt)
     first = one.token.clone()
     one.capture()
@@ -168,7 +158,7 @@ def by_kernels(
             found.append(one.logits[0].clone())
         return torch.stack(found)
 
-    return Rung(reset, one.step, logits, weights)
+    return Rung(reset, one.step, logits, one.weights)
 
 
 class Ladder:
@@ -267,11 +257,20 @@ class Ladder:
             self.left_out["tuning attention"] = f"{type(error).__name__}: {str(error)[:300]}"
 
         def kernels(of: Weights, early: int, cut: fused.Plan) -> Rung:
-            return by_kernels(of, prompt, capacity, early=early, plan=cut, parts=parts, whole=weights)
+            splits, tile = parts
+            ways: dict[str, Any] = {"early": early, "splits": splits, "tile": tile, "plan": cut}
+            return by_kernels(fused.Fused(of, capacity, prefill=weights, **ways), prompt)
+
+        def streamed(slots: int) -> Rung:
+            from labcode.workloads.inference.streamed import Streamed
+
+            return by_kernels(Streamed(weights, capacity, slots=slots), prompt)
 
         self.climb("kernels", lambda: kernels(weights, 0, plan))
         self.climb("behind", lambda: kernels(weights, 1, plan))
         self.climb("early", lambda: kernels(weights, 2, plan))
+        for name, slots in RINGS.items():
+            self.climb(name, lambda: streamed(slots))  # noqa: B023
         for kind, change in quantize.KINDS.items():
             self.climb(kind, lambda: kernels(with_products(weights, change), 2, {}))  # noqa: B023
         compiled = torch.compile(static_block, dynamic=False)
