@@ -26,7 +26,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         title="A token of the 2.7B model at batch 1: from a plain loop to fused kernels and 8-bit weights",
         tool="power",
         module=_MODULE,
-        runs=(_run("record", "--seconds", "1.0", "--skip", "behind,compiled", variant="ladder"),),
+        runs=(_run("record", "--seconds", "0.8", "--skip", "behind,compiled", variant="ladder"),),
         sources=(*_own(*_RUNG, "quantize", "runners"), *_STREAMED, *workloads("windows"), *_SHARED),
         needs=(*_NEEDS, "pynvml", "cupy"),
         needs_gb=30,

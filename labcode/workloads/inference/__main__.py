@@ -3,8 +3,7 @@
 - ``ladder``: what a token takes at batch 1, from the plainest loop to fused kernels and 8-bit weights;
 - ``text``: a small model trained on the spot; what 8 bits cost in bits a byte; speculative decoding;
 - ``load``: Poisson arrivals at several rates, on the plain pipeline and on the one with slots and graphs;
-- ``slow``, ``fast``, ``streamed``: a few tokens for a profiler, by the plain loop, by five kernels a layer, by
-  one kernel.
+- ``slow``, ``fast``, ``streamed``: a few tokens for a profiler: plain loop, five kernels a layer, one kernel.
 
 python -m labcode.workloads.inference --variant load --device cpu --size tiny
 """

@@ -1,7 +1,8 @@
 """Decoding at batch 1 by one kernel: weights and a prompt in; the likeliest tokens out.
 
 `cuda/decode/decode.cuh` has the kernel: every block keeps an SM for the whole token and fetches its rows of
-all matrices ahead of their use, so that the memory works on while blocks wait for each other. CuPy launches it.
+all matrices ahead of their use, so that the memory works on while blocks wait for each other. CuPy launches
+it.
 """
 
 from __future__ import annotations
