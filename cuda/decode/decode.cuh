@@ -46,6 +46,9 @@ struct Shape {
     static constexpr int kBarriers = kParts + 4 * kWarps * kPart, kBytes = kBarriers + 2 * kSlots * 8;
     static_assert(kD % (8 * kWarp) == 0 && kHeads * kWidth == kD && kWidth % 8 == 0 && kWidth <= 128, "whole vectors");
     static_assert(kD % (2 * kConsumers) == 0, "whole pairs of columns a thread");
+    // A barrier tells one round of its slot from the next, and not from the one after: between two meetings of all warps, the
+    // warp that waits for a slot's next round must be the one that has read the last.
+    static_assert(kSlots % kWarps == 0, "a slot is read by the same warp in each round");
 };
 
 __device__ __forceinline__ float lower(unsigned pair) { return __uint_as_float(pair << 16); }
@@ -55,17 +58,6 @@ __device__ __forceinline__ unsigned pair_of(float low, float high) {
     return bits[0] | static_cast<unsigned>(bits[1]) << 16;
 }
 __device__ __forceinline__ float rounded(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
-
-__device__ __forceinline__ float warp_sum(float x) {
-#pragma unroll
-    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(rows::kAllLanes, x, lanes);
-    return x;
-}
-__device__ __forceinline__ float warp_max(float x) {
-#pragma unroll
-    for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(rows::kAllLanes, x, lanes));
-    return x;
-}
 
 // A lane's elements of a vector: 16 bytes of each chunk.
 template <int kChunks>
@@ -286,7 +278,8 @@ __global__ void __launch_bounds__(kThreads, 1)
             if (thread < S::kWidth) query[thread] = of(0, thread) * rsqrtf(static_cast<float>(S::kWidth));
             consumers_meet();
             float top = kLeast, total = 0.0f, mixed[4] = {};  // columns 2l, 2l + 1, 64 + 2l, 65 + 2l
-            for (int block = warp; block < part.count; block += kWarps) {
+            for (int block = 0; block < part.count; ++block) {
+                if (block % (kSlots / 2) % kWarps != warp) continue;
                 const int left = length - (part.first + block) * S::kBlock, known = left < S::kBlock ? left : S::kBlock;
                 const uint4* const key = reinterpret_cast<const uint4*>(ring.wait(2 * block) + lane * 2 * S::kWidth);
                 float score = kLeast;

@@ -15,6 +15,17 @@ constexpr int kWarp = 32, kWarps = 8, kConsumers = kWarps * kWarp;  // that mult
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(rows::kAllLanes, x, lanes);
+    return x;
+}
+__device__ __forceinline__ float warp_max(float x) {
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(rows::kAllLanes, x, lanes));
+    return x;
+}
+
 // The warps that multiply meet.
 __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory"); }
 // A slot is free again, as far as so many warps know.

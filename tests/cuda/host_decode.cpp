@@ -91,6 +91,20 @@ using Bf16 = __nv_bfloat16;
 using Word = unsigned long long;
 constexpr int kWarp = 32, kWarps = 8, kConsumers = kWarps * kWarp;
 
+template <typename Join>
+static float joined(float x, Join join) {
+    static std::map<unsigned, std::vector<float>> of_warps;
+    auto& lanes = of_warps[fibers::now / 32];
+    lanes.resize(32);
+    lanes[fibers::thread() % 32] = x;
+    warp_meet();
+    float found = lanes[0];
+    for (int i = 1; i < 32; ++i) found = join(found, lanes[i]);
+    warp_meet();
+    return found;
+}
+static float warp_sum(float x) { return joined(x, [](float a, float b) { return a + b; }); }
+static float warp_max(float x) { return joined(x, [](float a, float b) { return std::max(a, b); }); }
 static void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(1).meet(kConsumers); }
 static void give_back(Barrier* empty, unsigned warps) { empty->missing -= static_cast<int>(warps), empty->settle(); }
 static Word read_once_policy() { return 0; }
@@ -113,7 +127,7 @@ static void wait_for_blocks(const unsigned* count, unsigned wanted, int number) 
 
 namespace {
 
-constexpr int kD = 512, kHeads = 4, kLayers = 2, kSlots = 5, kWidth = kD / kHeads, kVocabulary = 300, kCapacity = 40;
+constexpr int kD = 512, kHeads = 4, kLayers = 2, kSlots = 8, kWidth = kD / kHeads, kVocabulary = 300, kCapacity = 112;
 using lab::decode::Bf16;
 using Vector = std::vector<double>;
 
@@ -170,8 +184,8 @@ int main(int count, char** words) {
     model.token = &token, model.length = &length, model.said = said.data(), model.logits = logits.data(), model.best = &best;
     model.vocabulary = kVocabulary, model.capacity = kCapacity;
 
-    for (const int start : {0, 1, 3, 4, 17, 38}) {
-        for (int step = 0; step < 2 && (step == 0 || start < 5); ++step) {
+    for (const int start : {0, 38, 110}) {
+        for (int step = 0; step < 2 && (step == 0 || start == 0); ++step) {
             if (step == 0) length = start, token = 11 + start;
             const int before = length, given = token;
             Vector stream(kD);
@@ -217,7 +231,8 @@ int main(int count, char** words) {
                 if (logits[v] > logits[likeliest]) likeliest = v;
             }
             const double error = std::sqrt(wrong / size);
-            if (!(error < 0.03)) return std::printf("%d tokens: wrong, error %.3f\n", before, error), 1;
+
+            if (!(error < 0.01)) return std::printf("%d tokens: wrong, error %.3f\n", before, error), 1;
             if (length != before + 1 || token != likeliest || said[before] != likeliest || meetings[0] != 0 || meetings[1] != 0 || best != 0) {
                 return std::printf("%d tokens: the next token is not told: %d %d %d\n", before, token, said[before], likeliest), 1;
             }

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.serving.latency import requests
 from labcode.errors import LabError
 
 GRID = 1 << 15
@@ -95,12 +97,13 @@ def slots_s(
     step_us: Mapping[str, float],
     prompt_us: Mapping[str, float],
     slots: int,
+    around_us: float = 0.0,
 ) -> np.ndarray:
     """Seconds in the system of each request with so many slots and continuous batching.
 
     The engine's loop: take in who has arrived while slots are free, each with a pass over its prompt; then
-    one step of the smallest size measured that holds the highest slot in use. The cache is taken to be large
-    enough.
+    one step of the smallest size measured that holds the highest slot in use; ``around_us`` for its books
+    with each step. The cache is taken to be large enough.
     """
     if slots < 1:
         raise LabError(f"{slots} slots serve nobody; give 1 or more")
@@ -121,10 +124,54 @@ def slots_s(
             else:
                 ends[one] = now
         if running:
-            now += bucket(step_us, max(running) + 1) / 1e6
+            now += (bucket(step_us, max(running) + 1) + around_us) / 1e6
         for slot, state in list(running.items()):
             state[1] -= 1
             if not state[1]:
                 ends[state[0]] = now
                 del running[slot]
     return np.asarray(ends - np.asarray(arrives_s, dtype=float))
+
+
+def around_us(run: Mapping[str, Any]) -> float:
+    """Microseconds that the engine spends beside its runner with each step, of a run in which none waited for
+    arrivals.
+    """
+    beside = float(run["span_us"] - 1e6 * (run["step_s"] + run["prefill_s"]))
+    return max(0.0, beside / max(1, sum(run["steps"].values())))
+
+
+def predicted_s(results: Mapping[str, Any], name: str) -> np.ndarray:
+    """Seconds in the system of each request of a run, from its arrivals and sizes and from runs without load.
+
+    Served one by one: `lindley_s` with service times fitted to the requests of ``alone all``. Together:
+    `slots_s` with the calibrated times of steps and prompts, and the engine's own of ``continuous all``.
+    """
+    runs, run = results["runs"], results["runs"][name]
+    table = requests(run)
+    if run["batch"] == 1:
+        fitted = fit_service(requests(runs["alone all"]))
+        return lindley_s(list(table["arrives_s"]), list(service_ms(table, fitted) / 1e3))
+    return slots_s(
+        list(table["arrives_s"]),
+        list(table["prompt_tokens"]),
+        list(table["tokens"]),
+        **results["calibration"],
+        slots=run["batch"],
+        around_us=around_us(runs["continuous all"]),
+    )
+
+
+def predictions(results: Mapping[str, Any], share: float = 0.99) -> pd.DataFrame:
+    """A row for each run of one by one or continuous batching under load: what the queue model says.
+
+    Columns: ``run``, ``rate_per_s``, ``measured_ms`` and ``predicted_ms`` (a percentile of whole answers),
+    ``ratio`` of the second to the first.
+    """
+    rows = []
+    for name, run in results["runs"].items():
+        if run["rate_per_s"] and run["way"] == "continuous":
+            measured = float(requests(run)["whole_ms"].quantile(share))
+            predicted = 1e3 * float(np.quantile(predicted_s(results, name), share))
+            rows.append((name, run["rate_per_s"], measured, predicted, predicted / measured))
+    return pd.DataFrame(rows, columns=["run", "rate_per_s", "measured_ms", "predicted_ms", "ratio"])

@@ -38,7 +38,7 @@ BURSTS = 6
 ALLOWED = {"int8": 0.1, "fp8": 0.3}  # of the logits, relative; others: bf16's
 ALLOWED_BF16 = 8e-2
 CHECKED = 4  # tokens
-RINGS = {"streamed": 40, "short ring": 10}  # rungs of one kernel a token: slots of its ring
+RINGS = {"streamed": 40, "short ring": 8}  # rungs of one kernel a token: slots of its ring
 
 
 @dataclass
