@@ -139,8 +139,9 @@ struct Ring {
         __syncwarp();
         if (lane == 0) give_back(&empty[(number + ahead) % kSlots], warps);
     }
-    __device__ __forceinline__ void bring(const void* from, unsigned bytes, Word policy) {
-        const unsigned slot = number % kSlots;
+    __device__ __forceinline__ void bring(const void* from, unsigned bytes, unsigned under_way, Word policy) {
+        const unsigned slot = number % kSlots, last = number - under_way;
+        if (number >= under_way) wait_for(&full[last % kSlots], last / kSlots % 2);
         if (number >= kSlots) wait_for(&empty[slot], (number / kSlots - 1) % 2);
         rows::expect(&full[slot], bytes);
         fetch_once(slots + slot * S::kUnit, from, bytes, &full[slot], policy);
@@ -148,11 +149,14 @@ struct Ring {
     }
 };
 
-// One token. What blocks tell each other: the residual stream; queries, keys, values; the wide vector; parts of attention, [heads]
-// [kSplits][width + 2]; and how many blocks have arrived and ended, both 0 before and after. A grid of as many blocks as there are SMs, kThreads threads and Shape::kBytes of shared memory each.
+// One token. What blocks tell each other: the residual stream; queries, keys, values; the wide vector; parts of attention,
+// [heads][kSplits][width + 2]; and how many blocks have arrived and ended, both 0 before and after. No more than `under_way` units
+// of a block are on their way at once, at most kSlots: what is queued in front of the memory delays the messages between blocks.
+// A grid of as many blocks as there are SMs, kThreads threads and Shape::kBytes of shared memory each.
 template <int kD, int kHeads, int kLayers, int kSlots>
 __global__ void __launch_bounds__(kThreads, 1)
-    token(const Model<kLayers>* given, Bf16* x_of_all, Bf16* heads_of_all, Bf16* wide_of_all, float* parts_of_all, unsigned* meetings) {
+    token(const Model<kLayers>* given, Bf16* x_of_all, Bf16* heads_of_all, Bf16* wide_of_all, float* parts_of_all, unsigned* meetings,
+          unsigned under_way) {
     using S = Shape<kD, kHeads, kSlots>;
     extern __shared__ uint4 block_start[];
     unsigned char* const memory = reinterpret_cast<unsigned char*>(block_start);
@@ -179,11 +183,11 @@ __global__ void __launch_bounds__(kThreads, 1)
         const Word policy = read_once_policy();
         const auto matrix = [&](const Bf16* whole, const Span& span, int units_a_row) {
             const unsigned char* at = reinterpret_cast<const unsigned char*>(whole) + static_cast<Word>(span.first) * units_a_row * S::kUnit;
-            for (int unit = 0; unit < span.count * units_a_row; ++unit, at += S::kUnit) ring.bring(at, S::kUnit, policy);
+            for (int unit = 0; unit < span.count * units_a_row; ++unit, at += S::kUnit) ring.bring(at, S::kUnit, under_way, policy);
         };
         const auto norm = [&](const Bf16* gain, const Bf16* shift) {
-            ring.bring(gain, S::kUnit, policy);
-            ring.bring(shift, S::kUnit, policy);
+            ring.bring(gain, S::kUnit, under_way, policy);
+            ring.bring(shift, S::kUnit, under_way, policy);
         };
         for (int number = 0; number < kLayers; ++number) {
             const Layer layer = model.layers[number];
@@ -193,8 +197,8 @@ __global__ void __launch_bounds__(kThreads, 1)
                 const int place = (part.first + block) * S::kBlock, left = length - place;
                 const unsigned bytes = (left < S::kBlock ? left : S::kBlock) * (2 * S::kWidth);
                 const Word at = (static_cast<Word>(2 * number + 1) * kHeads + part.head) * head_bytes + static_cast<Word>(place) * (2 * S::kWidth);
-                ring.bring(reinterpret_cast<const unsigned char*>(model.keys) + at, bytes, policy);
-                ring.bring(reinterpret_cast<const unsigned char*>(model.values) + at, bytes, policy);
+                ring.bring(reinterpret_cast<const unsigned char*>(model.keys) + at, bytes, under_way, policy);
+                ring.bring(reinterpret_cast<const unsigned char*>(model.values) + at, bytes, under_way, policy);
             }
             matrix(layer.output, straight, 1);
             norm(layer.feed_forward_gain, layer.feed_forward_shift);

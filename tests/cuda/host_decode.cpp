@@ -221,7 +221,7 @@ int main(int count, char** words) {
 
             std::memset(memories, 0xff, sizeof memories);
             const bool ended = run_grid({kBlocks, 1, 1}, lab::decode::kThreads, lab::decode::kThreads, kBlocks, [&] {
-                lab::decode::token<kD, kHeads, kLayers, kSlots>(&model, x.data(), heads.data(), wide.data(), parts.data(), meetings);
+                lab::decode::token<kD, kHeads, kLayers, kSlots>(&model, x.data(), heads.data(), wide.data(), parts.data(), meetings, 5);
             }, [] {});
             if (!ended) return std::printf("%d tokens: its threads wait for each other forever\n", before), std::fflush(stdout), std::_Exit(1), 1;
             double wrong = 0, size = 0;
@@ -241,7 +241,7 @@ int main(int count, char** words) {
     to_logits.at[5 * kD + 3] = {0x7fc0};  // what is no number
     length = 2, token = 3;
     run_grid({kBlocks, 1, 1}, lab::decode::kThreads, lab::decode::kThreads, kBlocks, [&] {
-        lab::decode::token<kD, kHeads, kLayers, kSlots>(&model, x.data(), heads.data(), wide.data(), parts.data(), meetings);
+        lab::decode::token<kD, kHeads, kLayers, kSlots>(&model, x.data(), heads.data(), wide.data(), parts.data(), meetings, 5);
     }, [] {});
     if (said[2] != -1 || token != 0) return std::printf("logits that are no numbers: %d %d\n", said[2], token), 1;
     return 0;

@@ -94,7 +94,6 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     weights = make_weights(given, device, max(2048, given.context + 4 * BURST), "2.7B")
     windows = Windows(device, given.seconds, 0.2)
     climbed = Ladder(weights, given.context, windows, given.seed, given.skip.split(","), say)
-    climbed.all()
     tried = ROWS if on_gpu else ()
 
     def attempt(name: str, call: Callable[[], Any]) -> None:
@@ -110,12 +109,14 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
         torch.backends.cuda.enable_cudnn_sdp(False)
         attempt("rows_ms", lambda: rows_ms(weights, given.context, tried))
         attempt("batches", lambda: {str(n): batch_of(weights, given, n, windows) for n in BATCHES})
+    climbed.all()
     mark_clock(device)
     results |= {
         "rungs": climbed.rungs,
         "left_out": climbed.left_out,
         "tried": climbed.tried,
         "attention_us": climbed.attention,
+        "under_way_ms": climbed.under_way,
         "windows": windows.entries,
         "parameter_bytes": parameter_bytes(weights),
     }
@@ -349,7 +350,12 @@ def tokens(given: argparse.Namespace, device: torch.device) -> Result:
         from labcode.workloads.inference.fused import Fused
         from labcode.workloads.inference.streamed import Streamed
 
-        rung = by_kernels((Fused if given.variant == "fast" else Streamed)(weights, capacity), prompt)
+        if given.variant == "fast":
+            rung = by_kernels(Fused(weights, capacity), prompt)
+        else:
+            one = Streamed(weights, capacity)
+            one.tune(given.context)
+            rung = by_kernels(one, prompt)
     for _ in range(3):
         rung.step()
     rung.reset()

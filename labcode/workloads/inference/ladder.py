@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -183,6 +184,7 @@ class Ladder:
         self.left_out: dict[str, str] = {}
         self.tried: dict[str, list[dict[str, object]]] = {}
         self.attention: dict[str, float] = {}
+        self.under_way: dict[str, dict[str, float]] = {}
 
     def climb(self, name: str, make: Callable[[], Rung]) -> None:
         """Measure a rung: bursts by the clock, then a window for the power meter."""
@@ -207,7 +209,7 @@ class Ladder:
             self.windows.entries.pop(name, None)
             self.say(f"{name}: left out: {self.left_out[name]}")
         gc.collect()
-        if self.weights.device.type == "cuda":
+        with suppress(RuntimeError):  # after a kernel that crashed
             torch.cuda.empty_cache()
 
     def _measured(self, name: str, rung: Rung) -> dict[str, Any]:
@@ -261,20 +263,22 @@ class Ladder:
             ways: dict[str, Any] = {"early": early, "splits": splits, "tile": tile, "plan": cut}
             return by_kernels(fused.Fused(of, capacity, prefill=weights, **ways), prompt)
 
-        def streamed(slots: int) -> Rung:
+        def streamed(name: str, slots: int) -> Rung:
             from labcode.workloads.inference.streamed import Streamed
 
-            return by_kernels(Streamed(weights, capacity, slots=slots), prompt)
+            one = Streamed(weights, capacity, slots=slots)
+            self.under_way[name] = one.tune(prompt.shape[1])
+            return by_kernels(one, prompt)
 
         self.climb("kernels", lambda: kernels(weights, 0, plan))
         self.climb("behind", lambda: kernels(weights, 1, plan))
         self.climb("early", lambda: kernels(weights, 2, plan))
-        for name, slots in RINGS.items():
-            self.climb(name, lambda: streamed(slots))  # noqa: B023
         for kind, change in quantize.KINDS.items():
             self.climb(kind, lambda: kernels(with_products(weights, change), 2, {}))  # noqa: B023
         compiled = torch.compile(static_block, dynamic=False)
         self.climb("compiled", lambda: static(weights, prompt, capacity, graph=True, block=compiled))
+        for name, slots in RINGS.items():
+            self.climb(name, lambda: streamed(name, slots))  # noqa: B023
 
 
 def new_lengths_ms(weights: Weights, prompt: Tensor, count: int = 8) -> dict[str, list[float]]:

@@ -12,19 +12,30 @@ import torch
 
 from labcode.errors import LabError
 from labcode.kernels.launch import function, import_cupy, this_gpu
+from labcode.timing import event_times_us, spread
 from labcode.workloads.inference.fused import Fused
 from labcode.workloads.inference.model import Quantized, Weights
 
 SLOTS = 40  # of the ring, a row each
+UNDER_WAY = (6, 8, 10, 12, 16, 24, 40)  # rows of a block on their way at once that are worth a try
 WARPS, SPLITS = 8, 4  # as in the header, as are those of `Streamed.shared_bytes`
 THREADS = 32 * (WARPS + 1)
 
 
 class Streamed(Fused):
-    """As `Fused`, by one kernel a token. ``slots``: rows that a block asks for before it needs them."""
+    """As `Fused`, by one kernel a token.
+
+    ``slots``: rows that a block asks for before it needs them; ``under_way``: those not there yet, at most.
+    """
 
     def __init__(
-        self, weights: Weights, capacity: int, *, prefill: Weights | None = None, slots: int = SLOTS
+        self,
+        weights: Weights,
+        capacity: int,
+        *,
+        prefill: Weights | None = None,
+        slots: int = SLOTS,
+        under_way: int = 12,
     ) -> None:
         super().__init__(weights, capacity, prefill=prefill)
         size, device = weights.size, weights.device
@@ -43,6 +54,7 @@ class Streamed(Fused):
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
         mine = (self.model, self.x, self.heads, self.wide, self.parts, self.meetings)
         self.arguments = tuple(np.uint64(one.data_ptr()) for one in mine)
+        self.slots, self.under_way = slots, under_way
 
     def _words(self) -> list[int]:
         """The header's Model: addresses, and two numbers."""
@@ -63,7 +75,17 @@ class Streamed(Fused):
         cupy, device = self.cupy.cuda, self.weights.device.index or 0
         stream = cupy.ExternalStream(torch.cuda.current_stream().cuda_stream, device)
         with cupy.Device(device), stream:
-            self.kernel((self.blocks,), (THREADS,), self.arguments, shared_mem=self.shared_bytes)
+            arguments = (*self.arguments, np.uint32(min(self.under_way, self.slots)))
+            self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.shared_bytes)
+
+    def tune(self, length: int) -> dict[str, float]:
+        """Set ``under_way`` to the best that was tried; milliseconds of a token behind ``length`` by each."""
+        tried: dict[int, float] = {}
+        for self.under_way in sorted({min(one, self.slots) for one in UNDER_WAY}):
+            self.cache.lengths.fill_(length)
+            tried[self.under_way] = spread(event_times_us(self.launch, 12)).median / 1e3
+        self.under_way = min(tried, key=lambda one: tried[one])
+        return {str(one): round(ms, 4) for one, ms in tried.items()}
 
 
 def unfit(weights: Weights, blocks: int) -> str:
