@@ -184,7 +184,7 @@ int main(int count, char** words) {
     model.token = &token, model.length = &length, model.said = said.data(), model.logits = logits.data(), model.best = &best;
     model.vocabulary = kVocabulary, model.capacity = kCapacity;
 
-    for (const int start : {0, 38, 110}) {
+    for (const int start : {0, 110}) {
         for (int step = 0; step < 2 && (step == 0 || start == 0); ++step) {
             if (step == 0) length = start, token = 11 + start;
             const int before = length, given = token;

@@ -20,7 +20,17 @@ torch = pytest.importorskip("torch")
 from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.workloads.inference import __main__ as program  # noqa: E402
-from labcode.workloads.inference import fused, load, model, quantize, runners, speculate, text, tokens  # noqa: E402
+from labcode.workloads.inference import (  # noqa: E402
+    fused,
+    load,
+    model,
+    quantize,
+    runners,
+    speculate,
+    streamed,
+    text,
+    tokens,
+)
 from labcode.workloads.inference.cache import Contiguous, Growing, Paged, Pool  # noqa: E402
 from labcode.workloads.inference.engine import NOT_A_NUMBER, Clock, Engine, NoMemoryError  # noqa: E402
 from labcode.workloads.inference.fused import folded  # noqa: E402
@@ -388,6 +398,21 @@ def test_the_program_leaves_a_record(tmp_path: Path, words: tuple[str, ...]) -> 
         assert results["windows"]["growing"]["tokens"] > 0
     else:
         assert len(results["token_ms"]) == 2
+
+
+def test_weights_that_one_kernel_a_token_cannot_take() -> None:
+    fits = model.random_weights(type(TINY)(512, 2048, 1, 4, 300), 16, CPU)
+    assert streamed.unfit(fits, 16) == ""
+    assert streamed.unfit(fits, 15) == "16 parts of heads need as many SMs, not 15"
+    narrow = dataclasses.replace(fits, size=dataclasses.replace(fits.size, vocabulary=320 * 16 + 1))
+    assert streamed.unfit(narrow, 16) == "16 SMs are too few for matrices of so many rows"
+    tiny = model.random_weights(TINY, 16, CPU)
+    assert streamed.unfit(tiny, 16).startswith("vectors must be multiples of 512, four times that inside")
+    for kind in (
+        model.random_weights(TINY, 16, CPU, torch.float32),
+        model.with_products(tiny, quantize.int8),
+    ):
+        assert streamed.unfit(kind, 16) == "its weights are bf16"
 
 
 def test_the_kernels_need_a_gpu() -> None:
