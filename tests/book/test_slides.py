@@ -11,7 +11,7 @@ import pytest
 from labcode.book import slides
 from labcode.book.build import build
 from labcode.errors import InputError, LabError
-from tests.book.check_browser import browser, complaints, find_browser
+from tests.book.check_browser import browser, complaints, find_browser, new_tab
 from tests.book.test_build import HEADER, REPOSITORY, house, write_page  # noqa: F401 - a fixture
 from tests.support.command import labcode
 
@@ -106,9 +106,7 @@ def _turns_in_a_browser(deck: Path) -> None:
             tab.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if len(key) == 1 else "")
         return str(tab.evaluate(now))
 
-    with browser(find_browser() or "") as tab:
-        for name in ("Page", "Network", "Runtime", "Log"):
-            tab.call(f"{name}.enable")
+    with browser(find_browser() or "") as chromium, new_tab(chromium) as tab:
         for width, height in ((1280, 720), (390, 700)):
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             tab.call("Emulation.setDeviceMetricsOverride", **size)
