@@ -6,6 +6,8 @@ and these are equal where both are given; here they are in nanoseconds, over all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -24,23 +26,31 @@ LONG_DELAY_NS = 100_000
 QUEUED_BY = (
     *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
     *("cudaLaunchCooperativeKernel", "cudaMemcpyAsync", "cudaMemsetAsync"),
+    *("hipLaunchKernel", "hipExtLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel"),
+    *("hipMemcpyAsync", "hipMemcpyWithStream", "hipMemsetAsync"),
 )
 CATEGORIES = ("host_wait", "kernel_wait", "other")
 
 
-def idle_gaps(report: KinetoReport, *, between_ns: int = BETWEEN_KERNELS_NS) -> pd.DataFrame:
+def idle_gaps(
+    report: KinetoReport,
+    *,
+    between_ns: int = BETWEEN_KERNELS_NS,
+    of: Sequence[str] = ("rank", "device", "stream"),
+) -> pd.DataFrame:
     """Every gap between two operations of a stream: rank, device, stream, start_ns, idle_ns, category.
 
-    ``host_wait``: the call that launched the operation after the gap began after the gap did, so the CPU was
-    late. ``kernel_wait``: it began earlier and the gap is shorter than ``between_ns``. ``other``: longer, for
-    instance a wait for another stream; also where the trace holds no launch.
+    ``of`` ('rank', 'device') gives those of whole GPUs instead. ``host_wait``: the call that launched the
+    operation after the gap began after the gap did, so the CPU was late. ``kernel_wait``: it began earlier
+    and the gap is shorter than ``between_ns``. ``other``: longer, for instance a wait for another stream;
+    also where the trace holds no launch.
     """
     ops, api = report.gpu_ops(), report.api()
     row = launch_rows(ops, api)
     called = np.where(row >= 0, np.append(api["start_ns"].to_numpy(np.int64), 0)[row], np.iinfo(np.int64).min)
-    ops = ops[["rank", "device", "stream", "start_ns", "end_ns"]].assign(called=called)
+    ops = ops[[*of, "start_ns", "end_ns"]].assign(called=called)
     parts = []
-    for _, mine in ops.groupby(["rank", "device", "stream"], sort=True):
+    for _, mine in ops.groupby(list(of), sort=True):
         mine = mine.sort_values("start_ns", kind="stable")
         before = np.maximum.accumulate(mine["end_ns"].to_numpy(np.int64))[:-1]
         after = mine.iloc[1:]
@@ -48,11 +58,11 @@ def idle_gaps(report: KinetoReport, *, between_ns: int = BETWEEN_KERNELS_NS) -> 
         late = after["called"].to_numpy(np.int64) > before
         kind = np.where(late, 0, np.where(gap < between_ns, 1, 2))
         parts.append(
-            after[["rank", "device", "stream"]].assign(
+            after[list(of)].assign(
                 start_ns=before, idle_ns=np.maximum(gap, 0), category=np.array(CATEGORIES, object)[kind]
             )
         )
-    columns = ["rank", "device", "stream", "start_ns", "idle_ns", "category"]
+    columns = [*of, "start_ns", "idle_ns", "category"]
     gaps = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
     return gaps.astype({**dict.fromkeys(columns[:-1], "int64"), "category": "str"})
 
