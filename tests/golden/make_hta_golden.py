@@ -35,7 +35,7 @@ PATHS = ("torch_profiler/baseline", "torch_profiler/improved")
 
 
 def read(captures: Path, run: str, folder: Path) -> Any:
-    """HTA's traces of a run; it finds a rank by a pattern with a space in it, which the captures leave out."""
+    """HTA's traces of a run; it finds a rank by a pattern with a space, which the captures leave out."""
     from hta.trace_analysis import TraceAnalysis
 
     experiment, _, name = run.partition("/")

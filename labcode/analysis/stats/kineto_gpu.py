@@ -16,6 +16,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.launch import launch_latency
 from labcode.analysis.timeline.overlap import communication_overlap
+from labcode.analysis.timeline.queues import queue_changes
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -23,12 +24,6 @@ Ints = NDArray[np.int64]
 BETWEEN_KERNELS_NS = 30_000  # a shorter gap, with the launch long made, is the GPU's own way to the next
 LONG_CALL_NS = 50_000
 LONG_DELAY_NS = 100_000
-QUEUED_BY = (
-    *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
-    *("cudaLaunchCooperativeKernel", "cudaMemcpyAsync", "cudaMemsetAsync"),
-    *("hipLaunchKernel", "hipExtLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel"),
-    *("hipMemcpyAsync", "hipMemcpyWithStream", "hipMemsetAsync"),
-)
 CATEGORIES = ("host_wait", "kernel_wait", "other")
 
 
@@ -96,21 +91,10 @@ def comm_overlap(report: KinetoReport) -> pd.DataFrame:
 
 
 def queue_series(report: KinetoReport) -> pd.DataFrame:
-    """How many operations each stream had been given and not begun: rank, device, stream, start_ns, queued.
-
-    A row for each change: one more when a call in `QUEUED_BY` begins, one less when its operation begins.
+    """How many operations each stream had been given and not begun: rank, device, stream, start_ns, queued;
+    see `queue_changes`.
     """
-    ops, api = report.gpu_ops(), report.api()
-    row = launch_rows(ops, api)
-    queued = np.isin(api["name"].to_numpy(object).astype(str), QUEUED_BY) if len(api) else np.empty(0, bool)
-    known = np.flatnonzero((row >= 0) & np.append(queued, False)[row])
-    mine = ops.iloc[known][["rank", "device", "stream", "start_ns"]].reset_index(drop=True)
-    begun = mine.assign(start_ns=api["start_ns"].to_numpy(np.int64)[row[known]], step=1)
-    changes = pd.concat([begun, mine.assign(step=-1)], ignore_index=True)
-    keys = ["rank", "device", "stream"]
-    changes = changes.sort_values([*keys, "start_ns"], kind="stable", ignore_index=True)
-    changes["queued"] = changes.groupby(keys)["step"].cumsum()
-    return changes.drop(columns="step")
+    return queue_changes(report.gpu_ops(), report.api(), ["rank", "device", "stream"])
 
 
 def queue_length(report: KinetoReport) -> pd.DataFrame:

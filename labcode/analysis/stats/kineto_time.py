@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.stats.kineto_gpu import CATEGORIES, QUEUED_BY, idle_gaps, queue_series
+from labcode.analysis.stats.kineto_gpu import CATEGORIES, idle_gaps, queue_series
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, named_like
 from labcode.analysis.timeline.overlap import time_shares
-from labcode.reports.columns import sorted_unique
+from labcode.analysis.timeline.queues import QUEUED_BY, bandwidth_changes
+from labcode.reports.columns import objects, sorted_unique
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -67,22 +68,13 @@ def temporal_breakdown(report: KinetoReport) -> pd.DataFrame:
 def bandwidth_series(report: KinetoReport) -> pd.DataFrame:
     """How fast copies and memsets move bytes at each moment: rank, device, what, start_ns, gb_per_s.
 
-    A row for each change; ``what`` is Kineto's name of the direction ('Memcpy HtoD', 'Memset'). Each moves
-    its bytes evenly from its start to its end; those that run together add up.
+    A row for each change; ``what`` is Kineto's name of the direction ('Memcpy HtoD', 'Memset'); see
+    `bandwidth_changes`.
     """
     copies, sets = report.memcpys(), report.memsets()
     columns = ["rank", "device", "what", "start_ns", "end_ns", "bytes"]
     moved = pd.concat([copies.assign(what=_direction(copies))[columns], sets.assign(what="Memset")[columns]])
-    spent = np.maximum(duration_ns(moved), 1)
-    speed = moved["bytes"].to_numpy(np.float64) / spent
-    begins = moved[["rank", "device", "what", "start_ns"]].assign(step=speed)
-    ends = begins.assign(start_ns=moved["start_ns"] + spent, step=-speed)
-    changes = pd.concat([begins.assign(running=1), ends.assign(running=-1)], ignore_index=True)
-    keys = ["rank", "device", "what"]
-    changes = changes.sort_values([*keys, "start_ns"], kind="stable", ignore_index=True)
-    levels = changes.groupby(keys)[["step", "running"]].cumsum()
-    changes["gb_per_s"] = levels["step"].where(levels["running"] > 0, 0.0)
-    return changes.drop(columns=["step", "running"]).astype({"what": "str"})
+    return bandwidth_changes(moved, columns[:3]).astype({"what": "str"})
 
 
 def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
@@ -101,6 +93,8 @@ def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
             sets[columns].assign(what="Memset", total_ns=duration_ns(sets)),
         ]
     )
+    if not len(moved):
+        return moved
     grouped = moved.groupby(keys)
     table = grouped[["bytes", "total_ns"]].sum()
     table.insert(0, "count", grouped.size())
@@ -112,8 +106,9 @@ def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
 
 def _direction(copies: pd.DataFrame) -> pd.Series:
     """Kineto's name of each copy's direction, 'Memcpy HtoD'."""
-    names = copies["raw_name"]
-    return names.where(names.str.startswith("Memcpy"), "Memcpy Unknown").str[:14].str.partition(" (")[0]
+    codes, names = pd.factorize(copies["raw_name"])
+    directions = [n.partition(" (")[0] if n.startswith("Memcpy ") else "Memcpy Unknown" for n in names]
+    return pd.Series(objects(codes, directions), index=copies.index, dtype="str")
 
 
 def queue_full(report: KinetoReport, most: int = FULL) -> pd.DataFrame:
@@ -135,7 +130,7 @@ def queue_full(report: KinetoReport, most: int = FULL) -> pd.DataFrame:
     table["share"] = table["full_ns"] / table["rank"].map(whole).clip(lower=1)
     ops, api = report.gpu_ops(), report.api()
     row = launch_rows(ops, api)
-    calls = api[np.isin(api["name"].to_numpy(object).astype(str), QUEUED_BY)]
+    calls = api[api["name"].isin(QUEUED_BY)]
     rows = []
     for rank, device, stream in table[keys].itertuples(index=False):
         here = full[(full["rank"] == rank) & (full["device"] == device) & (full["stream"] == stream)]
