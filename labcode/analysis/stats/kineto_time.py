@@ -19,7 +19,7 @@ from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, named_like
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.analysis.timeline.queues import QUEUED_BY, bandwidth_changes
-from labcode.reports.columns import objects, sorted_unique
+from labcode.reports.columns import objects
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -236,14 +236,14 @@ def kernel_sequences(report: KinetoReport, operator: str = "", least: int = LEAS
 
 
 def kernel_runs(report: KinetoReport) -> pd.DataFrame:
-    """Sequences of two to eight kernels that come again on a stream, whoever launched them, by their time.
+    """Sequences of two to eight kernels, not all alike, that come again on a stream, the most time first.
 
     rank; device; stream; kernels (of one sequence); count (not overlapping); gpu_ns (of the kernels, in all);
     gaps_ns (between them, in all: what one fused kernel would not have); sequence. One that is always part of
     the same longer one has no row.
     """
-    kernels = report.kernels()
     keys = ["rank", "device", "context", "stream"]
+    kernels = report.kernels()[[*keys, "start_ns", "end_ns", "short_name"]]
     parts = []
     for _, mine in kernels.groupby(keys, sort=True):
         mine = mine.sort_values("start_ns", kind="stable")
@@ -262,39 +262,42 @@ def _runs(kernels: pd.DataFrame) -> pd.DataFrame:
     spent = np.concatenate(([0], np.cumsum(duration_ns(kernels))))
     gap = np.concatenate(([0], np.cumsum(np.maximum(start[1:] - end[:-1], 0)), [0]))
     sums = _Sums.of(codes)
-    place = np.arange(len(codes))
-    groups: dict[int, tuple[Ints, Ints]] = {}  # by length: the group of each place, and how many each has
-    for length in range(2, min(LONGEST_RUN + 1, len(codes)) + 1):
-        low = place[: len(codes) - length + 1]
-        _, group = sorted_unique(sums(low, low + length))
-        groups[length] = group, np.bincount(group)
+    longest = min(LONGEST_RUN, len(codes))
     rows = []
-    for length in range(2, min(LONGEST_RUN, len(codes)) + 1):
-        group, count = groups[length]
-        first = np.full(len(count), len(group))
-        np.minimum.at(first, group, np.arange(len(group)))
+    following = _alike(sums, len(codes), 2)
+    for length in range(2, longest + 1):
+        (group, order, count), following = following, _alike(sums, len(codes), length + 1)
+        wider, _, often = following
+        bounds = np.concatenate(([0], np.cumsum(count)))
+        first = order[bounds[:-1]]
         longer = np.zeros(len(count), np.bool_)
-        if length + 1 in groups:
-            wider, often = groups[length + 1]
-            for shift in (0, -1):
-                at = first + shift
-                there = (at >= 0) & (at < len(wider))
-                longer |= there & (often[wider[np.where(there, at, 0)]] == count)
+        for shift in (0, -1) if len(wider) else ():
+            at = first + shift
+            there = (at >= 0) & (at < len(wider))
+            longer |= there & (often[wider[np.where(there, at, 0)]] == count)
         time = np.bincount(group, spent[length:] - spent[:-length])
         chosen = np.flatnonzero((count > 1) & ~longer)
         for one in chosen[np.argsort(-time[chosen], kind="stable")[:MOST_RUNS]].tolist():
-            at = _apart(np.flatnonzero(group == one), length)
-            ns = int((spent[at + length] - spent[at]).sum()), int((gap[at + length - 1] - gap[at]).sum())
-            own = codes[at[0] : at[0] + length]
-            if any(
-                (own[period:] == own[:-period]).all() for period in range(1, length // 2 + 1) if length > 2
-            ):
+            own = codes[first[one] : first[one] + length]
+            if any((own[period:] == own[:-period]).all() for period in range(1, length // 2 + 1)):
                 continue  # a shorter one, several times
-            sequence = _told([str(names[code]) for code in own])
-            rows.append((length, len(at), *ns, sequence))
+            at = _apart(order[bounds[one] : bounds[one + 1]], length)
+            ns = int((spent[at + length] - spent[at]).sum()), int((gap[at + length - 1] - gap[at]).sum())
+            rows.append((length, len(at), *ns, _told([str(names[code]) for code in own])))
     columns = ["kernels", "count", "gpu_ns", "gaps_ns", "sequence"]
     table = pd.DataFrame(rows, columns=columns).sort_values("gpu_ns", ascending=False, kind="stable")
     return table[table["count"] > 1].head(MOST_RUNS)
+
+
+def _alike(sums: _Sums, count: int, length: int) -> tuple[Ints, Ints, Ints]:
+    """Of all stretches of a length: the group of each, their places by group, how many each group has."""
+    low = np.arange(max(count - length + 1, 0))
+    keys = sums(low, low + length)
+    order = np.argsort(keys, kind="stable")
+    new = np.append(True, keys[order[1:]] != keys[order[:-1]])[: len(order)]
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(new) - 1
+    return group, order, np.bincount(group)
 
 
 def _apart(places: Ints, length: int) -> Ints:
@@ -302,8 +305,9 @@ def _apart(places: Ints, length: int) -> Ints:
     if len(places) < 2 or int(np.diff(places).min()) >= length:
         return places
     taken = [int(places[0])]
-    while (following := int(np.searchsorted(places, taken[-1] + length))) < len(places):
-        taken.append(int(places[following]))
+    for place in places.tolist():
+        if place >= taken[-1] + length:
+            taken.append(place)
     return np.array(taken, np.int64)
 
 
