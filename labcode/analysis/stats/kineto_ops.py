@@ -255,7 +255,7 @@ def op_diff(before: KinetoReport, after: KinetoReport) -> pd.DataFrame:
     """
     keys = ["type", "name"]
     one, other = (op_totals(report).set_index(keys) for report in (before, after))
-    table = one.join(other, how="outer", lsuffix="_before", rsuffix="_after").fillna(0).astype("int64")
+    table = one.add_suffix("_before").join(other.add_suffix("_after"), how="outer").fillna(0).astype("int64")
     found: dict[str, pd.Series] = {}
     for what in ("calls", "cpu", "gpu"):
         unit = "" if what == "calls" else "_ns"
