@@ -364,10 +364,10 @@ class _Rank:
         start, end = np.maximum(edge[piece], low[leg]), np.minimum(edge[piece + 1], high[leg])
         row = np.append(-1, inner)[piece]
         kind = np.append(events["code"].to_numpy(np.int64), _HOST)[row]
-        back, began, target = self.waits.get(tid, (edge[:0],) * 3)
-        if len(back):  # what is left of a wait after what it waited for was done
+        back, began, _ = self.waits.get(tid, (edge[:0],) * 3)
+        if len(back):  # what is left of a call after what it waited for was done
             place = np.minimum(np.searchsorted(back, end, "left"), len(back) - 1)
-            after = (np.maximum(began, self.ended[target])[place] <= start) & (end <= back[place])
+            after = (began[place] < start) & (end <= back[place]) & (start == low[leg])
             kind = np.where(after & (kind == _CALL), _WAIT, kind)
         names = np.append(events["name"].to_numpy(object), "")[row]
         return pd.DataFrame(
