@@ -86,7 +86,9 @@ def test_kernel_sequences(run: str, operator: str) -> None:
     found = kineto_time.kernel_sequences(opened(run), operator, 2)
     ours = sorted(
         (count, gpu / US, cpu / US)
-        for count, gpu, cpu in found.loc[found["rank"] == 0, ["count", "gpu_ns", "cpu_ns"]].to_numpy().tolist()
+        for count, gpu, cpu in found.loc[found["rank"] == 0, ["count", "gpu_ns", "cpu_ns"]]
+        .to_numpy()
+        .tolist()
     )
     for row in GOLDEN["runs"][run]["kernel_sequences"][operator]:
         right = row["count"], row["GPU kernel duration (us)"], row["CPU op duration (us)"]
@@ -112,7 +114,7 @@ def test_the_difference_of_two_traces() -> None:
             compared += 1
             mine = ours.loc[name]
             assert (mine["calls_before"], mine["calls_after"]) == (row["Control_counts"], row["Test_counts"])
-            if name.startswith("aten::") or name.startswith("cuda"):
+            if name.startswith(("aten::", "cuda")):
                 spent = mine["cpu_before_ns"] / US, mine["cpu_after_ns"] / US
                 right = row["Control_total_duration"], row["Test_total_duration"]
                 assert spent == pytest.approx(right, abs=0.05)

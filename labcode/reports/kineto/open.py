@@ -123,7 +123,7 @@ def _read(path: Path) -> tuple[TraceText, Columns]:
     workers = workers_for(path)
     if workers:
         text = TraceText(path)
-        with SpreadCollector(workers) as spread, suppress(UnreadableError):
+        with suppress(UnreadableError), SpreadCollector(workers) as spread:
             text.read(spread.take, spread.take_one)
             return text, spread.finish()
     text, collector = TraceText(path), Collector()

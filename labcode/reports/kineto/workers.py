@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -80,7 +81,8 @@ class SpreadCollector:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    stream.close()
+                    with suppress(OSError):  # what is left to write has no reader
+                        stream.close()
 
     def take(self, text: bytes) -> None:
         """A JSON array of events."""

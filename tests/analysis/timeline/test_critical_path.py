@@ -21,7 +21,12 @@ def pieces(report: KinetoReport) -> list[tuple[str, str, int, int]]:
     """kind, name (the first letters), start and end of each piece, in µs."""
     path = critical_path(report)
     return [
-        (row["kind"], row["name"][:12], row["start_ns"] // 1000, (row["start_ns"] + row["duration_ns"]) // 1000)
+        (
+            row["kind"],
+            row["name"][:12],
+            row["start_ns"] // 1000,
+            (row["start_ns"] + row["duration_ns"]) // 1000,
+        )
         for row in path.to_dict("records")
     ]
 
