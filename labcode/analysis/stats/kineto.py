@@ -132,7 +132,7 @@ def arrivals(report: KinetoReport) -> pd.DataFrame:
 
 
 def op_diff(report: KinetoReport) -> pd.DataFrame:
-    """Operators, calls and kernels of two traces (--with): count, CPU and GPU time, difference."""
+    """How operators, calls and kernels of two traces (--with) differ in count, CPU and GPU time."""
     if report.beside is None:
         raise LackingError(report.path, "the difference to an earlier trace; name that: --with TRACE")
     with open_trace(report.beside) as before:
@@ -140,15 +140,12 @@ def op_diff(report: KinetoReport) -> pd.DataFrame:
 
 
 def critical_path(report: KinetoReport) -> pd.DataFrame:
-    """What decides how long the run took, by kind: operators, calls, launches, kernels, gaps, waits.
-
-    With the gain at most, were that part to take no time.
-    """
+    """What decides how long the run took, by kind of work, and what less of each gains at most."""
     return by_kind(_path(report))
 
 
 def critical_path_sum(report: KinetoReport) -> pd.DataFrame:
-    """The critical path by operator, call, kernel: time on it, share, gain at most."""
+    """The critical path by operator, call and kernel, and what less of each gains at most."""
     return by_kind(_path(report), names=True)
 
 
@@ -163,13 +160,13 @@ def _path(report: KinetoReport) -> pd.DataFrame:
 
 
 def temporal_breakdown(report: KinetoReport) -> pd.DataFrame:
-    """Each GPU's time: computing, other work, idle by cause."""
+    """How much of its time each GPU computes, does other work, or is idle, and why."""
     _need(report.gpu_ops(), report, "GPU operations", CUDA)
     return kineto_time.temporal_breakdown(report)
 
 
 def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
-    """Copies and memsets by direction: bytes, time, bandwidth and how it varied."""
+    """Bytes, time and bandwidth of copies and memsets by direction."""
     return _need(kineto_time.memory_bandwidth(report), report, "copies or memsets", CUDA)
 
 
@@ -195,7 +192,7 @@ def kernel_sequences(report: KinetoReport) -> pd.DataFrame:
 
 
 def kernel_runs(report: KinetoReport) -> pd.DataFrame:
-    """Kernels that come again in the same order on a stream: count, time, gaps between them."""
+    """Kernels that come again in the same order on a stream, with the gaps between them."""
     return _need(kineto_time.kernel_runs(report), report, "kernels that come again in a row", CUDA)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.links import launch_events, nearest
 from labcode.reports.kineto.report import STEP, KinetoReport
 
@@ -133,7 +133,7 @@ def _async(report: KinetoReport) -> pd.DataFrame:
 
 def _steps(names: pd.Series) -> pd.Series:
     """``ProfilerStep#3`` → ``ProfilerStep*``."""
-    return names.where(~names.str.startswith(STEP), "ProfilerStep*")
+    return names.where(~named_like(names, f"^{STEP}"), "ProfilerStep*")
 
 
 def _memory(report: KinetoReport, events: pd.DataFrame) -> dict[str, Ints]:
