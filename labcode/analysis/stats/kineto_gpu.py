@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.launch import launch_latency
+from labcode.analysis.timeline.launch import launch_latency, queue_changes
 from labcode.analysis.timeline.overlap import communication_overlap
-from labcode.analysis.timeline.queues import queue_changes
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]

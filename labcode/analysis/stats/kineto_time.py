@@ -17,8 +17,9 @@ from labcode.analysis.stats.kineto_gpu import CATEGORIES, idle_gaps, queue_serie
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, named_like
+from labcode.analysis.timeline.launch import QUEUED_BY
 from labcode.analysis.timeline.overlap import time_shares
-from labcode.analysis.timeline.queues import QUEUED_BY, bandwidth_changes
+from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.reports.columns import objects
 from labcode.reports.kineto.report import STEP, KinetoReport
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.timeline.critical_path import critical_path
-from labcode.analysis.timeline.queues import bandwidth_changes, queue_changes
+from labcode.analysis.stats.kineto_path import critical_path
+from labcode.analysis.timeline.launch import queue_changes
+from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 from labcode.reports.kineto.report import KinetoReport
