@@ -62,8 +62,9 @@ def stats(
         Path | None,
         typer.Option(
             "--with",
-            metavar="CAPTURE",
-            help="Of power logs: the nsys export of the same run, for range_energy_sum.",
+            metavar="FILE",
+            help="Of power logs: the nsys export of the same run, for range_energy_sum. Of traces: an "
+            "earlier one, for op_diff.",
         ),
     ] = None,
     scheduler: Scheduler = None,

@@ -17,6 +17,29 @@ def is_communication(ops: pd.DataFrame) -> pd.Series:
     return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
 
 
+def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    """What each GPU did in the window, each ns once: device; computing, communication (while nothing
+    computes), copies and memsets (while neither runs), idle; all in ns.
+    """
+    rows = []
+    for device, mine in ops.groupby("device"):
+        talks = is_communication(mine).to_numpy()
+        works = mine["kind"].isin(["kernel", "graph"]).to_numpy()
+        row: dict[str, int] = {"device": int(str(device))}
+        before = 0
+        for name, some in (
+            ("computing_ns", works & ~talks),
+            ("communication_ns", works),
+            ("copies_ns", works | True),
+        ):
+            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
+            covered = intervals.total(*intervals.clip(start, stop, window))
+            row[name] = covered - before
+            before = covered
+        rows.append({**row, "idle_ns": window[1] - window[0] - before})
+    return pd.DataFrame(rows)
+
+
 def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:
     """Communication and computing of each GPU; takes `kernels` or `gpu_ops` of a report.
 
