@@ -49,7 +49,7 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
         (_run("record", "--seconds", "2.2", "--warmup", "0.25", "--settle", "2"),),
         (
             *_workload("matmul", "ladders"),
-            *workloads("attention_steps"),
+            *workloads("attention_steps", "transformer_model", "marks"),
             *(f"labcode/kernels/{name}.py" for name in ("checking", "launch", "tensor_maps")),
             *(f"labcode/kernels/topics/{name}.py" for name in ("gemm", "attention")),
             *(f"cuda/gemm/{name}.cuh" for name in ("bf16", "fp32", "instructions", "layout")),
