@@ -79,7 +79,7 @@ def own(made: matmul.Matmul) -> matmul.Matmul:
     maps = [encode(one.data_ptr(), Boxes((size, size), (BOX, rows))) for one, rows in matrices]
     arguments = [*maps, ctypes.c_uint64(out.data_ptr()), *(ctypes.c_int(size) for _ in range(4))]
     call = attention_steps._launcher(
-        kernel.kernel.ptr, sizes.grid, sizes.block, sizes.shared_bytes, arguments, made
+        kernel.kernel.ptr, (sizes.grid, 1), sizes.block, sizes.shared_bytes, arguments, made
     )
     return matmul.Matmul(call, made.result, made.left, made.right)
 
