@@ -62,7 +62,7 @@ def main(sizes: Sequence[int], repetitions: int, json_file: Path | None, console
 def render(record: dict[str, Any], kernel_name: str, n: int, console: Console) -> None:
     """Print a ladder's table, and how its fastest step stands to the mark."""
     (kernel,) = (one for one in gemm.KERNELS if one.name == kernel_name)
-    steps = {gemm.variant(step): step for step in kernel.steps}
+    steps = {step.variant: step for step in kernel.steps}
     found = products.ladder(record)
     table = Table(
         title=f"{kernel.name}, {n} × {n} × {n}, medians, in brackets the quartiles", title_justify="left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,7 +14,7 @@ from labcode.store import cache_folder, repository_root
 from labcode.tools import find_nvcc
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo")
-_SOURCES = ("*.cu", "*.cuh", "*.hpp")
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute, CUDA driver API
 _CUDA_ERROR_NO_DEVICE = 100
 _TIMEOUT_S = 300
@@ -55,23 +56,34 @@ def architecture_flag(capability: tuple[int, int]) -> str:
             f"this GPU has compute capability {capability[0]}.{capability[1]}; the programs are built for "
             f"{_OLDEST[0]}.{_OLDEST[1]} and newer"
         )
-    number = f"{capability[0]}{capability[1]}" + ("a" if capability >= (9, 0) else "")
+    number = architecture(10 * capability[0] + capability[1])
     return f"-gencode=arch=compute_{number},code=sm_{number}"
+
+
+def architecture(compute_capability: int) -> str:
+    """The compilers' name of a GPU, 90 for 9.0 given: «90a», with what only this architecture has."""
+    return f"{compute_capability}{'a' if compute_capability >= 90 else ''}"
+
+
+def included(source: Path) -> list[Path]:
+    """A source file and all that it includes by quotes, directly or not; itself first."""
+    found = [source.resolve()]
+    for path in found:  # grows while it is gone through
+        for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
+            other = (path.parent / name).resolve()
+            if other.is_file() and other not in found:
+                found.append(other)
+    return found
 
 
 def source_files(program: str) -> list[Path]:
     """The files a program is built from, in a fixed order; `LabError` when there is no such program."""
-    root = repository_root() / "cuda"
-    if not (root / program / f"{program}.cu").is_file():
+    main = repository_root() / "cuda" / program / f"{program}.cu"
+    if not main.is_file():
         raise LabError(
-            f"{root / program}: there is no program of this name; is this a whole checkout of the lab?"
+            f"{main.parent}: there is no program of this name; is this a whole checkout of the lab?"
         )
-    return sorted(
-        path
-        for folder in (root / "common", root / program)
-        for pattern in _SOURCES
-        for path in folder.glob(pattern)
-    )
+    return included(main)
 
 
 def build(program: str, capability: tuple[int, int] | None = None) -> Path:
@@ -94,16 +106,7 @@ def build(program: str, capability: tuple[int, int] | None = None) -> Path:
         binary.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
             partial = Path(folder) / program
-            _compile(
-                [
-                    str(nvcc),
-                    *flags,
-                    str(repository_root() / "cuda" / program / f"{program}.cu"),
-                    "-o",
-                    str(partial),
-                ],
-                program,
-            )
+            _compile([str(nvcc), *flags, str(sources[0]), "-o", str(partial)], program)
             partial.replace(binary)
     except OSError as error:
         raise ToolError(describe_os_error(error)) from None
@@ -115,7 +118,7 @@ def _version(nvcc: Path) -> str:
         [str(nvcc), "--version"], capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
     )
     if done.returncode != 0:
-        raise ToolError(f"{nvcc}: does not run ({_first_line(done.stderr)}); reinstall the CUDA toolkit")
+        raise ToolError(f"{nvcc}: does not run ({first_error(done.stderr)}); reinstall the CUDA toolkit")
     return done.stdout
 
 
@@ -127,10 +130,10 @@ def _compile(command: list[str], program: str) -> None:
             f"nvcc: took longer than {_TIMEOUT_S} s to build {program}; is the machine overloaded?"
         ) from None
     if done.returncode != 0:
-        raise ToolError(f"nvcc: could not build {program}: {_first_line(done.stderr + done.stdout)}")
+        raise ToolError(f"nvcc: could not build {program}: {first_error(done.stderr + done.stdout)}")
 
 
-def _first_line(text: str) -> str:
+def first_error(text: str) -> str:
     """The first line that names an error, or the first one at all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "it said nothing")

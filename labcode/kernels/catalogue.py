@@ -9,15 +9,20 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from labcode.errors import LabError
+from labcode.store import repository_root
 
 Shape = tuple[int, ...]
+Call = Callable[[], object]
+Library = Callable[[Any, Any, Sequence[Any], Any], Call]  # of torch, CuPy, the inputs, the output
 
 ITEM_BYTES: Mapping[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int32": 4}
 C_TYPES: Mapping[str, str] = {
@@ -28,6 +33,34 @@ C_TYPES: Mapping[str, str] = {
     "int32": "int",
 }
 WORD_TYPES: Mapping[int, str] = {2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
+_DECLARATION = re.compile(r"^constexpr int ([^;]*);", re.MULTILINE)
+_NUMBER = re.compile(r"\s*(k\w+) = (\d+)\s*")
+
+
+@cache
+def numbers(header: str) -> Mapping[str, int]:
+    """The numbers that a header of ``cuda/`` declares outside of functions: ``constexpr int kTile = 32``."""
+    path = repository_root() / "cuda" / header
+    if not path.is_file():
+        raise LabError(f"{path}: there is no such header; is this a whole checkout of the lab?")
+    declared = _DECLARATION.findall(path.read_text(encoding="utf-8"))
+    found = (_NUMBER.fullmatch(part) for line in declared for part in line.split(","))
+    return {match[1]: int(match[2]) for match in found if match}
+
+
+def array_module(x: Any) -> Any:
+    """NumPy or CuPy, whichever an array is of."""
+    if isinstance(x, np.ndarray):
+        return np
+    import cupy
+
+    return cupy.get_array_module(x)
+
+
+def norm(x: Any) -> float:
+    """‖x‖: the size of a sum of random signs, whatever the signs happen to be."""
+    total: float = float((x * x).sum())
+    return math.sqrt(total)
 
 
 @dataclass(frozen=True)
@@ -110,8 +143,12 @@ class Step:
     tolerance: float | None = None  # instead of the kernel's, for a step that rounds more
     scratch_bytes: Callable[[Problem, Gpu], int] | None = None
     scalars: Callable[[Problem], tuple[np.generic, ...]] | None = None  # instead of the kernel's
-    bytes_moved: Callable[[Problem], int] | None = None  # instead of the kernel's
     unfit: Callable[[Problem], str | None] | None = None
+
+    @property
+    def variant(self) -> str:
+        """What the CUDA programs call it: «mma.sync» is their ``mma_sync``."""
+        return re.sub(r", | and |[. ]", "_", self.name).lower()
 
 
 @dataclass(frozen=True)
@@ -133,10 +170,10 @@ class Kernel:
 
     ``header`` lies in ``cuda/``. ``reference`` takes the inputs as float64 arrays (of NumPy or CuPy; integer
     inputs stay as they are) and returns the output so. ``bytes_moved`` and ``flops`` are the least that the
-    problem costs: each input read once, each output written once. ``tolerance``, by element type:
+    problem costs: by default each input read once, the output written once. ``tolerance``, by element type:
     ‖out − reference‖ / ‖reference‖; 0 for a kernel that only moves values. ``scale`` returns what to divide
-    by instead of ‖reference‖ (a sum of random signs is small by chance). ``libraries``: names of
-    `labcode.kernels.baselines`. ``timed``: problems the bench runs; ``checked``: those it checks, with
+    by instead of ‖reference‖ (a sum of random signs is small by chance). ``libraries``: calls that compute
+    the same, by name. ``timed``: problems the bench runs; ``checked``: those it checks, with
     each of ``values`` (see `labcode.kernels.checking`).
     """
 
@@ -149,16 +186,26 @@ class Kernel:
     output: Callable[[Problem], Array]
     scalars: Callable[[Problem], tuple[np.generic, ...]]
     reference: Callable[..., Any]
-    bytes_moved: Callable[[Problem], int]
     flops: Callable[[Problem], int]
     tolerance: Mapping[str, float]
     timed: tuple[Problem, ...]
     checked: tuple[Problem, ...]
+    bytes_moved: Callable[[Problem], int] = field(default=None)  # type: ignore[assignment]
     ceiling: str = "copy"
-    libraries: tuple[str, ...] = ()
+    libraries: Mapping[str, Library] = field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
     values: tuple[str, ...] = ("normal", "large")
     scale: Callable[..., float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.bytes_moved is None:
+            object.__setattr__(self, "bytes_moved", self._of_all_arrays)
+
+    def _of_all_arrays(self, problem: Problem) -> int:
+        return sum(
+            math.prod(array.shape) * ITEM_BYTES[array.dtype or problem.dtype]
+            for array in (*self.inputs(problem), self.output(problem))
+        )
 
     def step(self, name: str) -> Step:
         """The step of this name; `LabError` lists them when there is none."""

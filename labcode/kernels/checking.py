@@ -6,6 +6,7 @@ guards of one byte pattern, so that an element that is not written, and one writ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,6 @@ from labcode.kernels.launch import import_cupy, prepare, reason_unfit
 GUARD = 64  # elements on either side of an output
 GUARD_BYTE = 0xA5  # no NaN, and no number that comes up by chance: what is written there shows, even a NaN
 LARGE = {"float32": 1e30, "float64": 1e200, "float16": 4e3, "bfloat16": 1e30}
-_WIDE = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,7 @@ def make_input(
 ) -> Any:
     """A GPU tensor of random values; ``offset`` elements behind an allocation's start."""
     kind = array.dtype or dtype
-    count = 1
-    for length in array.shape:
-        count *= length
+    count = math.prod(array.shape)
     storage = torch.empty(count + offset, dtype=torch_dtype(torch, kind), device="cuda")
     flat = storage[offset:]
     if array.fill is not None:
@@ -131,9 +129,7 @@ def run_case(torch: Any, kernel: Kernel, step: Step, case: Case, seed: int) -> O
         for k, array in enumerate(kernel.inputs(problem))
     ]
     wanted = kernel.output(problem)
-    count = 1
-    for length in wanted.shape:
-        count *= length
+    count = math.prod(wanted.shape)
     dtype = torch_dtype(torch, wanted.dtype or problem.dtype)
     storage = torch.empty(GUARD + case.offset_out + count + GUARD, dtype=dtype, device="cuda")
     storage.view(torch.uint8).fill_(GUARD_BYTE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import LabError, ToolError, describe_os_error
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, entry
+from labcode.kernels.build import FLAGS, architecture, first_error, included
+from labcode.kernels.catalogue import ITEM_BYTES, Array, Gpu, Kernel, Launch, Problem, Step, entry
 from labcode.store import cache_folder, repository_root
 from labcode.tools import find_nvcc
 
-_OPTIONS = ("-std=c++17", "-lineinfo")
+_OPTIONS = tuple(flag for flag in FLAGS if flag != "-O3")  # NVRTC optimizes without being asked
 _NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
 _LARGEST_PORTABLE_CLUSTER = 8
 _LARGEST_STATIC_SHARED = 48 << 10
@@ -114,12 +116,11 @@ def check(found: Pointer, wanted: Array, dtype: str, name: str, device: int) -> 
 
 
 def header_sources(header: str) -> list[Path]:
-    """A header of ``cuda/`` and what it may include: the headers beside it and in ``common``."""
+    """A header of ``cuda/`` and what it includes, itself first."""
     path = repository_root() / "cuda" / header
     if not path.is_file():
         raise LabError(f"{path}: there is no such header; is this a whole checkout of the lab?")
-    common = repository_root() / "cuda" / "common"
-    return [path, *sorted(p for folder in (path.parent, common) for p in folder.glob("*.cuh") if p != path)]
+    return included(path)
 
 
 def compile_cubin(
@@ -127,11 +128,10 @@ def compile_cubin(
 ) -> tuple[Path, dict[str, str]]:
     """The cubin of name expressions of a header (cached), and their mangled names; by NVRTC, through CuPy."""
     nvrtc = _nvrtc()
-    suffix = "a" if compute_capability >= 90 else ""
     root = repository_root() / "cuda"
     options = (
         *_OPTIONS,
-        f"-arch=sm_{compute_capability}{suffix}",
+        f"-arch=sm_{architecture(compute_capability)}",
         f"-I{root}",
         *(f"-I{folder}" for folder in _toolkit_includes()),
     )
@@ -151,7 +151,7 @@ def compile_cubin(
             nvrtc.compileProgram(program, options)
         except Exception:
             raise ToolError(
-                f"NVRTC: could not compile {header}: {_first_error(nvrtc.getProgramLog(program))}"
+                f"NVRTC: could not compile {header}: {first_error(nvrtc.getProgramLog(program))}"
             ) from None
         lowered = {expression: str(nvrtc.getLoweredName(program, expression)) for expression in entries}
         binary: bytes = nvrtc.getCUBIN(program)
@@ -214,7 +214,7 @@ def prepare(
     grid, block = _three(launch.grid), _three(launch.block)
     stream = cupy.cuda.ExternalStream(found[0].stream, device)
     out = found[-1]
-    cleared = int(np.prod(out.shape)) * _item_bytes(out.dtype) if step.clears_output else 0
+    cleared = math.prod(out.shape) * ITEM_BYTES[out.dtype] if step.clears_output else 0
 
     def run(_keep: Any = (inputs, output, scratch)) -> None:
         try:
@@ -264,12 +264,6 @@ def _three(size: int | tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _item_bytes(dtype: str) -> int:
-    from labcode.kernels.catalogue import ITEM_BYTES
-
-    return ITEM_BYTES[dtype]
-
-
 def _nvrtc() -> Any:
     return import_cupy().cuda.nvrtc
 
@@ -287,8 +281,3 @@ def _toolkit_includes() -> list[Path]:
         Path("/usr/local/cuda/include/cccl"),
     ]
     return [path for path in dict.fromkeys(candidates) if path.is_dir()]
-
-
-def _first_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "it said nothing")

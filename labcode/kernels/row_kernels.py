@@ -1,4 +1,4 @@
-"""Row kernels: instances of a template and the length of rows in; the instance that serves them out.
+"""Row kernels: a ladder's instances of templates and the length of rows in; the one that serves them out.
 
 What softmax and RMSNorm have in common: problems of shape (rows, columns), kernels on top of
 ``cuda/common/rows.cuh``. The programs of ``cuda/softmax`` and ``cuda/rmsnorm`` choose alike: ``--plan 1``.
@@ -6,17 +6,16 @@ What softmax and RMSNorm have in common: problems of shape (rows, columns), kern
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labcode.kernels.catalogue import Gpu, Launch, Problem, Step
 
 WARP = 32
 VECTOR_BYTES = 16
+WARP_ROWS_UP_TO_BYTES = 1024  # where «chosen» goes on to the next step
 MOST_SHARED_BYTES = 226 << 10  # of compute capability 9.0, less a kilobyte for a kernel's own variables
-_RESERVED_BYTES = (
-    1 << 10
-)  # what the system takes of each block's shared memory, from compute capability 8.0 on
+_RESERVED_BYTES = 1 << 10  # what the system takes of a block's shared memory, from compute capability 8.0 on
 _OWN_BYTES = _RESERVED_BYTES + 512  # with the kernels' own variables
 
 
@@ -110,59 +109,68 @@ def too_long_to_keep(problem: Problem) -> str | None:
     return None
 
 
-def bytes_moved(problem: Problem, arrays: int = 2) -> int:
-    """Each element read once and written once."""
-    return arrays * problem.elements * problem.item_bytes
+@dataclass(frozen=True)
+class Ladder:
+    """The instances of a kernel's templates, shortest first, and where «chosen» goes from one to the next.
 
+    ``otherwise``: the kernel that loops over rows of any length. ``vectorized_up_to`` (elements of a row):
+    where the copy engine cannot fetch rows; ``fetched_above``, by the bytes of an element: where it can.
+    """
 
-def step(
-    name: str,
-    namespace: str,
-    instances: Sequence[Instance],
-    reason: str,
-    *,
-    predicted: float,
-    min_cc: int = 75,
-    helped: bool = True,
-) -> Step:
-    """A rung of the ladder: of its instances the first that holds a row."""
+    namespace: str
+    otherwise: str
+    warp_rows: tuple[Instance, ...]
+    vectorized: tuple[Instance, ...]
+    cluster: tuple[Instance, ...]
+    bulk: tuple[Instance, ...]
+    vectorized_up_to: int
+    fetched_above: Mapping[int, int]
 
-    def held(problem: Problem) -> Instance:
-        return first_that_holds(instances, problem) or meant(instances, problem)[-1]
+    def chosen(self, problem: Problem, *, clusters: bool) -> Instance | None:
+        """The fastest instance for rows of this length; None: they are longer than any of them holds."""
+        columns = problem.shape[1]
+        if columns * problem.item_bytes <= WARP_ROWS_UP_TO_BYTES:
+            return first_that_holds(self.warp_rows, problem)
+        limit = self.fetched_above[problem.item_bytes] if can_be_fetched(problem) else self.vectorized_up_to
+        if columns <= limit or not clusters:
+            return first_that_holds(self.vectorized, problem)
+        return first_that_holds((*self.bulk, *self.cluster), problem)
 
-    return Step(
-        name,
-        reason,
-        lambda problem: held(problem).entry(namespace),
-        lambda problem, gpu: held(problem).launch(problem, gpu),
-        min_cc=min_cc,
-        predicted=predicted,
-        helped=helped,
-        unfit=lambda problem: why_not(instances, problem),
-    )
+    def step(
+        self, name: str, reason: str, *, predicted: float, min_cc: int = 75, helped: bool = True
+    ) -> Step:
+        """A rung of the ladder: of the instances of its name the first that holds a row."""
+        instances: tuple[Instance, ...] = getattr(self, name.replace(" ", "_"))
 
+        def held(problem: Problem) -> Instance:
+            return first_that_holds(instances, problem) or meant(instances, problem)[-1]
 
-def chosen_step(
-    name: str,
-    namespace: str,
-    choose: Callable[[Problem], Instance | None],
-    otherwise: str,
-    reason: str,
-    *,
-    predicted: float,
-    min_cc: int = 75,
-) -> Step:
-    """The step that takes what ``choose`` says for the rows, and a looping kernel where it says None."""
+        return Step(
+            name,
+            reason,
+            lambda problem: held(problem).entry(self.namespace),
+            lambda problem, gpu: held(problem).launch(problem, gpu),
+            min_cc=min_cc,
+            predicted=predicted,
+            helped=helped,
+            unfit=lambda problem: why_not(instances, problem),
+        )
 
-    def entry(problem: Problem) -> str:
-        found = choose(problem)
-        return found.entry(namespace) if found else f"{namespace}::{otherwise}<{{T}}>"
+    def chosen_step(self, name: str, reason: str, *, predicted: float, min_cc: int = 75) -> Step:
+        """The step that takes what is `chosen` for the rows, with clusters from compute capability 9.0 on."""
 
-    def launch(problem: Problem, gpu: Gpu) -> Launch:
-        found = choose(problem)
-        return found.launch(problem, gpu) if found else looping_launch(problem, gpu)
+        def found(problem: Problem) -> Instance | None:
+            return self.chosen(problem, clusters=min_cc >= 90)
 
-    return Step(name, reason, entry, launch, min_cc=min_cc, predicted=predicted)
+        def entry(problem: Problem) -> str:
+            one = found(problem)
+            return one.entry(self.namespace) if one else f"{self.namespace}::{self.otherwise}<{{T}}>"
+
+        def launch(problem: Problem, gpu: Gpu) -> Launch:
+            one = found(problem)
+            return one.launch(problem, gpu) if one else looping_launch(problem, gpu)
+
+        return Step(name, reason, entry, launch, min_cc=min_cc, predicted=predicted)
 
 
 ELEMENTS = 1 << 29  # of the timed matrices: 2 GiB of fp32 in, 2 GiB out

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from labcode.errors import LabError
 from labcode.kernels.build import build, compute_capability
+from labcode.kernels.catalogue import kernels
 from labcode.workloads.shared import common
 
 
@@ -65,6 +66,11 @@ def forwarded(options: argparse.Namespace) -> list[str]:
     ]
 
 
+def steps(*names: str) -> tuple[str, ...]:
+    """The steps of kernels of the catalogue as their program calls them."""
+    return tuple(step.variant for kernel in kernels(names) for step in kernel.steps)
+
+
 kernel_overlap = CudaProgram(
     "kernel_overlap",
     "Times many small kernels: on one stream, on several, as a CUDA graph; and a chain of tiny ones.",
@@ -101,20 +107,7 @@ memory_timeline = CudaProgram(
 memory_bandwidth = CudaProgram(
     "memory_bandwidth",
     "Copies arrays in GPU memory in several ways and holds each against cudaMemcpy.",
-    (
-        "all",
-        "strided",
-        "coalesced",
-        "vectorized",
-        "in_flight",
-        "streaming",
-        "bulk_ring",
-        "bulk",
-        "triad",
-        "gather",
-        "misaligned",
-        "sizes",
-    ),
+    ("all", *steps("copy"), "triad", "gather", "misaligned", "sizes"),
     {
         "mebibytes": "size of each array (512)",
         "repetitions": "timings of each step (15)",
@@ -125,7 +118,7 @@ memory_bandwidth = CudaProgram(
 transpose = CudaProgram(
     "transpose",
     "Transposes a matrix and holds the time against a copy of as many bytes.",
-    ("all", "naive", "shared_tile", "padded", "swizzled", "vectorized", "patches", "windowed", "chunks"),
+    ("all", *steps("transpose")),
     {
         "rows": "rows of the input (16384)",
         "columns": "columns of the input (8192)",
@@ -138,11 +131,7 @@ transpose = CudaProgram(
 gemm = CudaProgram(
     "gemm",
     "Multiplies matrices of random normal values, step by step, and holds the time against cuBLAS.",
-    (
-        *("fp32", "bf16", "naive", "coalesced", "shared_tile", "strips", "squares", "vectorized"),
-        *("warp_tiles", "double_buffer", "autotuned", "mma_sync", "wgmma_tma", "specialized"),
-        *("persistent", "cluster", "order", "store", "alone"),
-    ),
+    ("fp32", "bf16", *steps("gemm")),
     {
         "m": "rows of A and C (4096)",
         "n": "columns of B and C (4096)",
@@ -158,10 +147,7 @@ gemm = CudaProgram(
 attention = CudaProgram(
     "attention",
     "Computes attention of random normal values, step by step.",
-    (
-        *("all", "mma_sync", "double_buffer", "specialized", "ping_pong", "no_turns", "three_groups", "lazy"),
-        *("slow", "plain_rows", "four_blocks"),
-    ),
+    ("all", *steps("attention_bf16"), "slow", "plain_rows", "four_blocks"),
     {
         "type": "of queries, keys, values and result (bf16)",
         "mask": "causal: a query sees no key behind it (none)",
@@ -176,7 +162,7 @@ attention = CudaProgram(
 sum_ = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
-    ("all", "atomics", "tree", "shuffle", "vectorized", "bulk"),
+    ("all", *steps("sum")),
     {
         "mebibytes": "size of the array (1024)",
         "repetitions": "timings of each step (15)",
@@ -184,57 +170,25 @@ sum_ = CudaProgram(
     },
 )
 
-softmax = CudaProgram(
-    "softmax",
-    "Softmax over the rows of a matrix: every step checked, timed and compared with the device copy.",
-    (
-        "all",
-        "three_passes",
-        "online",
-        "on_chip",
-        "vectorized",
-        "warp_rows",
-        "cluster",
-        "bulk",
-        "chosen_any_gpu",
-        "chosen",
-    ),
-    {
-        "type": "type of the elements, float or bf16; the arithmetic is in fp32 (float)",
-        "columns": "elements of a row (8192)",
-        "rows": "rows; 0: as many as fill --mebibytes (0)",
-        "mebibytes": "size of the matrix, in MiB, where --rows is 0 (1024)",
-        "offset": "elements by which both matrices start late, to misalign them (0)",
-        "repetitions": "timings of each step (15)",
-        "seed": "seed of the random numbers (1)",
-        "plan": "1: say which kernel each variant takes, and stop; needs no GPU (0)",
-    },
-)
+_ROW_FLAGS = {
+    "type": "type of the elements, float or bf16; the arithmetic is in fp32 (float)",
+    "columns": "elements of a row (8192)",
+    "rows": "rows; 0: as many as fill --mebibytes (0)",
+    "mebibytes": "size of the matrix, in MiB, where --rows is 0 (1024)",
+    "offset": "elements by which both matrices start late, to misalign them (0)",
+    "repetitions": "timings of each step (15)",
+    "seed": "seed of the random numbers (1)",
+    "plan": "1: say which kernel each variant takes, and stop; needs no GPU (0)",
+}
 
-rmsnorm = CudaProgram(
-    "rmsnorm",
-    "RMSNorm over the rows of a matrix: every step checked, timed and compared with the device copy.",
-    (
-        "all",
-        "two_passes",
-        "on_chip",
-        "vectorized",
-        "warp_rows",
-        "cluster",
-        "bulk",
-        "chosen_any_gpu",
-        "chosen",
-    ),
-    {
-        "type": "type of the elements, float or bf16; the arithmetic is in fp32 (float)",
-        "columns": "elements of a row (8192)",
-        "rows": "rows; 0: as many as fill --mebibytes (0)",
-        "mebibytes": "size of the matrix, in MiB, where --rows is 0 (1024)",
-        "offset": "elements by which both matrices start late, to misalign them (0)",
-        "repetitions": "timings of each step (15)",
-        "seed": "seed of the random numbers (1)",
-        "plan": "1: say which kernel each variant takes, and stop; needs no GPU (0)",
-    },
+softmax, rmsnorm = (
+    CudaProgram(
+        name,
+        f"{title} over the rows of a matrix: every step checked, timed and compared with the device copy.",
+        ("all", *steps(name)),
+        _ROW_FLAGS,
+    )
+    for name, title in (("softmax", "Softmax"), ("rmsnorm", "RMSNorm"))
 )
 
 compute_metrics = CudaProgram(
@@ -282,19 +236,7 @@ roofline_kernels = CudaProgram(
 optimization_loop = CudaProgram(
     "optimization_loop",
     "Times the rounds of optimizing a bilateral filter of 9 x 9 pixels, beside what was predicted.",
-    (
-        "round0",
-        "round1",
-        "round2",
-        "round3",
-        "round4",
-        "round5",
-        "round6",
-        "round7",
-        "round8",
-        "round9",
-        "all",
-    ),
+    (*steps("bilateral"), "all"),
     {
         "height": "rows of the image (4096)",
         "width": "columns of the image (4096)",

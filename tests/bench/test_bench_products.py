@@ -97,10 +97,10 @@ def test_bad_numbers_are_one_line(sizes: list[int], repetitions: int) -> None:
 @pytest.mark.parametrize("n", products.SIZES)
 def test_shipped_ladders_are_right_and_meet_their_marks(kernel: Any, run: str, n: int) -> None:
     found = ladder(store.load_set(store.SHIPPED_SET).record("gemm_bench", f"{run}_{n}"))
-    names = [gemm.variant(step) for step in kernel.steps]
+    names = [step.variant for step in kernel.steps]
     assert found.index.tolist() == [LIBRARY, *names]
     assert float(found["ratio"].max()) >= products.MARKS[kernel.name][0]
     last = float(found["error"].iloc[-1])
     assert last <= 1.5 * float(found["error"].iloc[0])
-    gains = {step.name: float(found["gain"][gemm.variant(step)]) for step in kernel.steps[1:]}
+    gains = {step.name: float(found["gain"][step.variant]) for step in kernel.steps[1:]}
     assert [step.name for step in kernel.steps[1:] if step.helped != (gains[step.name] > 1.003)] == []

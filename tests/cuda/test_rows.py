@@ -78,8 +78,7 @@ def test_the_program_takes_the_kernels_that_python_takes(
         refused = step.unfit(problem) if step.unfit else None
         if step.name == "on chip":  # the program asks the GPU how much shared memory there is
             refused = None
-        key = step.name.replace(", ", "_").replace(" ", "_").lower()
-        expected[key] = refused or entry(step, problem).removeprefix(f"lab::{name}::")
+        expected[step.variant] = refused or entry(step, problem).removeprefix(f"lab::{name}::")
     assert said == expected
 
 

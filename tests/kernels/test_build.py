@@ -25,7 +25,10 @@ echo built > "$2"
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small checkout with one program, a compiler that only keeps a log, and an empty cache."""
     root = tmp_path / "lab"
-    for name, text in {"common/check.cuh": "// check\n", "thing/thing.cu": "// thing\n"}.items():
+    for name, text in {
+        "common/check.cuh": "// check\n",
+        "thing/thing.cu": '#include "../common/check.cuh"\n',
+    }.items():
         (root / "cuda" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "cuda" / name).write_text(text)
     compiler = tmp_path / "bin" / "nvcc"

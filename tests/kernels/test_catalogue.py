@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from labcode.errors import LabError
-from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, kernels
+from labcode.kernels.catalogue import Gpu, Kernel, Problem, Step, entry, kernels, numbers
 from labcode.kernels.topics import gemm, memory_bandwidth, transpose
 from labcode.kernels.topics import sum as sums
 from labcode.store import repository_root
@@ -31,12 +32,6 @@ def step_id(value: object) -> str:
 
 def header(kernel: Kernel) -> str:
     return (repository_root() / "cuda" / kernel.header).read_text(encoding="utf-8")
-
-
-def constant(text: str, name: str) -> int:
-    found = re.search(rf"constexpr int [^;]*\b{name} = (\d+)", text)
-    assert found, name
-    return int(found.group(1))
 
 
 def test_names_are_unique() -> None:
@@ -131,58 +126,18 @@ def test_steps_that_count_elements_have_threads_for_all(step: str, each: int, dt
         assert count <= found.grid * found.block * each < count + found.block * each
 
 
-def test_constants_are_the_headers() -> None:
-    text = header(memory_bandwidth.COPY)
-    for name, value in (
-        ("kRun", memory_bandwidth.RUN),
-        ("kThreads", memory_bandwidth.THREADS),
-        ("kLoads", memory_bandwidth.LOADS),
-        ("kLoadThreads", memory_bandwidth.LOAD_THREADS),
-        ("kPieceBytes", memory_bandwidth.PIECE_BYTES),
-        ("kPieceThreads", memory_bandwidth.PIECE_THREADS),
-        ("kPieceBlocks", memory_bandwidth.PIECE_BLOCKS),
-        ("kRingBytes", memory_bandwidth.RING_BYTES),
-        ("kRingStages", memory_bandwidth.RING_STAGES),
-        ("kRingBlocks", memory_bandwidth.RING_BLOCKS),
-    ):
-        assert constant(text, name) == value, name
-    text = header(sums.SUM)
-    for name, value in (
-        ("kThreads", sums.THREADS),
-        ("kWideThreads", sums.WIDE_THREADS),
-        ("kLoads", sums.LOADS),
-        ("kBlocksPerSm", sums.BLOCKS_AN_SM),
-        ("kBulkThreads", sums.BULK_THREADS),
-        ("kBulkLoads", sums.BULK_LOADS),
-        ("kBulkStages", sums.BULK_STAGES),
-        ("kBulkBlocksPerSm", sums.BULK_BLOCKS_AN_SM),
-    ):
-        assert constant(text, name) == value, name
-    text = header(transpose.TRANSPOSE)
-    for name, value in (
-        ("kTile", transpose.TILE),
-        ("kRows", transpose.THREAD_ROWS),
-        ("kWords", transpose.WORDS),
-        ("kWindowRows", transpose.WINDOW_ROWS),
-        ("kWindowLine", transpose.WINDOW_LINE),
-        ("kWindowThreads", transpose.WINDOW_THREADS),
-        ("kChunkHigh", transpose.CHUNK_HIGH),
-        ("kChunkWide", transpose.CHUNK_WIDE),
-        ("kChunkThreads", transpose.CHUNK_THREADS),
-    ):
-        assert constant(text, name) == value, name
-    text = header(gemm.FP32) + header(gemm.BF16)
-    for name, value in (
-        ("kSide", gemm.SIDE),
-        ("kStripTile", gemm.STRIP_TILE),
-        ("kStripThreads", gemm.STRIP_THREADS),
-        ("kSquareTile", gemm.SQUARE_TILE),
-        ("kSquareThreads", gemm.SQUARE_THREADS),
-        ("kMmaM", gemm.MMA_TILE),
-        ("kMmaThreads", gemm.MMA_THREADS),
-        ("kTileM", gemm.TILE_M),
-    ):
-        assert constant(text, name) == value, name
+def test_numbers_are_those_that_a_header_declares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCODE_HOME", str(tmp_path))
+    (tmp_path / "cuda" / "thing").mkdir(parents=True)
+    (tmp_path / "cuda" / "thing" / "thing.cuh").write_text(
+        "constexpr int kTile = 32;  // words\n"
+        "constexpr int kHigh = 128, kBytes = 2 * kHigh,\n    kWide = 64;\n"
+        "template <typename T>\nconstexpr int kWords = sizeof(T) == 4 ? 128 : 64;\n"
+        "void f() {\n    constexpr int kInside = 7;\n}\n"
+    )
+    assert numbers("thing/thing.cuh") == {"kTile": 32, "kHigh": 128, "kWide": 64}
+    with pytest.raises(LabError, match=r"other\.cuh: there is no such header; is this a whole checkout"):
+        numbers("thing/other.cuh")
 
 
 def test_steps_behind_tensor_maps_say_who_runs_them() -> None:
@@ -194,9 +149,7 @@ def test_steps_behind_tensor_maps_say_who_runs_them() -> None:
     small = gemm.BF16.step("store").launch(Problem((300, 300, 64)), H200)
     assert (small.grid, small.cluster, small.shared_bytes) == (2 * 2 * 2, 2, 230400)
     assert gemm.BF16.step("store").launch(Problem((8192,) * 3), H200).grid == 132
-    assert [gemm.variant(step) for kernel in gemm.KERNELS for step in kernel.steps] == list(
-        program.variants[2:]
-    )
+    assert [step.variant for kernel in gemm.KERNELS for step in kernel.steps] == list(program.variants[2:])
 
 
 def test_element_types_in_entries() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, array_module
 
 HEADER = "compute_metrics/compute_metrics.cuh"
 NAMESPACE = "lab::compute_metrics"
@@ -19,15 +19,6 @@ PATHS, PATH_STEPS = 32, 512
 TURNS = 256
 CHAIN_STEPS, VALUES, FACTOR, SUMMAND = 4096, 8, 0.9990234375, 1 / 64
 POINTS, ROUNDS = 64, 16
-
-
-def module(x: Any) -> Any:
-    """NumPy or CuPy, whichever an array is of."""
-    if isinstance(x, np.ndarray):
-        return np
-    import cupy
-
-    return cupy.get_array_module(x)
 
 
 def _each(threads: int) -> Callable[[Problem, Gpu], Launch]:
@@ -47,13 +38,13 @@ def _advanced(x: Any, factor: Any, summand: Any, steps: int) -> Any:
 
 def follow_paths(x: Any) -> Any:
     """Element i after the steps of path i mod `PATHS`."""
-    path = module(x).arange(x.size) % PATHS + 1
+    path = array_module(x).arange(x.size) % PATHS + 1
     return _advanced(x, 1 - path / 256, path / 128, PATH_STEPS)
 
 
 def column_sums(x: Any) -> Any:
     """What the lanes of 32 warps add up from a tile of 32 × 32 (see ``read_columns``)."""
-    xp = module(x)
+    xp = array_module(x)
     tiles = x.reshape(-1, 32, 4, 8)  # tile, row (lane), eight columns at a time
     eights = (tiles * xp.ldexp(xp.ones(8), -xp.arange(8))).sum(axis=-1)
     visits = xp.asarray([[len(range((k - warp) % 4, TURNS, 4)) for k in range(4)] for warp in range(32)])
@@ -67,7 +58,7 @@ def follow_chains(x: Any) -> Any:
 
 def hadamard(x: Any) -> Any:
     """`ROUNDS` Walsh–Hadamard transforms of 64 points, a column each, as the kernel scales and signs them."""
-    xp = module(x)
+    xp = array_module(x)
     signs = xp.asarray(
         [[-1.0 if (p & q).bit_count() % 2 else 1.0 for q in range(POINTS)] for p in range(POINTS)]
     )
@@ -102,7 +93,6 @@ DIVERGENCE = Kernel(
     output=_same,
     scalars=lambda problem: (np.int32(problem.elements), np.int32(PATH_STEPS), np.int32(PATHS)),
     reference=follow_paths,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * PATH_STEPS * problem.elements,
     tolerance={"float32": 1e-4},
     timed=(Problem((1 << 22,)),),
@@ -140,7 +130,6 @@ BANK_CONFLICTS = Kernel(
     output=_same,
     scalars=lambda problem: (np.int32(TURNS),),
     reference=column_sums,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * 8 * TURNS * problem.elements,
     tolerance={"float32": 1e-5},
     timed=(Problem((1 << 20,)),),
@@ -174,7 +163,6 @@ CHAINS = Kernel(
     output=_same,
     scalars=lambda problem: (np.int32(CHAIN_STEPS), np.float32(FACTOR)),
     reference=follow_chains,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * VALUES * CHAIN_STEPS * problem.elements,
     tolerance={"float32": 1e-4},
     timed=(Problem((128 * 128,)),),
@@ -209,7 +197,6 @@ SPILLS = Kernel(
     output=_same,
     scalars=lambda problem: (np.int32(ROUNDS),),
     reference=hadamard,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 7 * ROUNDS * problem.elements,
     tolerance={"float32": 1e-5},
     timed=(Problem((1 << 24,)),),

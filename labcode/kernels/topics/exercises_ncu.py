@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
-from labcode.kernels.topics.compute_metrics import module
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, array_module, norm, numbers
 
 HEADER = "exercises_ncu/exercises_ncu.cuh"
 NAMESPACE = "lab::exercises_ncu"
-THREADS, TERMS = 256, 17
-BLUR_RADIUS, BLUR_SIGMA = 7, 3.0
+_OF = numbers(HEADER)
+THREADS, TERMS = _OF["kRowThreads"], _OF["kTerms"]
+BLUR_RADIUS, BLUR_SIGMA = _OF["kBlurRadius"], 3.0
 ROWS_EACH = 512  # of the improved column sums, a block
 
 
@@ -27,7 +26,7 @@ def _same(problem: Problem) -> Array:
 
 def row_scores(x: Any) -> Any:
     """Σ exp(−x²) over the even columns + Σ log(1 + x²) over the odd ones, a row each."""
-    xp = module(x)
+    xp = array_module(x)
     even, odd = x[:, ::2], x[:, 1::2]
     return xp.exp(-even * even).sum(axis=1) + xp.log1p(odd * odd).sum(axis=1)
 
@@ -39,7 +38,7 @@ def polynomial(x: Any, coefficients: Any) -> Any:
 
 def blur(x: Any) -> Any:
     """A Gaussian of `BLUR_SIGMA` pixels over 15 × 15; beyond the border lies the nearest pixel."""
-    xp = module(x)
+    xp = array_module(x)
     weights = np.exp(-0.5 * (np.arange(-BLUR_RADIUS, BLUR_RADIUS + 1) / BLUR_SIGMA) ** 2)
     weights /= weights.sum()
     height, width = x.shape
@@ -67,12 +66,6 @@ def _pixels(columns: int, rows: int) -> Any:
     )
 
 
-def norm(x: Any) -> float:
-    """‖x‖: the size of sums of random signs, whatever the signs happen to be."""
-    total: float = float((x * x).sum())
-    return math.sqrt(total)
-
-
 COLUMN_SUMS = Kernel(
     "ex01_column_sums",
     "exercises_ncu",
@@ -98,7 +91,6 @@ COLUMN_SUMS = Kernel(
     output=lambda problem: Array(problem.shape[1:]),
     scalars=_sizes,
     reference=lambda x: x.sum(axis=0),
-    bytes_moved=lambda problem: (problem.elements + problem.shape[1]) * problem.item_bytes,
     flops=lambda problem: problem.elements,
     tolerance={"float32": 1e-5},
     scale=norm,
@@ -130,7 +122,6 @@ ROW_SCORES = Kernel(
     output=lambda problem: Array(problem.shape[:1]),
     scalars=lambda problem: (np.int32(problem.shape[1]),),
     reference=row_scores,
-    bytes_moved=lambda problem: (problem.elements + problem.shape[0]) * problem.item_bytes,
     flops=lambda problem: 3 * problem.elements,
     tolerance={"float32": 1e-5},
     timed=(Problem((131072, 512)),),
@@ -161,7 +152,6 @@ POLYNOMIAL = Kernel(
     output=_same,
     scalars=lambda problem: (np.int32(problem.elements),),
     reference=polynomial,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * (TERMS - 1) * problem.elements,
     tolerance={"float32": 1e-4},
     timed=(Problem((1 << 26,)),),
@@ -182,7 +172,6 @@ BLUR = Kernel(
     output=_same,
     scalars=_sizes,
     reference=blur,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * 2 * (2 * BLUR_RADIUS + 1) * problem.elements,
     tolerance={"float32": 1e-5},
     timed=(Problem((4096, 4096)),),

@@ -11,18 +11,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, numbers
 
 NAMESPACE = "lab::gemm"
 PROGRAM = "«python -m labcode.workloads.cuda gemm»"
 
-# As in the headers.
-SIDE = 32
-STRIP_TILE, STRIP_THREADS = 64, 512
-SQUARE_TILE, SQUARE_THREADS = 128, 256
-MMA_TILE, MMA_THREADS, MMA_BYTES = 128, 256, 3 * 2 * 128 * 64 * 2
-TILE_M, RING_N, SIMPLE_N, STAGE_BYTES = 128, 256, 128, {128: 32 << 10, 256: 48 << 10}
-SIMPLE_THREADS, WORK_THREADS = 256, 384
+_OF = {**numbers("gemm/layout.cuh"), **numbers("gemm/fp32.cuh"), **numbers("gemm/bf16.cuh")}
+SIDE = _OF["kSide"]
+STRIP_TILE, STRIP_THREADS = _OF["kStripTile"], _OF["kStripThreads"]
+SQUARE_TILE, SQUARE_THREADS = _OF["kSquareTile"], _OF["kSquareThreads"]
+MMA_TILE, MMA_THREADS = _OF["kMmaM"], _OF["kMmaThreads"]
+MMA_BYTES = _OF["kMmaStages"] * (MMA_TILE + _OF["kMmaN"]) * _OF["kMmaK"] * 2
+TILE_M, RING_N, SIMPLE_N, STAGE_BYTES = _OF["kTileM"], 256, 128, {128: 32 << 10, 256: 48 << 10}
+SIMPLE_THREADS, WORK_THREADS = 2 * _OF["kGroupThreads"], 3 * _OF["kGroupThreads"]
 BOX_BYTES, ALIGNMENT = 8 << 10, 1024
 
 _Launcher = Callable[[Problem, Gpu], Launch]
@@ -77,11 +78,6 @@ def _sizes(problem: Problem) -> tuple[np.generic, ...]:
     return tuple(np.int32(value) for value in (m, n, k, k, n, n))
 
 
-def variant(step: Step) -> str:
-    """What the program ``cuda/gemm`` calls a step: «mma.sync» is its ``mma_sync``."""
-    return step.name.replace(" and ", "_").replace(".", "_").replace(" ", "_").lower()
-
-
 def _product(
     name: str, title: str, header: str, dtype: str, tolerance: float, steps: tuple[Step, ...]
 ) -> Kernel:
@@ -99,10 +95,6 @@ def _product(
         output=lambda problem: Array(problem.shape[:2]),
         scalars=_sizes,
         reference=lambda a, b: a @ b,
-        bytes_moved=lambda problem: (
-            sum(a * b for a, b in zip(problem.shape, (*problem.shape[1:], problem.shape[0]), strict=True))
-            * problem.item_bytes
-        ),
         flops=lambda problem: 2 * problem.elements,
         tolerance={dtype: tolerance},
         timed=(Problem((4096, 4096, 4096), dtype), Problem((8192, 8192, 8192), dtype)),

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Shape, Step
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Shape, Step, numbers
 
 HEADER = "memory_bandwidth/memory_bandwidth.cuh"
 NAMESPACE = "lab::memory_bandwidth"
 SCALE = 3.0  # of the triad
 SECTOR_BYTES = 32
-THREADS = 256
 GATHERED = 1 << 25
 
-# As in the header.
-RUN = 32
-LOADS, LOAD_THREADS = 2, 128
-PIECE_BYTES, PIECE_THREADS, PIECE_BLOCKS = 4096, 32, 12
-RING_BYTES, RING_STAGES, RING_BLOCKS = 4096, 3, 4
+_OF = numbers(HEADER)
+RUN, THREADS = _OF["kRun"], _OF["kThreads"]
+LOADS, LOAD_THREADS = _OF["kLoads"], _OF["kLoadThreads"]
+PIECE_BYTES, PIECE_THREADS, PIECE_BLOCKS = _OF["kPieceBytes"], _OF["kPieceThreads"], _OF["kPieceBlocks"]
+RING_BYTES, RING_STAGES, RING_BLOCKS = _OF["kRingBytes"], _OF["kRingStages"], _OF["kRingBlocks"]
 _SYSTEM_BYTES = 1024  # of shared memory, for each block
 
 
@@ -140,7 +139,6 @@ COPY = Kernel(
     output=_same,
     scalars=_size,
     reference=lambda x: x,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 0,
     tolerance={"float32": 0.0, "float16": 0.0},
     timed=(Problem((1 << 29,)),),
@@ -182,12 +180,11 @@ TRIAD = Kernel(
     output=_same,
     scalars=lambda problem: (np.uint64(problem.elements), np.float32(SCALE)),
     reference=lambda b, c: b + SCALE * c,
-    bytes_moved=lambda problem: 3 * problem.elements * problem.item_bytes,
     flops=lambda problem: 2 * problem.elements,
     tolerance={"float32": 1e-6},
     timed=(Problem((1 << 29,)),),
     checked=tuple(Problem((n,)) for n in _SIZES),
-    libraries=("torch.add",),
+    libraries={"torch.add": lambda torch, cupy, x, out: lambda: torch.add(x[0], x[1], alpha=SCALE, out=out)},
     marks=(Mark("copy", 0.98, 1.00),),
 )
 
@@ -220,12 +217,13 @@ GATHER = Kernel(
     output=_same,
     scalars=_size,
     reference=lambda x, index: x[index],
-    bytes_moved=lambda problem: (2 * problem.item_bytes + 4) * problem.elements,
     flops=lambda problem: 0,
     tolerance={"float32": 0.0},
     timed=(Problem((GATHERED,)),),
     checked=tuple(Problem((n,)) for n in (1, 33, 4099, 1_000_003)),
-    libraries=("torch.index_select",),
+    libraries={
+        "torch.index_select": lambda torch, cupy, x, out: lambda: torch.index_select(x[0], 0, x[1], out=out)
+    },
 )
 
 KERNELS = (COPY, TRIAD, GATHER)

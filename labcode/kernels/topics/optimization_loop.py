@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step
-from labcode.kernels.topics.compute_metrics import module
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, array_module, numbers
 
 HEADER = "optimization_loop/optimization_loop.cuh"
 NAMESPACE = "lab::optimization_loop"
-RADIUS, SIGMA_SPACE, SIGMA = 4, 2.0, 0.2
-STRIP_COLUMNS, STRIP_WARPS = 56, 4
+_OF = numbers(HEADER)
+RADIUS, SIGMA_SPACE, SIGMA = _OF["kRadius"], 2.0, 0.2
+STRIP_COLUMNS, STRIP_WARPS = _OF["kStrip"] - 2 * RADIUS, _OF["kStripWarps"]
 # Predicted cycles of a scheduler for a tap of a warp, as in the program's table of rounds; a copy of the
 # image takes as long as COPY_CYCLES a tap on an H200 (8 bytes a pixel at 4.26 TB/s, 81 taps).
 COPY_CYCLES = 0.77
@@ -23,7 +23,7 @@ HALF_TOLERANCE = 1e-3
 
 def bilateral(x: Any) -> Any:
     """The filter by its formula; beyond the border lies the nearest pixel."""
-    xp = module(x)
+    xp = array_module(x)
     height, width = x.shape
     padded = xp.pad(x, RADIUS, mode="edge")
     total, weights = xp.zeros_like(x), xp.zeros_like(x)
@@ -141,7 +141,6 @@ BILATERAL = Kernel(
     output=lambda problem: Array(problem.shape),
     scalars=_scalars,
     reference=bilateral,
-    bytes_moved=lambda problem: 2 * problem.elements * problem.item_bytes,
     flops=lambda problem: 8 * (2 * RADIUS + 1) ** 2 * problem.elements,
     tolerance={"float32": 2e-5},
     timed=(Problem((4096, 4096)),),

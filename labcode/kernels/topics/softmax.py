@@ -7,79 +7,62 @@ from typing import Any
 import numpy as np
 
 from labcode.kernels import row_kernels
-from labcode.kernels.catalogue import Array, Kernel, Mark, Problem, Step
-from labcode.kernels.row_kernels import CHECKED, TIMED, TIMED_HALF, Instance, chosen_step, step
+from labcode.kernels.catalogue import Array, Kernel, Mark, Step, array_module
+from labcode.kernels.row_kernels import CHECKED, TIMED, TIMED_HALF, Instance, Ladder
 
 HEADER = "softmax/softmax.cuh"
 NAMESPACE = "lab::softmax"
 
-WARP_ROWS = (
-    Instance("warp_rows", 8, 64),
-    Instance("warp_rows", 16, 64),
-    Instance("warp_rows", 32, 64, at_most=16),
-)
-VECTORIZED = (
-    Instance("vectorized", 8, 64),
-    Instance("vectorized", 8, 128, item_bytes=4),
-    Instance("vectorized", 16, 64, item_bytes=2),
-    Instance("vectorized", 8, 256, item_bytes=4),
-    Instance("vectorized", 32, 64, item_bytes=2),
-    Instance("vectorized", 16, 256, at_most=6, item_bytes=4),
-    Instance("vectorized", 32, 128, item_bytes=2),
-    Instance("vectorized", 8, 1024, item_bytes=4),
-    Instance("vectorized", 32, 256, item_bytes=2),
-    Instance("vectorized", 32, 512),
-    Instance("vectorized", 32, 1024),
-)
-CLUSTERS = (
-    Instance("cluster", 32, 256, 2),
-    Instance("cluster", 32, 256, 8),
-    Instance("cluster", 32, 1024, 4),
-    Instance("cluster", 32, 1024, 8),
-)
-BULK = (  # one buffer; of 2-byte elements two, where an SM holds no more than two blocks
-    Instance("bulk", 16, 256, 1, stages=1, blocks=6, rows=2),
-    Instance("bulk", 16, 512, 1, stages=1, blocks=4, rows=2),
-    Instance("bulk", 32, 512, 1, stages=1, blocks=2, rows=2, item_bytes=4),
-    Instance("bulk", 32, 512, 4, stages=1, blocks=2, rows=4, item_bytes=4),
-    Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=4, item_bytes=4),
-    Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rows=4, item_bytes=4),
-    Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=4, item_bytes=2),
-    Instance("bulk", 32, 512, 4, stages=2, blocks=2, rows=8, item_bytes=2),
-    Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=8, item_bytes=2),
-    Instance("bulk", 32, 1024, 8, stages=2, blocks=1, rows=8, item_bytes=2),
+LADDER = Ladder(
+    NAMESPACE,
+    "online",
+    warp_rows=(
+        Instance("warp_rows", 8, 64),
+        Instance("warp_rows", 16, 64),
+        Instance("warp_rows", 32, 64, at_most=16),
+    ),
+    vectorized=(
+        Instance("vectorized", 8, 64),
+        Instance("vectorized", 8, 128, item_bytes=4),
+        Instance("vectorized", 16, 64, item_bytes=2),
+        Instance("vectorized", 8, 256, item_bytes=4),
+        Instance("vectorized", 32, 64, item_bytes=2),
+        Instance("vectorized", 16, 256, at_most=6, item_bytes=4),
+        Instance("vectorized", 32, 128, item_bytes=2),
+        Instance("vectorized", 8, 1024, item_bytes=4),
+        Instance("vectorized", 32, 256, item_bytes=2),
+        Instance("vectorized", 32, 512),
+        Instance("vectorized", 32, 1024),
+    ),
+    cluster=(
+        Instance("cluster", 32, 256, 2),
+        Instance("cluster", 32, 256, 8),
+        Instance("cluster", 32, 1024, 4),
+        Instance("cluster", 32, 1024, 8),
+    ),
+    bulk=(  # one buffer; of 2-byte elements two, where an SM holds no more than two blocks
+        Instance("bulk", 16, 256, 1, stages=1, blocks=6, rows=2),
+        Instance("bulk", 16, 512, 1, stages=1, blocks=4, rows=2),
+        Instance("bulk", 32, 512, 1, stages=1, blocks=2, rows=2, item_bytes=4),
+        Instance("bulk", 32, 512, 4, stages=1, blocks=2, rows=4, item_bytes=4),
+        Instance("bulk", 32, 512, 8, stages=1, blocks=2, rows=4, item_bytes=4),
+        Instance("bulk", 32, 1024, 8, stages=1, blocks=1, rows=4, item_bytes=4),
+        Instance("bulk", 32, 512, 1, stages=2, blocks=2, rows=4, item_bytes=2),
+        Instance("bulk", 32, 512, 4, stages=2, blocks=2, rows=8, item_bytes=2),
+        Instance("bulk", 32, 512, 8, stages=2, blocks=2, rows=8, item_bytes=2),
+        Instance("bulk", 32, 1024, 8, stages=2, blocks=1, rows=8, item_bytes=2),
+    ),
+    vectorized_up_to=8192,
+    fetched_above={4: 2048, 2: 4096},
 )
 AT_8K = next(problem for problem in TIMED if problem.shape[1] == 8192)
-WARP_ROWS_UP_TO_BYTES = 1024  # where «chosen» goes on to the next step
-VECTORIZED_UP_TO = 8192  # rows that the copy engine cannot fetch
-FETCHED_ABOVE = {4: 2048, 2: 4096}  # elements, by the bytes of one: those that it can
-
-
-def chosen(problem: Problem, *, clusters: bool) -> Instance | None:
-    """The fastest instance for rows of this length; None: they are longer than any of them holds."""
-    columns = problem.shape[1]
-    if columns * problem.item_bytes <= WARP_ROWS_UP_TO_BYTES:
-        return row_kernels.first_that_holds(WARP_ROWS, problem)
-    fetched = row_kernels.can_be_fetched(problem)
-    if columns <= (FETCHED_ABOVE[problem.item_bytes] if fetched else VECTORIZED_UP_TO) or not clusters:
-        return row_kernels.first_that_holds(VECTORIZED, problem)
-    return row_kernels.first_that_holds((*BULK, *CLUSTERS), problem)
 
 
 def reference(x: Any) -> Any:
     """exp(x − m) / Σ exp(x − m) along the rows, m the row's largest."""
-    xp = _module(x)
+    xp = array_module(x)
     powers = xp.exp(x - x.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def _module(x: Any) -> Any:
-    """NumPy, or CuPy when the array is one of its."""
-    if isinstance(x, np.ndarray):
-        return np
-    import cupy
-
-    return cupy.get_array_module(x)
 
 
 SOFTMAX = Kernel(
@@ -115,55 +98,41 @@ SOFTMAX = Kernel(
             predicted=0.8,
             unfit=row_kernels.too_long_to_keep,
         ),
-        step(
+        LADDER.step(
             "vectorized",
-            NAMESPACE,
-            VECTORIZED,
             "The row stays in registers; all of a thread's 16-byte loads are under way before the first is "
             "used. Each warp subtracts its own largest element, so that one exchange and one barrier a row "
             "are left.",
             predicted=0.92,
         ),
-        step(
+        LADDER.step(
             "warp rows",
-            NAMESPACE,
-            WARP_ROWS,
             "A warp a row for short rows: no barrier, no shared memory. On an H200 a block a row was faster "
             "at 1,024 elements all the same; this is for rows too short for a block.",
             predicted=0.95,
             helped=False,
         ),
-        step(
+        LADDER.step(
             "cluster",
-            NAMESPACE,
-            CLUSTERS,
             "The blocks of a cluster share a long row, each keeps a slice in registers, and they read each "
             "other's sums through distributed shared memory.",
             predicted=0.88,
             min_cc=90,
         ),
-        step(
+        LADDER.step(
             "bulk",
-            NAMESPACE,
-            BULK,
             "A cluster takes several rows in turn; the copy engine (TMA) fetches the next rows while a row "
             "is computed and written; sums are sent to the blocks that need them and counted by a barrier.",
             predicted=0.95,
             min_cc=90,
         ),
-        chosen_step(
+        LADDER.chosen_step(
             "chosen, any GPU",
-            NAMESPACE,
-            lambda problem: chosen(problem, clusters=False),
-            "online",
             "The fastest step without clusters for the length of the rows; beyond 32,768 elements: online.",
             predicted=0.92,
         ),
-        chosen_step(
+        LADDER.chosen_step(
             "chosen",
-            NAMESPACE,
-            lambda problem: chosen(problem, clusters=True),
-            "online",
             "The fastest step for the length of the rows.",
             predicted=0.95,
             min_cc=90,
@@ -173,12 +142,11 @@ SOFTMAX = Kernel(
     output=lambda problem: Array(problem.shape),
     scalars=lambda problem: (np.int64(problem.shape[0]), np.int32(problem.shape[1])),
     reference=reference,
-    bytes_moved=row_kernels.bytes_moved,
     flops=lambda problem: 4 * problem.elements,  # difference, exponential, sum, product
     tolerance={"float32": 1e-5, "bfloat16": 4e-3},
     timed=(*TIMED, *TIMED_HALF),
     checked=CHECKED,
-    libraries=("torch.softmax",),
+    libraries={"torch.softmax": lambda torch, cupy, x, out: lambda: torch.softmax(x[0], -1)},
     marks=(
         Mark("copy", 0.90, 0.95, tuple(str(problem) for problem in TIMED)),
         Mark("torch.softmax", 1.9, None, (str(AT_8K),)),

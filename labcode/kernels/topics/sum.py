@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Mark, Problem, Step
+from labcode.kernels.catalogue import Array, Call, Gpu, Kernel, Launch, Mark, Problem, Step, norm, numbers
 
 HEADER = "sum/sum.cuh"
 NAMESPACE = "lab::sum"
-THREADS = 256
 
-# As in the header.
-WIDE_THREADS, LOADS, BLOCKS_AN_SM = 1024, 4, 64
-BULK_THREADS, BULK_LOADS, BULK_STAGES, BULK_BLOCKS_AN_SM = 512, 8, 3, 1
+_OF = numbers(HEADER)
+THREADS = _OF["kThreads"]
+WIDE_THREADS, LOADS, BLOCKS_AN_SM = _OF["kWideThreads"], _OF["kLoads"], _OF["kBlocksPerSm"]
+BULK_THREADS, BULK_LOADS = _OF["kBulkThreads"], _OF["kBulkLoads"]
+BULK_STAGES, BULK_BLOCKS_AN_SM = _OF["kBulkStages"], _OF["kBulkBlocksPerSm"]
 _SCRATCH_HEAD_BYTES = 16
 
 
@@ -41,10 +42,17 @@ def _scratch(problem: Problem, gpu: Gpu) -> int:
     return _SCRATCH_HEAD_BYTES + 4 * gpu.sm_count * max(BLOCKS_AN_SM, BULK_BLOCKS_AN_SM)
 
 
-def _norm(x: Any) -> float:
-    """‖x‖: the size of a sum of random signs, whatever the signs happen to be."""
-    total: float = float((x * x).sum())
-    return math.sqrt(total)
+def _cub_sum(torch: Any, cupy: Any, inputs: Sequence[Any], output: Any) -> Call:
+    """CUB's DeviceReduce as CuPy ships it, on torch's stream."""
+    from cupy.cuda import cub
+
+    array = cupy.from_dlpack(inputs[0])
+
+    def call() -> None:
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            cub.device_reduce(array, cub.CUPY_CUB_SUM, (0,), ())
+
+    return call
 
 
 SUM = Kernel(
@@ -110,13 +118,16 @@ SUM = Kernel(
     output=lambda problem: Array((1,)),
     scalars=lambda problem: (np.uint64(problem.elements),),
     reference=lambda x: x.sum().reshape(1),
-    bytes_moved=lambda problem: problem.elements * problem.item_bytes,
+    bytes_moved=lambda problem: problem.elements * problem.item_bytes,  # less the result
     flops=lambda problem: problem.elements,
     tolerance={"float32": 1e-5},
-    scale=_norm,
+    scale=norm,
     timed=(Problem((1 << 30,)),),
     checked=tuple(Problem((n,)) for n in (1, 2, 3, 5, 31, 33, 257, 1000, 4099, 1_000_003, 1 << 24)),
-    libraries=("torch.sum", "CUB DeviceReduce"),
+    libraries={
+        "torch.sum": lambda torch, cupy, x, out: lambda: torch.sum(x[0]),
+        "CUB DeviceReduce": _cub_sum,
+    },
     marks=(Mark("torch.sum", 1.0), Mark("CUB DeviceReduce", 1.0)),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labcode.kernels import checking
 from labcode.kernels.catalogue import Gpu, Kernel, Step, kernels
@@ -16,9 +16,6 @@ from labcode.kernels.launch import prepare, reason_unfit, this_gpu
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check
 from labcode.workloads.shared.windows import Windows, mark_clock
-
-if TYPE_CHECKING:
-    pass
 
 PROGRAM = "energy_ladders"
 VARIANTS = ("record",)
