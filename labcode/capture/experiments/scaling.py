@@ -96,6 +96,7 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
         module="labcode.workloads.scaling.many_ranks",
         runs=(_run("here"),),
         sources=(*workloads("many_ranks"), "labcode/analysis/ranks/synthetic.py"),
+        needs_gpus=0,
         times=("labcode/analysis/ranks/*.py",),
         host_bound=True,
     ),
