@@ -422,3 +422,20 @@ def test_compute_ex11a() -> None:
     assert [cause for cause, _ in found.values()] == causes
     assert [share for _, share in found.values()] == pytest.approx([0.5, 0.75, 0.55])
     assert s["first"](table) == "K2"
+
+
+def test_compute_ex08b() -> None:
+    s = names_of(solution("compute-ex08b"))
+    columns = ["kernel", "duration_ns", "multiply_adds", "shared_loads", "shared_turns"]
+    columns += ["wait_memory", "wait_barrier"]
+    rows = [
+        ("K1", 9000, 1600, 1600, 2000, 3.0, 1.0),
+        ("K2", 2000, 1600, 100, 350, 0.1, 0.2),
+        ("K3", 4000, 1600, 100, 600, 1.5, 0.5),
+        ("K4", 8000, 1600, 3200, 4000, 2.0, 0.5),
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    launches = table.to_dict("records")
+    assert s["uses"](launches[0]) == (1.0, 1.25)
+    assert s["next_step"](launches[2]) == "fewer turns"
+    assert s["climb"](table) == ["K1", "K4", "K3", "K2"]

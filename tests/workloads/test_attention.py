@@ -192,6 +192,17 @@ def test_right_on_a_gpu(dtype: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
+def test_one_call_is_profiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, path = tmp_path / "trace.json", tmp_path / "r.json"
+    flags = ["--length", "300", "--repetitions", "2", "--trace", str(trace), "--json", str(path)]
+    assert attention.main(["profile", "--implementation", "lazy", *flags]) == 0
+    assert "lazy: bfloat16, 300 x 128, mask: none: " in capsys.readouterr().out
+    launched = [event.get("name", "") for event in json.loads(trace.read_text())["traceEvents"]]
+    assert sum("specialized" in name for name in launched) == 2
+    assert len(json.loads(path.read_text())["results"]["time_us"]) == 2
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["double_buffer", "specialized", "lazy", "cudnn"])
 def test_what_is_no_number_stays_none(torch: Any, name: str) -> None:
     """A NaN in a query makes its row NaN, a score of −∞ is a weight of 0."""

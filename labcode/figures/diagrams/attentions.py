@@ -5,7 +5,18 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labcode.figures.diagrams.sketch import arrow, box, canvas, heading, lane, shade, span, text, time_axis
+from labcode.figures.diagrams.sketch import (
+    arrow,
+    box,
+    canvas,
+    heading,
+    lane,
+    rungs,
+    shade,
+    span,
+    text,
+    time_axis,
+)
 from labcode.figures.style import styled
 
 LEFT, RIGHT = 1.3, 7.4
@@ -14,11 +25,6 @@ LEFT, RIGHT = 1.3, 7.4
 @styled
 def ladder() -> Figure:
     """The rungs: where scores live, what multiplies, and what each step changes."""
-    figure, axes = canvas(4.5)
-    columns = (0.05, 1.45, 2.75, 4.05)
-    heads = ("step", "scores live in", "multiplied by", "what is new")
-    for x, words in zip(columns, heads, strict=True):
-        text(axes, x, 0.14, words, bold=True)
     rows = (
         ("materialized", "memory", "fp32 units", "the definition: scores, softmax, weighted values"),
         ("online", "registers", "fp32 units", "the softmax is corrected tile by tile"),
@@ -31,13 +37,27 @@ def ladder() -> Figure:
         ("three_groups", "registers", "wgmma", "more warps in place of more registers"),
         ("lazy", "registers", "wgmma", "corrections only where a score has grown by 2⁸"),
     )
-    for number, row in enumerate(rows):
-        y = 0.5 + 0.41 * number
-        for x, words in zip(columns[::3], (row[0], row[3]), strict=True):
-            text(axes, x, y, words)
-        box(axes, columns[1], columns[1] + 1.1, y, row[1], "h2d" if number == 0 else "sync", height=0.27)
-        box(axes, columns[2], columns[2] + 1.1, y, row[2], "idle" if number < 3 else "kernel", height=0.27)
-    return figure
+    return rungs(("step", "scores live in", "multiplied by", "what is new"), rows)
+
+
+@styled
+def tensor_ladder() -> Figure:
+    """The rungs on tensor cores: queries of a block, who fetches, and what hides a group's softmax."""
+    rows = (
+        ("mma_sync", "128 by 4 warps", "every thread", "nothing: all wait for each tile"),
+        ("double_buffer", "128 by 4 warps", "every thread", "nothing; the next tile comes meanwhile"),
+        ("specialized", "2 groups of 64", "one thread: TMA", "the other group, when it happens to"),
+        ("ping_pong", "2 groups of 64", "one thread: TMA", "its own products, and the other's, in turns"),
+        ("no_turns", "2 groups of 64", "one thread: TMA", "the same, without waiting for a turn"),
+        (
+            "three_groups",
+            "3 groups of 64",
+            "one thread: TMA",
+            "two other groups; with dim 64 its own products",
+        ),
+        ("lazy", "3 groups of 64", "one thread: TMA", "the same, with fewer corrections to hide"),
+    )
+    return rungs(("step", "queries of a block", "tiles fetched by", "what hides a softmax"), rows)
 
 
 @styled

@@ -6,7 +6,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from labcode.figures.diagrams.sketch import arrow, box, canvas, heading, lane, shade, span, text, time_axis
+from labcode.figures.diagrams.sketch import (
+    arrow,
+    box,
+    canvas,
+    heading,
+    lane,
+    rungs,
+    shade,
+    span,
+    text,
+    time_axis,
+)
 from labcode.figures.style import current, styled
 
 CHUNKS = 8  # of 16 bytes, in a row of 128
@@ -129,6 +140,27 @@ def double_buffer_in_time() -> Figure:
 
 @styled
 def bf16_ladder() -> Figure:
+    """The rungs of the bf16 ladder: a block's tile, where operands come from, what is new."""
+    rows = (
+        ("mma.sync", "128 × 128", "registers", "ldmatrix from swizzled tiles, three stages"),
+        (
+            "wgmma and TMA",
+            "128 × 128",
+            "shared memory",
+            "one thread asks for tiles, groups of warps multiply",
+        ),
+        ("specialized", "128 × 256", "shared memory", "a producer, two consumers, a ring of four stages"),
+        ("persistent", "128 × 256", "shared memory", "a block stays; it fetches while C is written"),
+        ("cluster", "2 × 128 × 256", "shared memory", "two blocks fetch half of B each, for both"),
+        ("order", "2 × 128 × 256", "shared memory", "tiles in bands: L2 holds what they share"),
+        ("store", "2 × 128 × 256", "shared memory", "C leaves by the copy engine, in whole lines"),
+        ("alone", "128 × 256", "shared memory", "the cluster taken back, bands twice as tall"),
+    )
+    return rungs(("step", "tile of a block", "operands from", "what is new"), rows)
+
+
+@styled
+def bf16_in_time() -> Figure:
     """Four rungs of the bf16 ladder in time: who fetches, who multiplies, who writes, and who waits."""
     figure, axes = canvas(6.15)
     step, copy = 0.42, "copy engine"

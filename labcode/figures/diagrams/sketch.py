@@ -152,3 +152,20 @@ def time_axis(axes: Axes, y: float, start: float, end: float) -> None:
     """An arrow that says where time goes."""
     arrow(axes, (start, y), (end - 0.4, y))
     text(axes, end, y, "time", align="right", muted=True)
+
+
+def rungs(heads: tuple[str, ...], rows: tuple[tuple[str, str, str, str], ...]) -> Figure:
+    """A ladder's steps as a table of four columns; equal words of the two in the middle have equal colors."""
+    figure, axes = canvas(0.4 + 0.41 * len(rows))
+    places = (0.05, 1.45, 2.75, 4.05)
+    for x, words in zip(places, heads, strict=True):
+        text(axes, x, 0.14, words, bold=True)
+    found = list(dict.fromkeys(words for row in rows for words in row[1:3]))
+    colors = ("h2d", "sync", "idle", "kernel", "series2", "d2h")
+    for number, row in enumerate(rows):
+        y = 0.5 + 0.41 * number
+        text(axes, places[0], y, row[0])
+        text(axes, places[3], y, row[3])
+        for x, words in zip(places[1:3], row[1:3], strict=True):
+            box(axes, x, x + 1.1, y, words, colors[found.index(words)], height=0.27)
+    return figure

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from labcode.figures import render, style
-from labcode.figures.diagrams import products, schematic
+from labcode.figures.diagrams import attentions, products, schematic
 from labcode.figures.style import PALETTES
 from tests.figures.reading import assert_readable, words
 
@@ -26,8 +26,13 @@ DRAWINGS = [
     products.tiles_of_a_product,
     products.double_buffer_in_time,
     products.bf16_ladder,
+    products.bf16_in_time,
     products.swizzled_rows,
     products.operands_of_tensor_cores,
+    attentions.ladder,
+    attentions.tensor_ladder,
+    attentions.tiles,
+    attentions.groups_in_time,
 ]
 MEASURED = re.compile(r"\d\s*(?:[nµm]?s|[KMGT]i?B(?:/s)?|%|[GM]Hz|W)\b")
 
