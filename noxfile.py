@@ -43,6 +43,13 @@ def book(session: nox.Session) -> None:
 
 
 @nox.session
+def slides(session: nox.Session) -> None:
+    """Make slides of a page of the built book: nox -s slides -- nsys/timeline-basics -o slides.html."""
+    install(session, "-e", ".[book]")
+    labcode(session, "slides", *session.posargs)
+
+
+@nox.session
 def live(session: nox.Session) -> None:
     """Serve the book and build it again whenever a file is saved."""
     install(session, "-e", ".[book]")

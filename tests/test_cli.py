@@ -27,7 +27,7 @@ COMMANDS = [
         "captures restamp",
     ),
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
-    *("scrub", "exercises", "book", "energy", "profile", "report", "record"),
+    *("scrub", "exercises", "grades", "book", "slides", "energy", "profile", "report", "record"),
 ]
 
 

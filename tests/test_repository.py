@@ -14,7 +14,7 @@ import pytest
 from labcode.book import prose
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_BYTES = 40 * 2**20
+MAX_BYTES = 44 * 2**20
 PICKLES = {".pkl", ".pickle", ".p", ".pt", ".pth", ".ckpt", ".joblib", ".npy", ".npz", ".bin"}
 CAPTURE_FILES = re.compile(
     r"(manifest|claims)\.json|.*\.(sqlite\.xz|json|csv|parquet|ncu-rep(\.xz)?"

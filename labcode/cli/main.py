@@ -41,7 +41,7 @@ for command in (
         read.report,
         read.scrub,
     ),
-    *(study.exercises, study.book),
+    *(study.exercises, study.grades, study.book, study.slides),
 ):
     app.command()(command)
 app.command(context_settings={**PLAIN["context_settings"], "allow_interspersed_args": False})(record.profile)

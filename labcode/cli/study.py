@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from labcode.errors import LabError
 from labcode.terminal import console
 
 
@@ -19,12 +22,52 @@ def exercises(
     solutions: Annotated[
         bool, typer.Option("--solutions", help="For authors: check that solutions pass and starters fail.")
     ] = False,
+    grades: Annotated[
+        Path | None,
+        typer.Option("--grades", metavar="FILE", help="Write the verdicts: X.json, or JUnit as X.xml."),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", metavar="FOLDER", help="Grade this learner's copy, or its exercises/."),
+    ] = None,
+    hand_out: Annotated[
+        Path | None,
+        typer.Option("--hand-out", metavar="FILE.tar", help="Write a copy of the lab, solutions sealed."),
+    ] = None,
 ) -> None:
-    """Grade your answers to the book's exercises."""
+    """Grade your answers to the book's exercises; for instructors, grade others' and hand out copies."""
+    if hand_out is not None:
+        if ids or any([hint, watch, solutions]) or {reset, grades, answers} != {None}:
+            raise LabError("exercises: --hand-out goes with nothing else")
+        from labcode.kit import hand_out as copy
+
+        typer.echo(copy.write(hand_out))
+        return
     from labcode.grading import run
 
-    code = run.main(ids or [], hint=hint, watch=watch, reset=reset, solutions=solutions, console=console())
+    code = run.main(
+        ids or [],
+        hint=hint,
+        watch=watch,
+        reset=reset,
+        solutions=solutions,
+        grades=grades,
+        answers=answers,
+        console=console(),
+    )
     raise typer.Exit(code)
+
+
+def grades(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files of `labcode exercises --grades X.json`, or folders of them.")
+    ],
+    output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
+) -> None:
+    """One table of the grades of many learners: a row each, named like the file."""
+    from labcode.grading import grades as of
+
+    of.merge(files, output_format, sys.stdout)
 
 
 def book(
@@ -43,3 +86,13 @@ def book(
     from labcode.book import build
 
     raise typer.Exit(build.build(captures, what, strict=strict, update_claims=update_claims))
+
+
+def slides(
+    page: Annotated[str, typer.Argument(help="A page of the built book, such as nsys/timeline-basics.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="The file to write.")],
+) -> None:
+    """Make slides of a page, one file: arrows turn them, n shows the notes, f fills the screen."""
+    from labcode.book import slides as made
+
+    typer.echo(f"{output}: {made.write(page, output)} slides")

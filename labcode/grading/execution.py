@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import labcode
+from labcode import store
+from labcode.grading import sealed
 
 CALL_LIMIT_S = 10.0
 LOAD_LIMIT_S = 60.0
@@ -63,7 +65,8 @@ class Execution:
         (folder / "inputs").mkdir()  # files that are arguments; they go with the folder
         self._events = folder / "events.jsonl"
         self._events.touch()
-        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(self._events)]
+        shut = str(sealed.root(store.repository_root()))
+        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(self._events), shut]
         inputs = {"TMPDIR": str(folder / "inputs")}
         self._running = start([sys.executable, "-B", *command], folder / "work", inputs, listens=True)
 

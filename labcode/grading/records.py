@@ -54,7 +54,8 @@ class Exercise:
     """An exercise of the book.
 
     ``id`` is ``<part of the book>-ex<NN>-<name>``; ``chapter`` is the page it belongs to (a document name of
-    the book, without suffix); ``stars`` run from 1 to 5; ``minutes`` is the time to plan for.
+    the book, without suffix); ``stars`` run from 1 to 5; ``minutes`` is the time to plan for; ``outcome``
+    ends the sentence «who has solved it can …».
     """
 
     id: str
@@ -64,6 +65,7 @@ class Exercise:
     stars: int
     minutes: int
     parts: tuple[Part, ...]
+    outcome: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]+(-[a-z]+)*-ex\d\d-[a-z0-9]+(-[a-z0-9]+)*", self.id):

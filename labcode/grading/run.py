@@ -1,4 +1,4 @@
-"""``labcode exercises``: ids and flags in; grading, hints, watching, resetting and an exit code out."""
+"""``labcode exercises``: ids and flags in; verdicts, hints, watching, resetting, an exit code out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.grading import catalogue, generate, grade, needs, progress
+from labcode.grading import catalogue, generate, grade, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 
 _POLL_S = 0.5
@@ -31,13 +31,20 @@ def main(
     solutions: bool,
     console: Console,
     root: Path | None = None,
+    grades: Path | None = None,
+    answers: Path | None = None,
 ) -> int:
     """Do what the command line asks.
 
+    ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``.
     0: all that ran passed, if any; 1: something did not pass; `LabError` (exit code 2): bad use.
     """
-    if sum([hint, watch, reset is not None, solutions]) > 1:
-        raise LabError("exercises: --hint, --watch, --reset and --solutions exclude one another")
+    judging = grades is not None or answers is not None
+    if sum([hint, watch, reset is not None, solutions, judging]) > 1:
+        raise LabError(
+            "exercises: --hint, --watch, --reset and --solutions exclude one another, "
+            "and --grades and --answers go with none of them"
+        )
     if ids and (solutions or reset is not None):
         raise LabError("exercises: --solutions takes no exercise, and --reset takes one, the one after it")
     home = root or store.repository_root()
@@ -50,6 +57,8 @@ def main(
     if reset is not None:
         return _reset(home, reset, console)
     chosen = [pair for text in ids for pair in _parts(text)]
+    if judging:
+        return _judge(home, chosen, grades, answers, console)
     if hint:
         return _hint(home, chosen, console)
     if watch:
@@ -65,7 +74,58 @@ def _parts(text: str) -> list[Chosen]:
 
 
 def _file(home: Path, pair: Chosen, top: str = "exercises") -> Path:
-    return home / top / pair[0].path(pair[1])
+    folder = sealed.root(home) if top == "solutions" else home / top
+    return folder / pair[0].path(pair[1])
+
+
+def _judge(
+    home: Path, chosen: Sequence[Chosen], target: Path | None, answers: Path | None, console: Console
+) -> int:
+    """Grade every part chosen, or all, anew; progress is neither read nor kept."""
+    from labcode.grading import grades
+
+    if target is not None:
+        grades.check_target(target)
+    folder = home / "exercises" if answers is None else _answers(answers)
+    everything = [(exercise, part) for exercise in catalogue.EXERCISES for part in exercise.parts]
+    found, files = [], []
+    with console.status("grading …") as status:
+        for exercise, part in dict.fromkeys(chosen) or everything:
+            name, file = f"{exercise.short}{part.letter}", folder / exercise.path(part)
+            status.update(f"grading {name} …")
+            if not file.is_file():
+                verdict = Verdict("to do", "no such file was handed in")
+            elif _untouched(home, (exercise, part), file):
+                verdict = Verdict("to do", "still the starter")
+            else:
+                verdict = grade.grade(exercise, part, file)
+            found.append(grades.grade(exercise, part, file, verdict))
+            files.append(file)
+            if verdict.status != "to do" or chosen:
+                console.print(
+                    f"{_MARKS[verdict.status]} {name} {escape(verdict.headline)}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+    if target is not None:
+        grades.write(target, found, reads=files)
+    passed = sum(one.status == "passed" for one in found)
+    points, worth = (sum(one.worth for one in found if one.status in of) for of in (("passed",), _MARKS))
+    console.print(
+        f"{passed} of {len(found)} parts passed, {points:.1f} of {worth:.1f} points", highlight=False
+    )
+    return int(any(one.status == "failed" for one in found))
+
+
+def _answers(folder: Path) -> Path:
+    """The folder that is laid out as ``exercises/``: the one that was named, or that one within it."""
+    for place in (folder / "exercises", folder):
+        if any((place / exercise.folder).is_dir() for exercise in catalogue.EXERCISES):
+            return place
+    raise LabError(
+        f"{folder}: no folder of an exercise in it, such as {catalogue.EXERCISES[0].folder}; "
+        "name a learner's copy, or its folder exercises"
+    )
 
 
 def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True) -> Verdict:
@@ -86,7 +146,7 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
 
 def _digest(home: Path, pair: Chosen) -> str:
     """What a verdict depends on: the learner's file, and the exercise's folder with what its part shares."""
-    folder = home / "solutions" / pair[0].folder
+    folder = sealed.root(home) / pair[0].folder
     digest = hashlib.sha256()
     for path in [_file(home, pair), *sorted([*folder.iterdir(), *folder.parent.glob("*.py")])]:
         if path.is_file():
@@ -133,7 +193,7 @@ def _list(home: Path, console: Console) -> int:
             for part in exercise.parts:
                 pair = (exercise, part)
                 status.update(f"grading {exercise.short}{part.letter} …")
-                if _untouched(home, pair):
+                if _untouched(home, pair, _file(home, pair)):
                     missing = needs.missing(part.needs)
                     result = f"to do, not here: needs {needs.in_words(missing)}" if missing else "to do"
                     mark, state = " ", "to do"
@@ -177,9 +237,9 @@ def _known(home: Path, pair: Chosen, done: progress.Progress) -> Verdict | None:
     return Verdict("passed", entry.headline)
 
 
-def _untouched(home: Path, pair: Chosen) -> bool:
+def _untouched(home: Path, pair: Chosen, file: Path) -> bool:
     """Whether a learner's file still is the starter."""
-    source, file = _file(home, pair, "solutions"), _file(home, pair)
+    source = _file(home, pair, "solutions")
     if not (source.is_file() and file.is_file()):
         return False
     return file.read_text(encoding="utf-8", errors="replace") == generate.starter(
@@ -221,10 +281,12 @@ def _hint(home: Path, chosen: Sequence[Chosen], console: Console) -> int:
         line = f"  hint {number} of {len(part.hints)}: {text}"
         console.print(line, markup=False, highlight=False, style=style, soft_wrap=True)
     if shown == len(part.hints) and entry.hints >= shown:
-        console.print(
-            f"  that was the last hint; the answer is in {_shown_path(home, pair, 'solutions')}",
-            highlight=False,
+        where = (
+            "the answer is sealed in this copy: ask who handed it out"
+            if sealed.is_sealed(home)
+            else f"the answer is in {_file(home, pair, 'solutions').relative_to(home).as_posix()}"
         )
+        console.print(f"  that was the last hint; {where}", highlight=False)
     _warn(console, progress.save(home, progress.hinted(done, exercise.part_id(part), shown)))
     return 0
 
@@ -314,6 +376,8 @@ def _free_backup(file: Path) -> Path:
 
 def check_solutions(home: Path, console: Console) -> int:
     """For authors: starters come from their solutions and fail, solutions pass, nothing else lies about."""
+    if sealed.is_sealed(home):
+        raise LabError("exercises: the solutions of this copy are sealed; check them where it was made")
     wrong = generate.generate(home, check=True)
     for line in wrong:
         console.print(f"{_MARKS['failed']} {escape(line)}", highlight=False, soft_wrap=True)
@@ -353,8 +417,8 @@ def check_solutions(home: Path, console: Console) -> int:
     return int(bool(wrong))
 
 
-def _shown_path(home: Path, pair: Chosen, top: str = "exercises") -> str:
-    return _file(home, pair, top).relative_to(home).as_posix()
+def _shown_path(home: Path, pair: Chosen) -> str:
+    return _file(home, pair).relative_to(home).as_posix()
 
 
 def _warn(console: Console, line: str) -> None:

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import LabError
-from labcode.grading import cases, codec, records, sql
+from labcode.grading import cases, codec, records, sealed, sql
 from labcode.grading.cases import Case
 from labcode.store import CaptureSet, repository_root
 
@@ -186,12 +186,13 @@ class Task:
 
 def read(exercise: records.Exercise, part: records.Part) -> Task:
     """The task of a part, from the exercise's folder."""
-    return Task(part, repository_root() / "solutions" / exercise.path(part), beside(exercise, part, "cases"))
+    solution = sealed.root(repository_root()) / exercise.path(part)
+    return Task(part, solution, beside(exercise, part, "cases"))
 
 
 def beside(exercise: records.Exercise, part: records.Part, what: str) -> ModuleType:
     """The module ``a_cases`` or ``a_gpu`` in an exercise's folder."""
-    root = str(repository_root())
+    root = str(sealed.root(repository_root()).parent)
     if root not in sys.path:
         sys.path.insert(0, root)
     name = f"solutions.{exercise.folder.replace('/', '.')}.{part.letter}_{what}"

@@ -1,13 +1,13 @@
 """The process that runs a learner's file: a file and packed calls in, one line of JSON an event out.
 
-    python -m labcode.grading.worker FILE EVENTS.jsonl < CALLS
+    python -m labcode.grading.worker FILE EVENTS.jsonl SOLUTIONS < CALLS
 
 ``CALLS`` is a pickled list of functions' names and their arguments, packed by `labcode.grading.codec`.
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
 call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
 so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
-nothing of the right answers: what lies in ``solutions/`` can neither be imported nor opened here, unless the
-file itself lies there.
+nothing of the right answers: what lies in ``solutions/``, or where the grader has unsealed them, can neither
+be imported nor opened here, unless the file itself lies there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
             out.flush()
 
         sys.stdin = open(os.devnull)  # noqa: SIM115 - input() in a learner's file ends at once instead of waiting
-        _shut(store.repository_root() / "solutions", file)
+        _shut({store.repository_root() / "solutions", Path(argv[2])}, file)
         tell(event="loading")
         try:
             namespace = load(file)
@@ -59,9 +59,9 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _shut(solutions: Path, file: Path) -> None:
-    """Let nothing below a folder be imported or opened from now on, unless ``file`` is there."""
-    if file.is_relative_to(solutions):
+def _shut(folders: set[Path], file: Path) -> None:
+    """Let nothing below these folders be imported or opened from now on, unless ``file`` is there."""
+    if any(map(file.is_relative_to, folders)):
         return
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
@@ -70,7 +70,7 @@ def _shut(solutions: Path, file: Path) -> None:
         if os.path.realpath(os.fsdecode(arguments[0])).startswith(inside):
             raise PermissionError("the solutions are for afterwards")
 
-    inside = os.path.join(os.path.realpath(solutions), "")  # noqa: PTH118 - of strings, at every opened file
+    inside = tuple(os.path.join(os.path.realpath(one), "") for one in folders)  # noqa: PTH118 - of strings, at every opened file
     sys.modules["solutions"] = None  # type: ignore[assignment]
     sys.addaudithook(refuse)
 

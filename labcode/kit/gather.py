@@ -90,9 +90,7 @@ def make(output: Path, wanted: Wanted) -> Kit:
         files |= {path.relative_to(work).as_posix(): path for path in found}
         files |= {name: Path(__file__).parent / name for name in ("env.sh", "unpack.py")}
         lab = (
-            {f"lab/{path.relative_to(root).as_posix()}": path for path in _tracked(root)}
-            if wanted.lab
-            else {}
+            {f"lab/{path.relative_to(root).as_posix()}": path for path in tracked(root)} if wanted.lab else {}
         )
         about = {"python": wanted.python, "machine": wanted.machine, "glibc": f"2.{_GLIBC}"}
         with whole(output) as made:
@@ -241,7 +239,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _tracked(root: Path) -> list[Path]:
+def tracked(root: Path) -> list[Path]:
     """The repository's files: those git knows, or all but what is made, where this is no git checkout."""
     if (root / ".git").exists():
         listed = run_tool(["git", "ls-files", "-z"], _APT_LIMIT_S, cwd=root)
@@ -264,10 +262,10 @@ def _pack(tar_file: Path, files: dict[str, Path], about: bytes) -> None:
             info.size = len(text)
             tar.addfile(info, io.BytesIO(text))
         for name, path in files.items():
-            tar.add(path, f"{_TOP}/{name}", filter=_neutral)
+            tar.add(path, f"{_TOP}/{name}", filter=neutral)
 
 
-def _neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def neutral(info: tarfile.TarInfo) -> tarfile.TarInfo:
     """A member without its owner; of its mode only whether it is a program."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""

@@ -23,9 +23,9 @@ def test_a_card_says_what_to_do_and_what_it_takes():
     card = exercise_card(EXERCISE)
     text = card.astext()
     assert "Exercise: Waiting" in text
-    assert "★★☆☆☆ 2 of 5 stars · about 45 minutes · some parts need a GPU and torch" in text
+    assert "★★☆☆☆ 2 of 5 stars · about 45 minutes · some parts need a GPU and PyTorch" in text
     assert "a: Find the gap, in exercises/nsys/ex09_waiting/a_gap.py" in text
-    assert "b: Close it, in exercises/nsys/ex09_waiting/b_close.py (needs a GPU and torch)" in text
+    assert "b: Close it, in exercises/nsys/ex09_waiting/b_close.py (needs a GPU and PyTorch)" in text
     assert next(iter(card.findall(nodes.literal_block))).astext() == "nox -s exercises -- nsys-ex09"
     assert card["ids"] == ["exercise-nsys-ex09-waiting"]
 

@@ -22,11 +22,12 @@ from labcode import store
 from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
+from labcode.book.sphinx.roles import capture_anchor
 from labcode.errors import LabError
+from labcode.grading.needs import in_words
 from labcode.grading.records import MAX_STARS, Exercise
 from labcode.store import CaptureSet
 
-_NEEDS = {"gpu": "a GPU", "2 gpus": "two GPUs", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
@@ -57,7 +58,7 @@ def exercise_card(exercise: Exercise) -> nodes.container:
         line += nodes.strong(text=part.letter)
         line.extend(inline_nodes(f": {part.title}, in `exercises/{exercise.path(part)}`"))
         if part.needs:
-            line += nodes.Text(f" (needs {_listed(part.needs)})")
+            line += nodes.Text(f" (needs {in_words(part.needs)})")
         parts += nodes.list_item("", line)
     card += parts
     card += nodes.literal_block("", f"nox -s exercises -- {exercise.short}", language="shell")
@@ -73,7 +74,7 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page:
         title: list[nodes.Node] = (
             [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
         )
-        needs = _listed(exercise.needs) if exercise.needs else "–"
+        needs = in_words(exercise.needs) if exercise.needs else "–"
         rows.append([[nodes.literal(text=exercise.short)], title])
         rows[-1] += [[nodes.Text(fact)] for fact in ("★" * exercise.stars, str(exercise.minutes), needs)]
     return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
@@ -92,12 +93,7 @@ def _needs(exercise: Exercise) -> str:
     if not exercise.needs:
         return "needs no GPU"
     some = "some parts need" if exercise.needs_nothing else "needs"
-    return f"{some} {_listed(exercise.needs)}"
-
-
-def _listed(needs: Sequence[str]) -> str:
-    words = [_NEEDS.get(need, need) for need in needs]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"{some} {in_words(exercise.needs)}"
 
 
 def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
@@ -109,7 +105,7 @@ def stamp_nodes(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
 
 def set_nodes(captures: CaptureSet, stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
     """A whole set: a line a machine, and a table of all files."""
-    return [*_machine_lines(captures), _files_table(stamps, srcdir)]
+    return [*_machine_lines(captures), _files_table(captures.name, stamps, srcdir)]
 
 
 def _lines(stamps: Sequence[Stamp]) -> list[nodes.Node]:
@@ -198,11 +194,13 @@ def _machine_lines(captures: CaptureSet) -> list[nodes.Node]:
     return lines
 
 
-def _files_table(stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
+def _files_table(held: str, stamps: Sequence[Stamp], srcdir: Path) -> nodes.table:
     rows: list[Sequence[list[nodes.Node]]] = []
     for stamp in stamps:
         state = "fresh" if stamp.fresh else "stale"
-        title: list[nodes.Node] = [nodes.strong(text=stamp.experiment)]
+        title: list[nodes.Node] = [
+            nodes.strong(text=stamp.experiment, ids=[capture_anchor(held, stamp.experiment)])
+        ]
         title.extend(inline_nodes(f": {stamp.title} ({', '.join(stamp.how)}, {state})"))
         rows.append([title])
         for file in stamp.files:

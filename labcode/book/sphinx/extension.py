@@ -13,7 +13,7 @@ from sphinx.errors import ExtensionError
 
 from labcode import __version__
 from labcode.book import frames
-from labcode.book.sphinx import calculator, collecting, mathml, paper, render
+from labcode.book.sphinx import calculator, collecting, mathml, paper, render, roles, teaching
 from labcode.book.sphinx.directives import register as register_directives
 
 _KEPT = 4
@@ -70,6 +70,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     mathml.register(app)
     frames.register(app)
     register_directives(app)
+    roles.register(app)
+    teaching.register(app)
     calculator.register(app)
     collecting.register(app)
     paper.register(app)

@@ -1,0 +1,183 @@
+"""Grades: the verdicts on a learner's answers in, a file of them out; such files of many in, one table out.
+
+A file is JSON of the structure `Grades`, or a JUnit report: a suite an exercise, a case a part, in which ``to
+do`` and ``not run`` are skipped. A part is worth its exercise's stars, shared equally among the parts.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, TextIO
+from xml.etree import ElementTree
+
+import msgspec
+
+from labcode import __version__, store
+from labcode.errors import InputError, LabError
+from labcode.grading.records import Exercise, Part, Verdict
+from labcode.inputs import plain_file
+from labcode.outputs import base_names, whole
+
+SCHEMA = "labcode.grades"
+VERSION = 1
+_HOW = "name files that `labcode exercises --grades FILE.json` wrote"
+_MOST_BYTES = 1 << 26
+_NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+
+
+class Grade(msgspec.Struct, frozen=True):
+    """What was said of one part: ``id`` as ``nsys-ex01-timeline-basics:a``, ``worth`` in stars, the verdict's
+    lines, and the digest of the file that was graded (empty where there was none).
+    """
+
+    id: str
+    title: str
+    worth: float
+    status: Literal["passed", "failed", "not run", "to do"]
+    headline: str
+    details: list[str]
+    sha256: str
+
+
+class Grades(msgspec.Struct, kw_only=True, frozen=True):
+    """The grades of one learner: by which version of the lab, on which capture set, when (UTC)."""
+
+    schema: str = SCHEMA
+    version: int = VERSION
+    labcode: str
+    captures: str
+    graded: str
+    parts: list[Grade]
+
+
+class _Head(msgspec.Struct):
+    schema: object = None
+    version: object = None
+
+
+def grade(exercise: Exercise, part: Part, file: Path, verdict: Verdict) -> Grade:
+    """The grade of a part for the verdict on a file."""
+    digest = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+    worth = exercise.stars / len(exercise.parts)
+    lines = list(verdict.details)
+    name = exercise.part_id(part)
+    return Grade(name, part.title, round(worth, 3), verdict.status, verdict.headline, lines, digest)
+
+
+def check_target(path: Path) -> None:
+    """`LabError` for a file that grades cannot be written to; asked before grading, which takes long."""
+    if path.suffix not in (".json", ".xml"):
+        raise LabError(f"{path}: grades are written to a .json, or as a JUnit report to an .xml")
+    if not path.parent.is_dir():
+        raise LabError(f"{path}: there is no folder {path.parent}; create it first")
+
+
+def write(path: Path, parts: Sequence[Grade], reads: Iterable[Path] = ()) -> None:
+    """Write the grades, whole or not at all; the form follows the suffix."""
+    check_target(path)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    made = Grades(labcode=__version__, captures=store.current_set(), graded=now, parts=list(parts))
+    text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+    with whole(path, reads=reads) as place:
+        place.write_bytes(text if path.suffix == ".json" else _junit(made))
+
+
+def _junit(made: Grades) -> bytes:
+    suites = ElementTree.Element("testsuites", {"name": SCHEMA, **_counts(made.parts)})
+    by_exercise: dict[str, list[Grade]] = {}
+    for one in made.parts:
+        by_exercise.setdefault(one.id.rpartition(":")[0], []).append(one)
+    for name, parts in by_exercise.items():
+        about = {"name": name, "timestamp": made.graded, **_counts(parts)}
+        suite = ElementTree.SubElement(suites, "testsuite", about)
+        for one in parts:
+            letter = one.id.rpartition(":")[2]
+            case = ElementTree.SubElement(suite, "testcase", classname=name, name=f"{letter}: {one.title}")
+            if one.status == "failed":
+                failure = ElementTree.SubElement(case, "failure", message=_NO_XML.sub("\ufffd", one.headline))
+                failure.text = _NO_XML.sub("\ufffd", "\n".join(one.details))
+            elif one.status != "passed":
+                ElementTree.SubElement(case, "skipped", message=_NO_XML.sub("\ufffd", one.headline))
+    ElementTree.indent(suites, " ")
+    return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _counts(parts: Sequence[Grade]) -> dict[str, str]:
+    failed = sum(one.status == "failed" for one in parts)
+    skipped = sum(one.status in ("not run", "to do") for one in parts)
+    return {"tests": str(len(parts)), "failures": str(failed), "skipped": str(skipped), "errors": "0"}
+
+
+def read(path: Path) -> Grades:
+    """Read grades; `InputError` for a file that is missing, damaged, of another kind, of a newer version."""
+    text = plain_file(path, most_bytes=_MOST_BYTES).read_bytes()
+    try:
+        head = msgspec.json.decode(text, type=_Head)
+        if head.schema != SCHEMA:
+            raise InputError(f"{path}: JSON, but no grades: its schema is not {SCHEMA!r}; {_HOW}")
+        if not isinstance(head.version, int) or head.version > VERSION:
+            raise InputError(
+                f"{path}: grades of version {head.version}, and this labcode knows {VERSION}; update labcode"
+            )
+        found = msgspec.json.decode(text, type=Grades)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: JSON, but no grades ({error}); {_HOW}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not valid JSON, or cut off ({error}); grade again") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deep to be grades; {_HOW}") from None
+    names = [one.id for one in found.parts]
+    if len(set(names)) < len(names):
+        raise InputError(f"{path}: a part is graded twice; grade again")
+    return found
+
+
+def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
+    """Write a table of the grades in files, or in all ``.json`` of folders: a row a learner (a file's name).
+
+    A column for each exercise that one of them has begun says how many parts passed, of how many.
+    """
+    from labcode.analysis.stats.table import texts_of
+    from labcode.analysis.stats.writer import check_format
+    from labcode.analysis.stats.writer import write as write_table
+
+    check_format(fmt)
+    files = [file for path in paths for file in _files(path)]
+    read_ones = {name: read(file) for file, name in base_names(files).items()}
+    graded = [(name, one) for name, found in read_ones.items() for one in found.parts]
+    begun = dict.fromkeys(_short(one) for _, one in graded if one.status != "to do")
+    columns: dict[str, list[str]] = {"learner": list(read_ones)}
+    for exercise in sorted(begun):
+        columns[exercise] = []
+        for found in read_ones.values():
+            parts = [one for one in found.parts if _short(one) == exercise]
+            columns[exercise].append(f"{_passed(parts)}/{len(parts)}" if parts else "")
+    everything = [found.parts for found in read_ones.values()]
+    columns["parts"] = [f"{_passed(parts)}/{len(parts)}" for parts in everything]
+    columns["not run"] = [str(sum(one.status == "not run" for one in parts)) for parts in everything]
+    columns["points"] = [
+        f"{sum(one.worth for one in parts if one.status == 'passed'):.1f}" for parts in everything
+    ]
+    write_table({name: texts_of(values) for name, values in columns.items()}, fmt, stream)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.json"))
+    if not found:
+        raise InputError(f"{path}: no .json in this folder; {_HOW}")
+    return found
+
+
+def _short(one: Grade) -> str:
+    match = re.match(r".*?-ex\d\d", one.id)
+    return match.group() if match else one.id
+
+
+def _passed(parts: Sequence[Grade]) -> int:
+    return sum(one.status == "passed" for one in parts)
