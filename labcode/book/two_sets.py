@@ -144,18 +144,15 @@ def _products(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, f
 
 
 def _attention(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, float, bool]]:
+    """The same of every implementation of attention on long sequences."""
     found = {}
-    rows = (
-        captures.record(_ATTENTION, "benchmark")["results"]["rows"]
-        if _ATTENTION in captures.experiments
-        else ()
-    )
-    for row in rows:
-        if row.get("tflop_per_s") and row["length"] >= _LONG_TOKENS:
-            problem = f"{row['dtype']}, {row['length']} × {row['dim']}, {row['mask']}"
-            group = f"attention, {'fp32' if row['dtype'] == 'float32' else '16 bits'}"
-            where = (group, problem, row["implementation"].replace("_", " "))
-            found[where] = (row["tflop_per_s"], row["time_us"], row["kind"] == "library")
+    for run in captures.experiments[_ATTENTION].runs if _ATTENTION in captures.experiments else ():
+        for row in captures.record(_ATTENTION, run)["results"]["rows"]:
+            if row.get("tflop_per_s") and row["length"] >= _LONG_TOKENS:
+                problem = f"{row['dtype']}, {row['length']} × {row['dim']}, {row['mask']}"
+                group = f"attention, {'fp32' if row['dtype'] == 'float32' else '16 bits'}"
+                where = (group, problem, row["implementation"].replace("_", " "))
+                found[where] = (row["tflop_per_s"], row["time_us"], row["kind"] == "library")
     return found
 
 
