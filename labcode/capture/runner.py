@@ -224,7 +224,7 @@ def _capture_each(
     with _progress(console) as (progress, say), _crews(len(free) + 1, stop) as (lanes, helpers):
         say(f"{len(able)} to capture{_about(pace, able, len(free), '; about ', '')}")
         while waiting or measuring or ending:
-            while (chosen := _next(waiting, list(measuring.values()), free, pace)) is not None:
+            while (chosen := _next(waiting, list(measuring.values()), free, pace, deadline)) is not None:
                 waiting.remove(chosen)
                 one, early = (early, None) if early and early.experiment is chosen else (None, early)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
@@ -284,13 +284,18 @@ def _capture_each(
 
 
 def _next(
-    waiting: list[Experiment], measuring: list[_Capturing], free: list[str | None], pace: Pace
+    waiting: list[Experiment],
+    measuring: list[_Capturing],
+    free: list[str | None],
+    pace: Pace,
+    deadline: float | None,
 ) -> Experiment | None:
     """The experiment that can begin now, or None; one that runs alone waits while any other is measured.
 
     With one GPU the first in line is waited for, with several whoever can run beside the others goes first.
     What the lab times of itself begins with the first of Nsight Compute's experiments if those that are left
-    last as long, and while it needs no GPU they are whom it lets begin.
+    last as long (what needs a GPU first keeps its place, the last, where there is a ``deadline``), and while
+    it needs no GPU they are whom it lets begin.
     """
     on_gpus = [one for one in measuring if not one.on_cpus()]
     if any(_alone(one.experiment) for one in on_gpus):
@@ -298,7 +303,7 @@ def _next(
     counters = [experiment for experiment in waiting if experiment.tool == "ncu"]
     if len(on_gpus) < len(measuring):
         return counters[0] if counters and free else None
-    timed = next((experiment for experiment in waiting if experiment.times), None)
+    timed = next((e for e in waiting if e.times and (deadline is None or not e.needs_gpus)), None)
     in_the_way = [one for one in measuring if timed and (timed.needs_gpus or one.experiment.tool != "ncu")]
     covered = timed and waiting[0].tool == "ncu" and pace.expect(counters) >= pace.expect([timed])
     if covered and not in_the_way:
