@@ -22,8 +22,10 @@ import itertools
 import math
 import resource
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
@@ -49,6 +51,7 @@ R = TypeVar("R")
 P_co = ParamSpec("P_co")
 R_co = TypeVar("R_co", covariant=True)
 _FEWEST = 6  # values of which an interval of 95 % for the median can be had
+_OPEN = 256  # calls that the GPU may be behind before new events are made
 
 
 class GPUMonitor:
@@ -151,7 +154,8 @@ class Result:
     host's clock, until the call returned. ``warmup`` calls before them were not measured. ``gpu_bytes``
     is the most that PyTorch had allocated on a GPU meanwhile, ``host_bytes`` the most that the process ever
     had in memory. ``energy_j`` ± ``energy_error_j`` is an iteration's share of what the GPUs used from the
-    first measured call to the last, whatever ran between; None where nothing measures it.
+    first measured call to the last, or until results were first asked for, whatever ran between; None where
+    nothing measures it.
     """
 
     name: str
@@ -237,12 +241,15 @@ class Profile:
         self._last = warmup + iterations if iterations is not None else sys.maxsize
         self._calls = 0
         self._host: list[int] = []
-        self._events: list[list[tuple[Any, Any]]] = []
-        self._spare: list[list[tuple[Any, Any]]] = []
+        self._device_us: list[float] = []
+        self._open: deque[_Events] = deque()  # events of calls whose time was not read yet
+        self._spare: list[_Events] = []
         self._torch: Any = None
+        self._stream: Callable[[int], Any] = int  # the current one of a device
         self._streams: list[int] = []
         self._monitor: GPUMonitor | None = None
-        self._stack: list[_Mark | None] = []
+        self._joules: tuple[float, float] | tuple[None, None] = (None, None)  # of a call, and the error
+        self._marks: ContextVar[tuple[_Mark | None, ...]] = ContextVar("marks", default=())
         self._ready = False
 
     # ---- the three ways to use it
@@ -284,13 +291,14 @@ class Profile:
         return cast("Profiled[P, R]", measured)
 
     def __enter__(self) -> Self:
-        self._stack.append(self._begin())
+        self._marks.set((*self._marks.get(), self._begin()))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        mark = self._stack.pop()
+        *before, mark = self._marks.get()
+        self._marks.set(tuple(before))
         if mark is not None and kind is None:
             self._end(mark)
 
@@ -316,14 +324,17 @@ class Profile:
             )
         times = [ns / 1e3 for ns in self._host]
         clock, gpu_bytes = "host clock", None
-        if self._torch is not None and self._events:
+        if self._torch is not None:
             cuda = self._torch.cuda
             for device in self._streams:
                 cuda.synchronize(device)
-            times = [max(one.elapsed_time(other) for one, other in pairs) * 1e3 for pairs in self._events]
+            while self._open:
+                self._spare.append(self._read())
+            times = self._device_us
             clock = "CUDA events"
             gpu_bytes = max(cuda.max_memory_allocated(device) for device in self._streams)
-        energy, error = self._joules()
+        self._stop()
+        energy, error = self._joules
         return Result(
             name=self.name,
             clock=clock,
@@ -350,18 +361,23 @@ class Profile:
             self._prepare()
         if self._torch is None:
             return perf_counter_ns(), None
-        pairs = self._spare.pop() if self._spare else self._pairs()
-        for device, (start, _) in zip(self._streams, pairs, strict=True):
-            start.record(self._torch.cuda.current_stream(device))
-        return perf_counter_ns(), pairs
+        if self._spare:
+            events = self._spare.pop()
+        elif len(self._open) >= _OPEN and all(stop.query() for _, _, stop in self._open[0]):
+            events = self._read()
+        else:
+            events = self._events()
+        for device, start, _ in events:
+            start.record(self._stream(device))
+        return perf_counter_ns(), events
 
     def _end(self, mark: _Mark) -> None:
-        began, pairs = mark
+        began, events = mark
         self._host.append(perf_counter_ns() - began)
-        if pairs is not None:
-            for device, (_, stop) in zip(self._streams, pairs, strict=True):
-                stop.record(self._torch.cuda.current_stream(device))
-            self._events.append(pairs)
+        if events is not None:
+            for device, _, stop in events:
+                stop.record(self._stream(device))
+            self._open.append(events)
         if self._calls == self._last and self._monitor is not None:
             _synchronize()  # what the last call queued is its energy, too
             self._monitor.ended()
@@ -372,12 +388,12 @@ class Profile:
         torch = sys.modules.get("torch")
         if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
             return
-        self._torch = torch
+        self._torch, self._stream = torch, torch.cuda.current_stream
         used = self._devices
         if used is None:
             used = [d for d in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(d)]
         self._streams = list(used) or [torch.cuda.current_device()]
-        self._spare = [self._pairs() for _ in range(min(self.iterations or 256, 1024))]
+        self._spare = [self._events() for _ in range(min(self.iterations or 256, 1024))]
         for device in self._streams:
             torch.cuda.reset_peak_memory_stats(device)
         if self._energy:
@@ -386,26 +402,32 @@ class Profile:
             except (ToolError, LabError):  # no NVML, or no counter
                 self._monitor = None
 
-    def _pairs(self) -> list[tuple[Any, Any]]:
-        made = []
-        for device in self._streams:
-            with self._torch.cuda.device(device):
-                made.append(tuple(self._torch.cuda.Event(enable_timing=True) for _ in range(2)))
-        return made
+    def _events(self) -> _Events:
+        """Events of a call: two for each device, on which they are made when they are recorded."""
+        event = self._torch.cuda.Event
+        return [(device, event(enable_timing=True), event(enable_timing=True)) for device in self._streams]
 
-    def _joules(self) -> tuple[float | None, float | None]:
-        if self._monitor is None:
-            return None, None
-        self._monitor.__exit__(None, None, None)
-        table = self._monitor.windows()
+    def _read(self) -> _Events:
+        """Take the time of the call that was measured first of those open; its events, to be used again."""
+        events = self._open.popleft()
+        self._device_us.append(max(start.elapsed_time(stop) for _, start, stop in events) * 1e3)
+        return events
+
+    def _stop(self) -> None:
+        """The meter stops, and what it counted is shared among the calls measured so far."""
+        monitor, self._monitor = self._monitor, None
+        if monitor is None:
+            return
+        monitor.__exit__(None, None, None)
+        table = monitor.windows()
         table = table[(table["name"] == COMMAND) & ~table["declined"]]
-        if not len(table):
-            return None, None
-        count = len(self._host)
-        return float(table["counter_j"].sum()) / count, float(table["error_j"].sum()) / count
+        if len(table):
+            count = len(self._host)
+            self._joules = float(table["counter_j"].sum()) / count, float(table["error_j"].sum()) / count
 
 
-_Mark = tuple[int, list[tuple[Any, Any]] | None]
+_Events = list[tuple[int, Any, Any]]  # device, begin, end
+_Mark = tuple[int, _Events | None]
 
 
 class Profiled(Protocol[P_co, R_co]):

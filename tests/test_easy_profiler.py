@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import math
 import sys
@@ -200,19 +199,27 @@ def test_a_measured_call_costs_less_than_two_microseconds_more() -> None:
 
 
 class FakeEvent:
+    made = 0
+
     def __init__(self, enable_timing: bool) -> None:
         assert enable_timing
         self.at = math.nan
+        FakeEvent.made += 1
 
-    def record(self, stream: int) -> None:
+    def record(self, stream: int = 0) -> None:
         self.at = time.perf_counter() * 1e3 * (1 + stream)
+
+    def query(self) -> bool:
+        return True
 
     def elapsed_time(self, other: FakeEvent) -> float:
         return other.at - self.at
 
 
-def test_on_gpus_events_of_each_device_count_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[int] = []
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """PyTorch with three GPUs, of which two hold memory; those that were waited for."""
+    found: list[int] = []
     cuda = SimpleNamespace(
         is_available=lambda: True,
         is_initialized=lambda: True,
@@ -220,13 +227,16 @@ def test_on_gpus_events_of_each_device_count_and_nothing_waits(monkeypatch: pyte
         memory_reserved=lambda device: 100 * (device < 2),
         current_stream=lambda device: device,
         current_device=lambda: 0,
-        device=lambda device: contextlib.nullcontext(),
         reset_peak_memory_stats=lambda device: None,
         max_memory_allocated=lambda device: 5_000_000 * (device + 1),
-        synchronize=waited.append,
+        synchronize=lambda device=0: found.append(device),
         Event=FakeEvent,
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
+    return found
+
+
+def test_on_gpus_events_of_each_device_count_and_nothing_waits(waited: list[int]) -> None:
     profile = Profile("gpu", warmup=1, iterations=2, gpus=gpus())
     for _ in range(4):
         with profile:
@@ -237,3 +247,41 @@ def test_on_gpus_events_of_each_device_count_and_nothing_waits(monkeypatch: pyte
     assert found.median_us == pytest.approx(2 * 150_000, rel=0.2)  # of the slower device
     assert found.energy_j == pytest.approx(0.15 * 200, rel=0.3) and found.energy_error_j
     assert "GPU memory: 10.0 MB" in found.get_summary() and "J ±" in found.get_summary()
+
+
+@pytest.mark.usefixtures("waited")
+def test_a_long_run_uses_its_events_again_and_keeps_the_order() -> None:
+    FakeEvent.made = 0
+    profile = Profile("gpu", warmup=0, devices=[0], energy=False)
+    for n in range(700):
+        with profile:
+            time.sleep(0.002 if n in (3, 698) else 0)
+    times = profile.result.times_us
+    assert FakeEvent.made == 2 * 256  # made ahead, and used again
+    assert len(times) == len(profile.result.host_us) == 700
+    assert [n for n in (3, 698) if times[n] >= 2_000] == [3, 698] and times[4] < 2_000
+
+
+@pytest.mark.usefixtures("waited")
+def test_energy_is_that_of_the_calls_until_results_are_asked_for() -> None:
+    profile = Profile("gpu", warmup=0, gpus=gpus())
+    for calls in (1, 2):
+        with profile:
+            time.sleep(0.3)
+        found = profile.result
+        assert len(found.times_us) == calls and found.energy_j == pytest.approx(0.3 * 200, rel=0.3)
+
+
+def test_blocks_of_tasks_that_take_turns_are_told_apart() -> None:
+    profile = auto_profile("task", warmup=0)
+
+    async def task(seconds: float) -> None:
+        with profile:
+            await asyncio.sleep(seconds)
+
+    async def both() -> None:
+        await asyncio.gather(task(0.06), task(0.02))
+
+    asyncio.run(both())
+    short, long = profile.result.times_us
+    assert 20_000 <= short < 60_000 <= long

@@ -68,6 +68,8 @@ _BACKTRACES = (
     *("--sample=process-tree", "--cpuctxsw=none", "--sampling-period=16000000"),
 )
 _FEED = ("input_pipeline", "input_pipeline_feed", "input_pipeline_files", "input_pipeline_pictures")
+# ten thousand samples a second of some forty counters
+_COUNTERS = ("--gpu-metrics-devices=0", "--gpu-metrics-frequency=10000")
 _READERS = ("labcode/reports/**/*.py", "labcode/analysis/**/*.py")
 _EXAM_FEED = ("--batch", "48", "--seed", "7")
 
@@ -113,6 +115,15 @@ def _experiments() -> dict[str, Experiment]:
             sources=("cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
             host_bound=True,
             needs=("nvcc",),
+        ),
+        Experiment(
+            id="gpu_metrics",
+            title="Phases that load different parts of a GPU, with its own counters over time",
+            tool="nsys",
+            module="labcode.workloads.gpu.phases",
+            runs=(_run("phases", tool_args=_COUNTERS),),
+            sources=(*workloads("gpu/phases"), *_TORCH_SOURCES),
+            needs=("torch",),
         ),
         Experiment(
             id="memory_timeline",

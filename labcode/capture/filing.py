@@ -24,6 +24,7 @@ from labcode.store import MANIFEST_SCHEMA, file_sha256, load_json, parse_manifes
 
 MANIFEST = "manifest.json"
 STAGING, OLD, MARKER = ".staging-", ".old-", ".filing.json"
+_NUMBERS = re.compile(r"(?<=\[)\n\s*[-\d][-+\d.eE,\s]*(?=\])")  # a string has no line break
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -173,9 +174,14 @@ def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON atomically: either the whole new file is there afterwards or the old one."""
+    """Write JSON atomically: either the whole new file is there afterwards or the old one.
+
+    Lists of numbers are on one line each.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    text = _NUMBERS.sub(lambda found: " ".join(found[0].split()), text)
     with whole(path) as part:
-        part.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        part.write_text(text + "\n", encoding="utf-8")
 
 
 def _lock(handle: int, folder: Path) -> None:

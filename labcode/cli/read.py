@@ -155,8 +155,10 @@ def diagnose(
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(help="The capture to compare with.")],
-    after: Annotated[Path, typer.Argument(help="The capture to judge.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Before and after; or more, each compared with the first, or with --baseline."),
+    ] = None,
     fail_above: Annotated[
         float | None,
         typer.Option("--fail-above", metavar="PCT", help="Exit 1 when something got slower by more."),
@@ -173,6 +175,35 @@ def compare(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Show only totals, kernels, ranges or transfers.")
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="NAME=FILE,FILE", help="Runs of the same thing, with a name; may be repeated."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", metavar="NAME", help="What all are compared with: a file, a group, or kept."
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--column",
+            metavar="KEY=N,N",
+            help="A parameter and its value in each file or group: batch=1,8,64.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="X.svg", help="Draw the times over the --column.")
+    ] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="NAME", help="Keep these runs as a baseline of this name.")
+    ] = None,
+    kept_in: Annotated[
+        Path, typer.Option("--baselines", metavar="FILE", help="Where baselines are kept.")
+    ] = Path("labcode-baselines.json"),
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
     kernel: KernelName = None,
     scheduler: Scheduler = None,
@@ -181,10 +212,34 @@ def compare(
 
     Two reports of Nsight Compute (.ncu-rep) are compared kernel by kernel: which metrics changed. Two power
     logs (.power.json) window by window: which used more energy. Two folders with a report for each rank by
-    what the rank in the middle and the worst one do.
+    what the rank in the middle and the worst one do. Of more than two, or of groups of repeated runs, the
+    medians and their spread, and which changes exceed it.
     """
-    from labcode.analysis.compare import driver
+    from labcode.analysis.compare import driver, many
 
+    if plot is not None and column is None:
+        raise LabError(f"{plot}: what is drawn are times over a parameter; name it with --column KEY=N,N")
+    asked = many.Asked(files or [], group or [], baseline, column, keep, kept_in)
+    if asked.many:
+        if kernel is not None:
+            raise LabError(
+                "compare: --kernel chooses launches of two .ncu-rep files; use --only kernels and --gate"
+            )
+        found = many.compare(asked, scheduler=scheduler)
+        code = many.show(
+            found,
+            fail_above=fail_above,
+            fmt=output_format,
+            gates=gate or [],
+            only=only or [],
+            output=sys.stdout,
+        )
+        if plot is not None:
+            from labcode.figures.charts import ensemble as charts
+
+            charts.write_over(found, plot, kinds=driver.chosen(only) if only else (), reads=asked.files)
+        raise typer.Exit(code)
+    before, after = asked.files
     code = driver.run(
         before,
         after,

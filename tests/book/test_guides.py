@@ -8,6 +8,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+from labcode.analysis.rules.counters import RULES as COUNTER_RULES
 from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.cli import app
@@ -78,7 +79,7 @@ def test_every_page_has_a_topic() -> None:
 def test_rules_and_reports_exist() -> None:
     text = "".join(GUIDES.values())
     rules = set(re.findall(r"rule \*([\w-]+)\*", text))
-    assert rules and rules <= {rule.id for rule in own_rules()}
+    assert rules and rules <= {rule.id for rule in (*own_rules(), *COUNTER_RULES)}
     assert set(re.findall(r"`((?:cuda|nvtx|osrt)_\w+_(?:sum|trace))`", text)) <= set(TABLES)
 
 

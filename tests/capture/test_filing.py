@@ -135,3 +135,11 @@ def test_a_damaged_manifest_is_named(folder: Path) -> None:
     (folder / "manifest.json").write_text("{")
     with pytest.raises(InputError, match=r"manifest\.json: not valid JSON"), open_set(folder):
         pass
+
+
+def test_lists_of_numbers_are_on_one_line(tmp_path: Path) -> None:
+    value = {"a": [1, -2.5, 3e-07], "b": ["x\n[\n 1\n]"], "c": [], "d": [[1, 2], [3]], "e": [1, None]}
+    filing.write_json(tmp_path / "r.json", value)
+    text = (tmp_path / "r.json").read_text()
+    assert json.loads(text) == value
+    assert '"a": [1, -2.5, 3e-07],\n' in text and "  [1, 2],\n" in text and "\n  null\n" in text

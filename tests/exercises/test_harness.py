@@ -15,7 +15,7 @@ from labcode.grading import gpu
 from labcode.grading.task import beside
 from tests.exercises.support import ROOT, part, solution
 
-TRAINING, REDUCTION = "nsys-ex01c", "nsys-ex04c"
+TRAINING, REDUCTION, PIPELINE = "nsys-ex01c", "nsys-ex04c", "serving-ex34b"
 TRAINS = ROOT / "solutions/nsys/ex01_timeline_basics/c_harness.py"
 REDUCES = ROOT / "solutions/nsys/ex04_multi_gpu_timeline/c_harness.py"
 
@@ -159,3 +159,33 @@ def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
     source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
     assert "took longer than 3 s and was stopped" in refused(tmp_path, REDUCES, source, limit_s=3)
+
+
+@pytest.fixture
+def pipeline_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Measures a serving pipeline in this process."""
+    import torch
+
+    harness: Any = beside(*part(PIPELINE), "harness")
+    monkeypatch.setitem(sys.modules, "exercise", sys)
+    yield lambda source: harness.measure(answer(tmp_path, source), 7, torch.device("cpu"))
+    torch.set_grad_enabled(True)
+
+
+def test_pipelines_on_the_machine_that_computes(pipeline_here: Any) -> None:
+    from labcode.analysis.serving.pipeline import diagnosis
+    from labcode.grading.generate import starter
+    from labcode.grading.harness.common import WrongAnswerError
+
+    found = pipeline_here(solution(PIPELINE))
+    assert found["checked_only"] and found["counts"] == found["least"]
+    found = pipeline_here(starter(solution(PIPELINE), "b_on_a_gpu.py"))
+    assert len(diagnosis(found["counts"], found["least"])) == 7
+    with pytest.raises(
+        WrongAnswerError, match=r"^the texts are not those of the slow pipeline: part a finds"
+    ):
+        pipeline_here(solution(PIPELINE).replace("new[number] = [token]", "new[number] = [token + 1]"))
+    with pytest.raises(WrongAnswerError, match=r"^more than 64 caches: one for each sequence is enough$"):
+        pipeline_here(
+            solution(PIPELINE).replace("[caches[number] for number in running]", "[Cache() for _ in new]")
+        )

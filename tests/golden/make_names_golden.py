@@ -1,9 +1,11 @@
-"""What nsys calls kernels after ranges (``:nvtx-name``), on an export made for it: one tar of CSV files out.
+"""What nsys prints of exports that are made for it: one tar of them and of CSV files out.
 
-Run where the newest nsys is; the export goes along, so that it is always the very one that nsys was asked
-about:
+``names``: what it calls kernels after ranges (``:nvtx-name``); ``models``: the reports of which no capture of
+the book has rows (unified memory, MPI, OpenMP, OpenACC, start/end ranges). Run where the newest nsys is; the
+exports go along, so that they are always the very ones that nsys was asked about:
 
     python3 tests/golden/make_names_golden.py tests/golden/names.tar.xz
+    python3 tests/golden/make_names_golden.py tests/golden/models.tar.xz
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import io
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,16 @@ from labcode.capture.archive import neutral
 from labcode.errors import LabError
 from labcode.tools import require_nsys, run_tool, tool_version
 from tests.support import exports as e
+from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS
+from tests.support.programming_models import make_programming_models
 
 REPORTS = (
     *("cuda_gpu_kern_sum", "cuda_gpu_kern_gb_sum", "cuda_gpu_sum", "cuda_api_gpu_sum", "cuda_gpu_trace"),
     *("cuda_kern_exec_sum", "cuda_kern_exec_trace"),
 )
 ARGUMENTS = ("nvtx-name", "nvtx-name:base", "nvtx-name:mangled")
+STARTEND = ("nvtx_startend_sum",)
+SEED = 1  # of the programming models
 LIMIT_S = 60.0
 _WIDTH = 1000  # of a case, in ns
 
@@ -109,34 +116,35 @@ def _kernel(start: int, end: int, name: str, correlation: int) -> e.Row:
     return e.kernel(start, end, f"{name}<int>(int)", short=name, mangled=f"_Z{name}", correlation=correlation)
 
 
-def main(arguments: list[str]) -> int:
-    """Ask nsys and write the tar; the exit code."""
-    if len(arguments) != 1:
-        print("usage: make_names_golden.py OUT.tar.xz", file=sys.stderr)
-        return 2
+def pack(out: Path, asked: Mapping[Path, Sequence[str]]) -> None:
+    """Ask nsys of each export for some reports; write the tar with the exports and what it printed."""
     nsys = require_nsys()
-    with tempfile.TemporaryDirectory() as work, tarfile.open(arguments[0], "w:xz") as tar:
-        export = make(Path(work) / "names.sqlite")
-        files = {"version.txt": f"{tool_version(nsys)}\n".encode(), export.name: export.read_bytes()}
-        for report in REPORTS:
-            for argument in ARGUMENTS:
-                name = f"{report}:{argument}"
-                words: list[str | Path] = [
-                    nsys,
-                    "stats",
-                    "--force-export=false",
-                    "-q",
-                    "-f",
-                    "csv",
-                    "-r",
-                    name,
-                    export,
-                ]
-                files[f"{name.replace(':', '-')}.csv"] = run_tool(words, LIMIT_S).stdout.encode()
+    files = {"version.txt": f"{tool_version(nsys)}\n".encode()}
+    for export, names in asked.items():
+        files[export.name] = export.read_bytes()
+        for name in names:
+            words = [nsys, "stats", "--force-export=false", "-q", "-f", "csv", "-r", name, export]
+            files[f"{name.replace(':', '-')}.csv"] = run_tool(words, LIMIT_S).stdout.encode()
+    with tarfile.open(out, "w:xz") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(neutral(member), io.BytesIO(data))
+
+
+def main(arguments: list[str]) -> int:
+    """Ask nsys and write the tar of names, or that of reports of which no capture has rows; the exit code."""
+    if len(arguments) != 1 or Path(arguments[0]).name not in ("names.tar.xz", "models.tar.xz"):
+        print("usage: make_names_golden.py FOLDER/names.tar.xz or FOLDER/models.tar.xz", file=sys.stderr)
+        return 2
+    out = Path(arguments[0])
+    with tempfile.TemporaryDirectory() as work:
+        names = make(Path(work) / "names.sqlite")
+        if out.name == "names.tar.xz":
+            pack(out, {names: [f"{report}:{argument}" for report in REPORTS for argument in ARGUMENTS]})
+        else:
+            models = make_programming_models(Path(work) / "models.sqlite", SEED)
+            pack(out, {names: STARTEND, models: PROGRAMMING_MODELS})
     return 0
 
 

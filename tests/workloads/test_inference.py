@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import json
 import math
 import random
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,22 @@ torch = pytest.importorskip("torch")
 from labcode.analysis.lm.decoder import SIZES  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.workloads.inference import __main__ as program  # noqa: E402
-from labcode.workloads.inference import load, model, quantize, runners, speculate, text, tokens  # noqa: E402
+from labcode.workloads.inference import (  # noqa: E402
+    fused,
+    load,
+    model,
+    quantize,
+    runners,
+    speculate,
+    streamed,
+    text,
+    tokens,
+)
 from labcode.workloads.inference.cache import Contiguous, Growing, Paged, Pool  # noqa: E402
 from labcode.workloads.inference.engine import NOT_A_NUMBER, Clock, Engine, NoMemoryError  # noqa: E402
 from labcode.workloads.inference.fused import folded  # noqa: E402
 from labcode.workloads.inference.requests import Answer, Request  # noqa: E402
 from labcode.workloads.inference.runners import Alone, Slots, choose, sample  # noqa: E402
-from labcode.workloads.inference.server import Server  # noqa: E402
 from labcode.workloads.inference.verifier import Verifier  # noqa: E402
 from labcode.workloads.models.transformer_model import Decoder  # noqa: E402
 
@@ -170,7 +181,7 @@ def test_logits_that_are_no_numbers_end_one_request_alone(weights: model.Weights
     embeddings[plain[2]] = math.nan
     broken = dataclasses.replace(weights, tokens=embeddings)
     requests = [Request(0, (1, 2), 9), Request(1, (1, 2), 3), Request(2, (1, 2), 3)]
-    long, short, reusing = served(Server(broken, 1, 2), requests)
+    long, short, reusing = served(Slots(broken, 1, 2), requests)
     assert (long.state, long.why) == ("failed", "the logits after 3 tokens are no numbers")
     assert short.tokens == reusing.tokens == plain[:3], "on pages that held no numbers"
 
@@ -229,13 +240,27 @@ def test_a_graph_that_is_made_while_others_run_moves_no_sequence(
         return call
 
     monkeypatch.setattr(runners, "captured", made)
-    runner = Server(weights, 4, 16)
+    runner = Slots(weights, 4, 16)
     runner.graphs = True
     alone = [a.tokens for a in served(Alone(weights), asked())]
     assert [a.tokens for a in served(runner, asked())] == alone
-    spoiled = Slots(weights, 4, 16)
-    spoiled.graphs = True
-    assert [a.tokens for a in served(spoiled, asked())] != alone
+
+
+def test_a_graph_keeps_what_its_kernels_read(weights: model.Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Paged]] = []
+
+    class Watched(Paged):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(runners, "Paged", Watched)
+    monkeypatch.setattr(fused, "recorded", lambda call: call() and None)
+    runner = Slots(weights, 2, 8)
+    runner.graphs = True
+    runner.step_of(2)
+    gc.collect()
+    assert [cache() is not None for cache in made] == [True], "its table of places is still read"
 
 
 def test_requests_that_come_later_wait_for_their_time(weights: model.Weights) -> None:
@@ -375,6 +400,21 @@ def test_the_program_leaves_a_record(tmp_path: Path, words: tuple[str, ...]) -> 
         assert len(results["token_ms"]) == 2
 
 
+def test_weights_that_one_kernel_a_token_cannot_take() -> None:
+    fits = model.random_weights(type(TINY)(512, 2048, 1, 4, 300), 16, CPU)
+    assert streamed.unfit(fits, 16) == ""
+    assert streamed.unfit(fits, 15) == "16 parts of heads need as many SMs, not 15"
+    narrow = dataclasses.replace(fits, size=dataclasses.replace(fits.size, vocabulary=320 * 16 + 1))
+    assert streamed.unfit(narrow, 16) == "16 SMs are too few for matrices of so many rows"
+    tiny = model.random_weights(TINY, 16, CPU)
+    assert streamed.unfit(tiny, 16).startswith("vectors must be multiples of 512, four times that inside")
+    for kind in (
+        model.random_weights(TINY, 16, CPU, torch.float32),
+        model.with_products(tiny, quantize.int8),
+    ):
+        assert streamed.unfit(kind, 16) == "its weights are bf16"
+
+
 def test_the_kernels_need_a_gpu() -> None:
-    with pytest.raises(LabError, match=r"^the kernels are Triton's and need a GPU; --variant slow runs w"):
+    with pytest.raises(LabError, match=r"^the kernels need a GPU; --variant slow runs without$"):
         program.main(["--variant", "fast", "--size", "tiny", "--device", "cpu"])

@@ -219,7 +219,7 @@ def _there_is(kind: str, table: pd.DataFrame) -> str:
     word = next(word for word, own in KINDS.items() if own == kind)
     if table.empty:
         return f"the captures hold nothing of the kind {word}"
-    names = [_short(name, _LISTED_LONGEST) for name in table["name"]]
+    names = [short(name, _LISTED_LONGEST) for name in table["name"]]
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"of the kind {word} there are: {', '.join(names[:_LISTED])}{more}"
 
@@ -307,7 +307,7 @@ def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
     ):
         lines.append(f"  {'FAIL' if key in slow else 'ok'}  {line}")
     lines += [
-        f"  not judged: {kind} {_short(name)}: {verdict}"
+        f"  not judged: {kind} {short(name)}: {verdict}"
         for kind, name, verdict in zip(
             *(judged.unjudged[c] for c in ("kind", "name", "verdict")), strict=True
         )
@@ -318,16 +318,16 @@ def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
 def _rows(table: pd.DataFrame) -> list[str]:
     columns = ("kind", "name", "ratio", "ratio_low", "ratio_high")
     return [
-        f"{kind} {_short(name)}: {_ratio(ratio, low, high)}"
+        f"{kind} {short(name)}: {_ratio(ratio, low, high)}"
         for kind, name, ratio, low, high in zip(*(table[c] for c in columns), strict=True)
     ]
 
 
 def readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     """The table for people: ratios with their intervals, times in µs."""
-    names = table["name"].map(_short).to_list()
+    names = table["name"].map(short).to_list()
     renamed = [
-        f"{name} (was {_short(old)}?)" if old else name
+        f"{name} (was {short(old)}?)" if old else name
         for name, old in zip(names, table["name_before"], strict=True)
     ]
     columns = {
@@ -364,6 +364,7 @@ def _ratio(ratio: float, low: float, high: float) -> str:
     return f"{ratio:.3g}" if math.isnan(low) else f"{ratio:.3g} ({low:.3g} to {high:.3g})"
 
 
-def _short(name: str, longest: int = _LONGEST_NAME) -> str:
+def short(name: str, longest: int = _LONGEST_NAME) -> str:
+    """A name in one line, not endless."""
     name = " ".join(name.split())
     return name if len(name) <= longest else name[: longest - 1] + "…"

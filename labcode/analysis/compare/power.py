@@ -56,7 +56,7 @@ def compare(before: PowerLog, after: PowerLog) -> pd.DataFrame:
     ``ratio`` is after by before, its interval from the error bars; the verdict is 'more', 'less', 'no change
     shown', 'new', 'vanished' or 'too short'. Raises `InputError` where there is nothing to compare.
     """
-    sides = [_by_name(before), _by_name(after)]
+    sides = [by_name(before), by_name(after)]
     rows = []
     for name in dict.fromkeys([*sides[0].index, *sides[1].index]):
         there = [side.loc[name] if name in side.index else None for side in sides]
@@ -78,7 +78,8 @@ def notes_on(before: PowerLog, after: PowerLog) -> list[str]:
     return notes
 
 
-def _by_name(log: PowerLog) -> pd.DataFrame:
+def by_name(log: PowerLog) -> pd.DataFrame:
+    """joules with their error and seconds of each window but the idle one, of all GPUs, by its name."""
     if not len(log.samples):
         raise InputError(f"{log.path}: no samples to compare; record for longer")
     table = windows(log)

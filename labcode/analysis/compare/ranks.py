@@ -66,22 +66,28 @@ def compare(before: Run, after: Run) -> pd.DataFrame:
     if "power" in (before.kind, after.kind) and before.kind != after.kind:
         odd = before if after.kind == "power" else after
         raise LabError(f"{odd.path}: no power logs; compare a folder of power logs with another one")
-    if before.kind == "power":
-        tables = [merge.power(side) for side in (before, after)]
-        rows = [_row("rank", name, *_values(tables, name)) for name in _POWER]
-    else:
-        tables = [stragglers.by_rank(side) for side in (before, after)]
-        rows = [_row("rank", name, *_values(tables, name)) for name in _MEASURES]
-        kernels = [merge.kernels(side) for side in (before, after)]
-        total = pd.concat(kernels).groupby("name")["total_ns"].sum().nlargest(_KERNELS)
-        for name in total.index:
-            sides = [table[table["name"] == name].set_index("rank")["total_ns"] for table in kernels]
-            rows.append(_row("kernel", str(name), *sides))
+    sides = [measures(side) for side in (before, after)]
+    total: dict[str, float] = {}
+    for side in sides:
+        for (kind, name), values in side.items():
+            if kind == "kernel":
+                total[name] = total.get(name, 0.0) + float(values.sum())
+    kernels = [("kernel", name) for name in sorted(total, key=lambda name: (-total[name], name))[:_KERNELS]]
+    none = pd.Series(dtype="float64")
+    keys = [*(key for key in sides[0] if key[0] == "rank"), *kernels]
+    rows = [_row(*key, *(side.get(key, none) for side in sides)) for key in keys]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
-def _values(tables: list[pd.DataFrame], name: str) -> list[pd.Series]:
-    return [table.set_index("rank")[name].astype("float64") for table in tables]
+def measures(run: Run) -> dict[tuple[str, str], pd.Series]:
+    """By ('rank', measure) and ('kernel', name) the value of each rank."""
+    table = (merge.power(run) if run.kind == "power" else stragglers.by_rank(run)).set_index("rank")
+    names = _POWER if run.kind == "power" else _MEASURES
+    found = {("rank", name): table[name].astype("float64") for name in names}
+    if run.kind != "power":
+        for kernel, mine in merge.kernels(run).groupby("name", sort=False):
+            found["kernel", str(kernel)] = mine.set_index("rank")["total_ns"].astype("float64")
+    return found
 
 
 def _row(kind: str, name: str, before: pd.Series, after: pd.Series) -> dict[str, object]:

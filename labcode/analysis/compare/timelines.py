@@ -144,8 +144,8 @@ def compare(before: TimelineReport, after: TimelineReport, *, threshold: float =
             (one.projected_times, other.projected_times),
         )
     )
-    on_gpu, on_cpu = (one.projected_starts, other.projected_starts), (one.range_starts, other.range_starts)
-    periods = _table(*both_periods(on_gpu, on_cpu, family), {}, threshold)
+    before_periods, after_periods = all_periods((one, other), family)
+    periods = _table(before_periods, after_periods, {}, threshold)
     return Comparison(
         before=str(before.path),
         after=str(after.path),
@@ -196,7 +196,7 @@ def _row(
     return {
         "name": name,
         "name_before": old if old != name else "",
-        "verdict": _verdict(len(before), len(after), found, threshold),
+        "verdict": verdict_of(len(before), len(after), found, threshold),
         "ratio": found.ratio,
         "ratio_low": found.low,
         "ratio_high": found.high,
@@ -211,7 +211,8 @@ def _row(
     }
 
 
-def _verdict(before: int, after: int, found: Interval, threshold: float) -> str:
+def verdict_of(before: int, after: int, found: Interval, threshold: float) -> str:
+    """The verdict on so many instances of before and after: see `Comparison`."""
     if not before or not after:
         return "new" if after else "vanished"
     if np.isnan(found.low):
@@ -229,14 +230,14 @@ def _transfers(
     rows = []
     for old, new in _pairs(one.copy_times, other.copy_times, renamed):
         before, after = one.copy_times.get(old, _NONE), other.copy_times.get(new, _NONE)
-        found = median_ratio(_pace(one, old), _pace(other, new))
+        found = median_ratio(pace(one, old), pace(other, new))
         row = _row(_copy_name(new), _copy_name(old), before, after, threshold, found)
         sizes = one.copied_bytes.get(old, 0), other.copied_bytes.get(new, 0)
         rows.append({**row, "bytes_before": sizes[0], "bytes_after": sizes[1]})
     return _frame(rows)
 
 
-def _pace(side: Side, key: tuple[str, str]) -> Floats:
+def pace(side: Side, key: tuple[str, str]) -> Floats:
     """ns per byte of each copy that moved any."""
     time, size = side.copy_times.get(key, _NONE), side.copy_sizes.get(key, _NONE)
     return time[size > 0] / size[size > 0]
@@ -408,20 +409,15 @@ def periods(starts: pd.DataFrame, family: Callable[[str], str]) -> dict[str, Flo
     return {str(name): values[rows] for name, rows in places.items()}
 
 
-def both_periods(
-    on_gpu: tuple[pd.DataFrame, pd.DataFrame],
-    on_cpu: tuple[pd.DataFrame, pd.DataFrame],
-    family: Callable[[str], str],
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """The periods of both sides: between starts on the GPU where both have these, else on the CPU."""
-    gpu = [periods(starts, family) for starts in on_gpu]
-    cpu = [periods(starts, family) for starts in on_cpu]
-    common = set(gpu[0]) & set(gpu[1])
-    one, other = (
+def all_periods(sides: Sequence[Side], family: Callable[[str], str]) -> list[dict[str, Floats]]:
+    """The periods of each side: between starts on the GPU where all have these, else on the CPU."""
+    gpu = [periods(side.projected_starts, family) for side in sides]
+    cpu = [periods(side.range_starts, family) for side in sides]
+    common = set(gpu[0]).intersection(*gpu)
+    return [
         {name: side_gpu[name] if name in common else values for name, values in side_cpu.items()}
         for side_gpu, side_cpu in zip(gpu, cpu, strict=True)
-    )
-    return one, other
+    ]
 
 
 def _unnumbered(name: str) -> str:

@@ -17,7 +17,7 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
-from labcode.analysis.rules.driver import diagnose, judge, rules_on
+from labcode.analysis.rules.driver import applying, diagnose, judge, rules_on
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
 from labcode.analysis.rules.tables import Tables, one_line, time_text
@@ -275,7 +275,7 @@ def _verdicts(every: Sequence[tuple[Kind, Any]]) -> tuple[list[Found], Iteration
         elif kind != "memory":
             tables = TraceTables(report) if isinstance(report, KinetoReport) else Tables(report)
             rules, broken = rules_on(kind) if first else (list(TRACE_RULES), [])
-            verdicts = judge(tables, rules, broken)
+            verdicts = judge(tables, applying(rules, tables), broken)
             told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
             found, first = (tables.iterations if first else found), False
     return sorted(told, key=lambda one: (bool(one.of), -_weight(one))), found

@@ -16,6 +16,7 @@ from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
+from labcode.reports.frames import codes_of, mapped
 from labcode.reports.report import MEASURED, TimelineReport
 
 _SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
@@ -61,7 +62,7 @@ def refuse_strangers(opened: Opened) -> None:
 def _kernels(kind: Kind, report: Any) -> set[str]:
     if kind == "ncu":
         return {_base(one.function) for one in report.list}
-    return {_base(name) for name in report.kernels()["short_name"].unique()}
+    return {_base(name) for name in codes_of(report.kernels()["short_name"])[1]}
 
 
 def _base(name: str) -> str:
@@ -118,16 +119,17 @@ def spent(report: TimelineReport, prefix: str = "") -> pd.DataFrame:
     calls = calls[["start_ns", "end_ns", "pid", "tid", "correlation"]]
     ops = ops[["start_ns", "end_ns", "pid", "correlation"]]
     parts = [  # a process at a time, for a long run has millions of ranges
-        project(*(table[table["pid"] == pid] for table in (nvtx, calls, ops)))[_SPENT]
+        project(*(table[table["pid"] == pid] for table in (nvtx, calls, ops)), nested=False)[_SPENT]
         for pid in nvtx["pid"].unique()
     ]
     ranges = pd.concat(parts) if parts else project(nvtx, calls, ops)[_SPENT]
     inside = ranges["start_ns"].between(begin, end) & (ranges["name"] != MEASURED)
     ranges = ranges[inside]
-    family = ranges["name"].map({name: NUMBER.sub("", name) or name for name in ranges["name"].unique()})
-    grouped = ranges.groupby(family.astype("str"))
+    family, names = codes_of(mapped(ranges["name"], lambda name: NUMBER.sub("", name) or name))
+    grouped = ranges.groupby(family)
     table = grouped.agg(count=("busy_ns", "size"), cpu_ns=("duration_ns", "sum"), busy_ns=("busy_ns", "sum"))
-    table = table.sort_values("busy_ns", ascending=False, kind="stable").rename_axis("range")
+    table = table.set_axis(pd.Index(names, dtype="str", name="range")).sort_index()
+    table = table.sort_values("busy_ns", ascending=False, kind="stable")
     if prefix:
         table = table.drop(columns="count")
     return table.add_prefix(prefix)
@@ -148,7 +150,7 @@ def profiled_kernels(opened: Opened) -> pd.DataFrame:
     ops = report.gpu_ops()
     ops = ops[(ops["kind"] == "kernel") & ops["start_ns"].between(begin, end)]
     total = int(duration_ns(ops).sum())
-    names = ops["short_name"].map({name: _base(name) for name in ops["short_name"].unique()})
+    names = mapped(ops["short_name"], _base)
     rows = []
     looked: dict[str, list[Any]] = {}
     for one in (launch for ncu in opened["ncu"] for launch in ncu.list):

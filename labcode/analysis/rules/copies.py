@@ -8,8 +8,8 @@ import pandas as pd
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.transfers import host_memory
+from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
 SMALL_BYTES = 1 << 16
@@ -19,6 +19,9 @@ REPEATED = 3
 REPEATED_SHARE = 0.10
 REPEATED_BYTES = 1 << 20  # a number for each step is no copy to think about
 ASYNC = r"Async"
+SYNC_SHARE = 0.02  # little, for it is cheap to mend
+BUFFERED_BYTES = 64_000
+SYNC_COPY, SYNC_MEMSET = r"^cu(?:da)?Memcpy(?!.*Async)", r"^cu(?:da)?Memset(?!.*Async)"
 
 
 @rule(
@@ -35,7 +38,7 @@ def pageable_copies(tables: Tables) -> Finding:
     call that made it has not returned. Bound: the same; pinned copies take less time and, hidden behind other
     work, cost none.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     if len(copies):
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
@@ -73,7 +76,7 @@ def small_copies(tables: Tables) -> Finding:
     Numerator: the time in which such a copy runs or the call that made it has not returned. Bound: the same,
     for one copy of all the bytes takes at least some time.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     between = ~copies["copy_kind"].isin(["D2D", "H2H"])
     small = copies[between & (copies["bytes"] < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
@@ -106,7 +109,7 @@ def repeated_copies(tables: Tables) -> Finding:
     nothing and do not count. Numerator: the time of such copies, but for the first of each size, with
     no kernel or graph beside them, on the GPU with most of it. Bound: the same over all GPUs.
     """
-    copies = _copies(tables)
+    copies = tables.copies
     inward = copies[(copies["copy_kind"] == "H2D") & (copies["bytes"] >= REPEATED_BYTES)]
     inward = inward.sort_values("start_ns", kind="stable")
     by = inward.groupby(["pid", "device", "bytes"])
@@ -145,14 +148,63 @@ def repeated_copies(tables: Tables) -> Finding:
     )
 
 
-def _copies(tables: Tables) -> pd.DataFrame:
-    """The copies with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
+@rule(
+    "synchronous-copies",
+    title="Copies for which the host waits",
+    book="nsys/memory-timeline",
+    advice="Call cudaMemcpyAsync on a stream, from and to pinned memory, and wait for an event where the "
+    "data is needed.",
+)
+def synchronous_copies(tables: Tables) -> Finding:
+    """Copies by calls without Async in their names, which return when all bytes are there.
+
+    Copies within one GPU are left out, and those to the GPU of 64 KB or less: the host does not wait for
+    them. Numerator: the time in such calls. Bound: the same; asynchronous copies hide behind other work.
+    """
+    copies = tables.copies
+    if len(copies):
+        tables.need_api()
+    small = (copies["copy_kind"] == "H2D") & (copies["bytes"] <= BUFFERED_BYTES)
+    between = ~small & ~copies["copy_kind"].isin(["D2D", "H2H"])
+    return _waited(tables, copies[between & matching(copies["call"], SYNC_COPY)], "copies")
+
+
+@rule(
+    "synchronous-memsets",
+    title="Memsets for which the host waits",
+    book="nsys/memory-timeline",
+    advice="Call cudaMemsetAsync on a stream; set the GPU's own memory, or touch managed and pinned memory "
+    "on the side that reads it.",
+)
+def synchronous_memsets(tables: Tables) -> Finding:
+    """Memsets of pinned or managed memory by calls without Async in their names.
+
+    For memsets of the GPU's own memory the host does not wait. Numerator: the time in such calls. Bound: the
+    same.
+    """
     tables.need_ops()
-    copies = tables.memcpys
-    row = launch_rows(copies, tables.api)
-    names = np.append(tables.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
-    call = pd.Series(names, dtype="str", index=copies.index)
-    return copies.assign(host_memory=host_memory(copies), row=row, call=call)
+    memsets = in_window(tables.report.memsets(), tables.window).reset_index(drop=True)
+    if len(memsets):
+        tables.need_api()
+    memsets = tables.called(memsets)
+    host = memsets["mem_kind"].isin(["pinned", "managed", "managed static"])
+    return _waited(tables, memsets[host & matching(memsets["call"], SYNC_MEMSET)], "memsets")
+
+
+def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
+    calls = tables.api.iloc[np.unique(ops["row"].to_numpy(np.int64))]
+    spent = intervals.total(*intervals.clip(*spans(calls), tables.window))
+    share = spent / tables.width
+    return Finding(
+        share >= SYNC_SHARE,
+        f"the host waits for {len(ops):,} {what}, for {percent(share)} of the window",
+        spent,
+        f"ns in calls that wait for {what}",
+        tables.width,
+        "ns of the window",
+        share,
+        _shown(ops),
+    )
 
 
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:
@@ -169,17 +221,8 @@ def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
 
 
 def _shown(copies: pd.DataFrame) -> pd.DataFrame:
-    """The columns of copies that are evidence, the longest first."""
-    table = copies.assign(duration_ns=duration_ns(copies), call=copies["call"].map(one_line).astype("str"))
-    columns = [
-        "device",
-        "start_ns",
-        "duration_ns",
-        "bytes",
-        "copy_kind",
-        "src_kind",
-        "dst_kind",
-        "call",
-        "pid",
-    ]
+    """The columns of copies or memsets that are evidence, the longest first."""
+    table = copies.assign(duration_ns=duration_ns(copies), call=mapped(copies["call"], one_line))
+    kinds = ("copy_kind", "src_kind", "dst_kind", "mem_kind")
+    columns = ["device", "start_ns", "duration_ns", "bytes", *(k for k in kinds if k in table), "call", "pid"]
     return top(table[columns], "duration_ns")

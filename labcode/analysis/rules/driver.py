@@ -19,7 +19,7 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.rules import many_ranks, ncu
+from labcode.analysis.rules import counters, many_ranks, ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
 from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.power import POWER_RULES
@@ -72,7 +72,14 @@ def diagnose(
         judged = Tables(subject)
     if rules is None:
         rules, broken = rules_on(kind)
+        if isinstance(judged, Tables):
+            rules = applying(rules, judged)
     return judge(judged, rules, broken)
+
+
+def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
+    """The rules without those on the GPU's own counters, where a capture has none of these."""
+    return [one for one in rules if one not in counters.RULES or tables.has_counters]
 
 
 def judge(subject: S, rules: Sequence[Rule[S]], broken: Sequence[BrokenPlugin] = ()) -> list[Verdict]:
@@ -94,6 +101,8 @@ def rules_on(kind: Kind, rule_files: Sequence[Path] = ()) -> tuple[list[Rule[Any
     common, broken = gather(rule_files)
     if kind == "kineto":
         common = [*TRACE_RULES, *(one for one in common if one.id not in NOT_OF_TRACES)]
+    else:
+        common = [*common, *counters.RULES]
     return common, broken
 
 
@@ -152,6 +161,7 @@ def run(
             judged = [(one, judge(one, rules)) for one in chosen.list]
             write_launches(chosen, judged, fmt, output, nvidia=not only)
             return 0
+        rules = rules if only or isinstance(report, KinetoReport) else applying(rules, Tables(report))
         verdicts = diagnose(report, [one for one in rules if one not in many_ranks.WAITING], broken)
         if waiting := [one for one in rules if one in many_ranks.WAITING]:
             verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)
@@ -202,6 +212,8 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     rules, broken = gather(rule_files)
     _write_rules(rules, output)
     output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
+    output.write("\nmore rules on captures with the GPU's own counters\n")
+    _write_rules(counters.RULES, output)
     output.write("\nmore rules on traces of torch.profiler\n")
     _write_rules(TRACE_RULES, output)
     output.write("\nrules on the launches of .ncu-rep files\n")

@@ -192,27 +192,31 @@ def sync_in_loop(tables: Tables) -> Finding:
 def low_utilization(tables: Tables) -> Finding:
     """Thirtieths of the window in which a GPU is busy for less than half of the time; neighbors become one.
 
-    Busy is the union of the operations of all processes, whole graphs included, so no part exceeds 100 %.
+    Busy is the union of the operations of all processes, whole graphs included, so no part exceeds 100 %. The
+    evidence tells kernels apart from time with copies or memsets alone, in which nothing is computed.
     Numerator: the length of such stretches on the GPU with most of it. Bound: the idle time in them
     (`Tables.idle_bound`).
     """
     tables.need_busy()
     edges = tables.window[0] + (np.arange(CHUNKS + 1) * tables.width) // CHUNKS
-    rows: list[tuple[int, int, int, int, int, float]] = []
+    rows: list[tuple[int, int, int, int, int, int, int, float]] = []
     idle: list[tuple[Ints, Ints]] = []
     for number in tables.busy["device"].tolist():
         mine = tables.ops[tables.ops["device"] == number]
         busy = intervals.covered_within(*spans(mine), edges[:-1], edges[1:])
+        computing = spans(mine[mine["kind"].isin(["kernel", "graph"])])
+        kernel = intervals.covered_within(*computing, edges[:-1], edges[1:])
         length = np.diff(edges)
         quiet = (busy < LOW * length) & (length > 0)
         first = np.flatnonzero(quiet & ~np.append(False, quiet[:-1]))
         last = np.flatnonzero(quiet & ~np.append(quiet[1:], False)) + 1
         for a, b in zip(first.tolist(), last.tolist(), strict=True):
             begin, end = int(edges[a]), int(edges[b])
-            spent = int(busy[a:b].sum())
-            rows.append((number, begin, end, end - begin, spent, spent / (end - begin)))
+            spent, computed = int(busy[a:b].sum()), int(kernel[a:b].sum())
+            both = spent, computed, spent - computed, spent / (end - begin)
+            rows.append((number, begin, end, end - begin, *both))
             idle.append(intervals.complement(*spans(mine), (begin, end)))
-    whole = ["device", "start_ns", "end_ns", "duration_ns", "busy_ns"]
+    whole = ["device", "start_ns", "end_ns", "duration_ns", "busy_ns", "kernel_ns", "copy_only_ns"]
     found = pd.DataFrame(rows, columns=[*whole, "busy_share"])
     found = found.astype({**dict.fromkeys(whole, "int64"), "busy_share": "float64"})
     per_gpu = found.groupby("device")["duration_ns"].sum()
@@ -222,9 +226,12 @@ def low_utilization(tables: Tables) -> Finding:
         np.concatenate([s for s, _ in idle] or [nothing]), np.concatenate([e for _, e in idle] or [nothing])
     )
     lowest = device_busy(tables.ops, tables.window)["busy_share"].min()
+    mine = found.loc[found["device"] == device, ["kernel_ns", "copy_only_ns"]].sum() / max(worst, 1)
     return Finding(
         worst / tables.width >= LOW_SHARE,
-        f"GPU {device} is less than half busy in {percent(worst / tables.width)} of the window"
+        f"GPU {device} is less than half busy in {percent(worst / tables.width)} of the window: in these "
+        f"stretches kernels run for {percent(mine['kernel_ns'])} of the time, copies and memsets alone for "
+        f"{percent(mine['copy_only_ns'])}"
         if worst
         else f"no thirtieth of the window is less than half busy; the least busy GPU is busy for "
         f"{percent(lowest)}",

@@ -8,11 +8,13 @@ import pandas as pd
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 
 EXPOSED_SHARE = 0.05
 WAIT_SHARE = 0.05
 OVERLAPPING = 0.9
+SAME_STREAM = 0.1  # of a GPU's computing
 
 
 @rule(
@@ -48,6 +50,51 @@ def exposed_communication(tables: Tables) -> Finding:
         message,
         least,
         "ns of exposed communication on the GPU with the least",
+        tables.width,
+        "ns of the window",
+        share,
+        top(table, "exposed_ns"),
+    )
+
+
+@rule(
+    "serialized-communication",
+    title="Communication stands in line with computing, on one stream",
+    book="nsys/multi-gpu",
+    advice="Give collectives a stream of their own (async_op=True in torch.distributed, DDP's buckets, one "
+    "for NCCL's calls), and let the computing wait for an event where it needs the result.",
+)
+def serialized_communication(tables: Tables) -> Finding:
+    """NCCL's kernels on streams on which the same process computes: neither can begin before the other ends.
+
+    A stream counts when at least a tenth of the computing of its GPU runs on it. Numerator: the time of such
+    NCCL kernels with no computing beside them, on the GPU with the least of it (see exposed-communication).
+    Bound: the same, as if all of it were hidden.
+    """
+    _communicating(tables)
+    work = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
+    talking = is_communication(work)
+    rows = []
+    for device, mine in work.groupby("device", sort=True):
+        compute = mine[~talking[mine.index]]
+        everything = max(int(duration_ns(compute).sum()), 1)
+        for key, ops in mine.groupby(["pid", "context", "stream"], sort=True):
+            talk, beside = ops[talking[ops.index]], ops[~talking[ops.index]]
+            if len(talk) and duration_ns(beside).sum() >= SAME_STREAM * everything:
+                exposed = intervals.total(*intervals.subtract(*spans(talk), *spans(compute)))
+                rows.append((device, *key, len(talk), len(beside), intervals.total(*spans(talk)), exposed))
+    columns = ["device", "pid", "context", "stream", "comm_count", "compute_count", "comm_ns", "exposed_ns"]
+    table = pd.DataFrame(rows, columns=columns).astype("int64")
+    least = int(table.groupby("device")["exposed_ns"].sum().min()) if len(table) else 0
+    share = least / tables.width
+    return Finding(
+        share >= EXPOSED_SHARE,
+        f"{int(table['comm_count'].sum()):,} NCCL kernels run on streams that compute; even the GPU with the "
+        f"least waits for them for {percent(share)} of the window"
+        if len(table)
+        else "no NCCL kernels run on a stream that computes",
+        least,
+        "ns of NCCL kernels on a computing stream, with no computing beside, on the GPU with the least",
         tables.width,
         "ns of the window",
         share,

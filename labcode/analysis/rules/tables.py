@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from labcode.analysis.rules.finding import CannotJudgeError
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows
+from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
+from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.reports.columns import process_keys
+from labcode.reports.nsys import schema
+from labcode.reports.nsys.counters import Counter
+from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED, TimelineReport
 
 Ints = NDArray[np.int64]
@@ -88,6 +92,18 @@ class Tables:
     def memcpys(self) -> pd.DataFrame:
         """`NsysReport.memcpys` within the window."""
         return in_window(self.report.memcpys(), self.window).reset_index(drop=True)
+
+    @cached_property
+    def copies(self) -> pd.DataFrame:
+        """``memcpys`` with host_memory, row (position in ``api`` of the call, or -1) and call (its name)."""
+        self.need_ops()
+        return self.called(self.memcpys).assign(host_memory=host_memory(self.memcpys))
+
+    def called(self, ops: pd.DataFrame) -> pd.DataFrame:
+        """Operations with row (position in ``api`` of the call, or -1) and call (its name)."""
+        row = launch_rows(ops, self.api)
+        names = np.append(self.api["name"].to_numpy(object), "")[row]  # row -1 is the empty name
+        return ops.assign(row=row, call=pd.Series(names, dtype="str", index=ops.index))
 
     @cached_property
     def busy(self) -> pd.DataFrame:
@@ -166,6 +182,17 @@ class Tables:
     def waits(self) -> pd.DataFrame:
         """The synchronizing calls within the window."""
         return self.calls[matching(self.calls["name"], SYNCHRONIZING)]
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether the GPU's own counters were sampled."""
+        return isinstance(self.report, NsysReport) and self.report.source.has_rows(schema.COUNTERS)
+
+    @cached_property
+    def counters(self) -> list[Counter]:
+        """The GPU's own counters in the window; none where they were not sampled."""
+        found = self.report.counters() if isinstance(self.report, NsysReport) else []
+        return [counter.within(self.window) for counter in found]
 
     # ---- missing data
 
@@ -250,16 +277,18 @@ class Tables:
         than the GPU with the most work is without it. Kernels of NCCL are no work here, for they
         run while they wait.
         """
+        return min(intervals.total(starts, ends), self.width - self._most_work_ns) / self.width
+
+    @cached_property
+    def _most_work_ns(self) -> int:
+        """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
-        work = device_busy(own, self.window)["busy_ns"].max() if len(own) else 0
-        return min(intervals.total(starts, ends), self.width - int(work)) / self.width
+        return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
 
 
 def matching(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
     """Which names match a regular expression; each distinct name is tried once."""
-    codes, distinct = pd.factorize(names)
-    hits = pd.Series(distinct, dtype="str").str.contains(pattern, regex=True).to_numpy(np.bool_)
-    return np.asarray(np.append(hits, False)[codes], np.bool_)
+    return named_like(names, pattern)
 
 
 def spans(table: pd.DataFrame) -> Spans:

@@ -9,11 +9,14 @@ depends on who is served beside it, and no formula holds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import nnls
 
+from labcode.analysis.serving.latency import requests
 from labcode.errors import LabError
 
 GRID = 1 << 15
@@ -95,12 +98,13 @@ def slots_s(
     step_us: Mapping[str, float],
     prompt_us: Mapping[str, float],
     slots: int,
+    books_us: tuple[float, float] = (0.0, 0.0),
 ) -> np.ndarray:
     """Seconds in the system of each request with so many slots and continuous batching.
 
     The engine's loop: take in who has arrived while slots are free, each with a pass over its prompt; then
-    one step of the smallest size measured that holds the highest slot in use. The cache is taken to be large
-    enough.
+    one step of the smallest size measured that holds the highest slot in use, and its books (`books_us`).
+    The cache is taken to be large enough.
     """
     if slots < 1:
         raise LabError(f"{slots} slots serve nobody; give 1 or more")
@@ -121,10 +125,73 @@ def slots_s(
             else:
                 ends[one] = now
         if running:
-            now += bucket(step_us, max(running) + 1) / 1e6
+            now += (bucket(step_us, max(running) + 1) + books_us[0] + books_us[1] * len(running)) / 1e6
         for slot, state in list(running.items()):
             state[1] -= 1
             if not state[1]:
                 ends[state[0]] = now
                 del running[slot]
     return np.asarray(ends - np.asarray(arrives_s, dtype=float))
+
+
+def books_us(runs: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Microseconds that the engine spends beside its runner with each step, and with each row of one.
+
+    Least squares over runs in which it never waited for arrivals.
+    """
+    factors, beside = [], []
+    for run in runs:
+        steps = sum(run["steps"].values())
+        factors.append([steps, sum(int(rows) * count for rows, count in run["steps"].items())])
+        beside.append(run["span_us"] - 1e6 * (run["step_s"] + run["prefill_s"]))
+    each_step, each_row = nnls(np.array(factors, float), np.array(beside, float))[0]
+    return float(each_step), float(each_row)
+
+
+def calibrated(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What `slots_s` needs to know of the engine: the times of steps and of prompts, alone and back to back,
+    as long on the average as they were in ``continuous all``; and its books.
+    """
+    runs = results["runs"]
+    run, found = runs["continuous all"], dict(results["calibration"])
+    prompts = sum(bucket(found["prompt_us"], tokens) for tokens in run["prompt_tokens"])
+    steps = sum(count * bucket(found["step_us"], int(rows)) for rows, count in run["steps"].items())
+    for name, told, took in (("prompt_us", prompts, run["prefill_s"]), ("step_us", steps, run["step_s"])):
+        found[name] = {size: us * 1e6 * took / told for size, us in found[name].items()}
+    idle = [one for name, one in runs.items() if not one["rate_per_s"] and name != "alone all"]
+    return found | {"books_us": books_us(idle)}
+
+
+def predicted_s(results: Mapping[str, Any], name: str) -> np.ndarray:
+    """Seconds in the system of each request of a run, from its arrivals and sizes and from runs without load.
+
+    Served one by one: `lindley_s` with service times fitted to the requests of ``alone all``. Together:
+    `slots_s` with what is `calibrated`.
+    """
+    runs, run = results["runs"], results["runs"][name]
+    table = requests(run)
+    if run["batch"] == 1:
+        fitted = fit_service(requests(runs["alone all"]))
+        return lindley_s(list(table["arrives_s"]), list(service_ms(table, fitted) / 1e3))
+    return slots_s(
+        list(table["arrives_s"]),
+        list(table["prompt_tokens"]),
+        list(table["tokens"]),
+        **calibrated(results),
+        slots=run["batch"],
+    )
+
+
+def predictions(results: Mapping[str, Any], share: float = 0.99) -> pd.DataFrame:
+    """A row for each run of one by one or continuous batching under load: what the queue model says.
+
+    Columns: ``run``, ``rate_per_s``, ``measured_ms`` and ``predicted_ms`` (a percentile of whole answers),
+    ``ratio`` of the second to the first.
+    """
+    rows = []
+    for name, run in results["runs"].items():
+        if run["rate_per_s"] and run["way"] == "continuous":
+            measured = float(requests(run)["whole_ms"].quantile(share))
+            predicted = 1e3 * float(np.quantile(predicted_s(results, name), share))
+            rows.append((name, run["rate_per_s"], measured, predicted, predicted / measured))
+    return pd.DataFrame(rows, columns=["run", "rate_per_s", "measured_ms", "predicted_ms", "ratio"])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from labcode.analysis.stats.shelf import LackingError, Shelf
-from labcode.analysis.stats.table import texts_of
+from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from labcode.analysis.stats.table import Table
 
+NOTHING = "Report was successfully run, but no data was returned."
 SUFFIXES = {"csv": ".csv", "json": ".json", "md": ".md", "table": ".txt"}
 
 
@@ -164,7 +165,7 @@ def write_all(
                         continue
                     target = f"{base}_{name}{SUFFIXES[fmt]}"
                     with (work / target).open("w", encoding="utf-8", newline="") as stream:
-                        write(found, fmt, stream, exact=shelf.exact)
+                        _write(found, fmt, stream, shelf)
                     written.append(folder / target)
                 said += [f"note: {line}" for line in shelf.notes(source)]
         if not written:
@@ -313,7 +314,7 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                 if isinstance(found, LackingError):
                     output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {found.why}\n")
                 else:
-                    write(found, fmt, output, exact=shelf.exact)
+                    _write(found, fmt, output, shelf)
         return [*(f"note: {line}" for line in shelf.notes(source)), *said]
 
 
@@ -322,8 +323,16 @@ def _text(found: Table | pd.DataFrame | LackingError, shelf: Shelf[Any]) -> str:
     if isinstance(found, LackingError):
         return "[]\n"
     text = io.StringIO()
-    write(found, "json", text, exact=shelf.exact)
+    _write(found, "json", text, shelf)
     return text.getvalue()
+
+
+def _write(found: Table | pd.DataFrame, fmt: str, output: TextIO, shelf: Shelf[Any]) -> None:
+    """A table; of a report of nsys without rows what nsys prints: nothing, or for people that sentence."""
+    if isinstance(found, dict) and not length(found) and fmt != "json":
+        output.write("" if fmt == "csv" else f"{NOTHING}\n")
+        return
+    write(found, fmt, output, exact=shelf.exact)
 
 
 def _write_object(members: Iterator[tuple[str, str]], output: TextIO, *, indented: bool = False) -> None:

@@ -61,10 +61,11 @@ def _sorted(group: Ints, values: Ints, groups: int) -> Ints:
     if groups << bits < 1 << 62:
         keys = group << bits
         keys += values - low
+        if groups << bits <= 1 << 32:  # half as wide: sorted in half the time
+            keys = keys.astype(np.uint32)
         keys.sort()
-        keys &= (1 << bits) - 1
-        keys += low
-        return keys
+        keys &= keys.dtype.type((1 << bits) - 1)
+        return keys + np.int64(low)
     return values[np.lexsort((values, group))]
 
 

@@ -21,8 +21,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.joins import launch_rows, named_like
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.report import MEASURED, TimelineReport
 
@@ -159,31 +160,36 @@ class _Process:
 
     def ranges(self) -> pd.DataFrame:
         """Its ranges."""
-        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid])
+        return cpu_ranges(self.nvtx[self.nvtx["pid"] == self.pid], nested=False)
 
 
 def _by_ranges(process: _Process) -> tuple[str, Ints]:
     """When the first operations of the ranges of one family began; of few ranges also the last one's end."""
     ranges = process.ranges()
-    ranges = ranges[(ranges["name"] != MEASURED) & ~ranges["name"].str.match(_OPTIMIZER)]
+    codes, names = codes_of(ranges["name"])
+    passed_over = np.array([name == MEASURED or bool(_OPTIMIZER.match(name)) for name in names], np.bool_)
+    family, families = pd.factorize(np.array([NUMBER.sub("", name) for name in names], np.object_), sort=True)
+    kept = ~passed_over[codes]
+    ranges, family = ranges[kept], family[codes[kept]]
     none = process.rows[:0]
     if not len(ranges):
         return "", none
-    family = ranges["name"].map({name: NUMBER.sub("", name) for name in ranges["name"].unique()})
-    best: tuple[float, str, pd.DataFrame] = (0.0, "", ranges.iloc[:0])
-    extent = max(int(ranges["end_ns"].max() - ranges["start_ns"].min()), 1)
-    families = ranges.groupby([family.to_numpy(), ranges["tid"].to_numpy()]).indices
-    for place in families.values():
-        mine = ranges.iloc[place]
-        name = str(family.iloc[place[0]])
+    best: tuple[float, str, Ints] = (0.0, "", none)
+    start, end = ranges["start_ns"].to_numpy(np.int64), ranges["end_ns"].to_numpy(np.int64)
+    spent = ranges["duration_ns"].to_numpy(np.int64)
+    extent = max(int(end.max() - start.min()), 1)
+    for rows in ranges.groupby([family, ranges["tid"].to_numpy()]).indices.values():
+        place = np.asarray(rows, np.int64)
+        name = str(families[family[place[0]]])
         step = bool(_STEP.search(f" {name} ")) or name.startswith("ProfilerStep")
-        apart = bool((mine["start_ns"].to_numpy()[1:] >= mine["end_ns"].to_numpy()[:-1]).all())
-        covered = float(mine["duration_ns"].sum()) / extent
-        if not apart or (len(mine) < FEWEST and not step) or covered < COVERED * (0.5 if step else 1):
+        apart = bool((start[place[1:]] >= end[place[:-1]]).all())
+        covered = float(spent[place].sum()) / extent
+        if not apart or (len(place) < FEWEST and not step) or covered < COVERED * (0.5 if step else 1):
             continue
         if covered + step > best[0]:
-            best = (covered + step, name, mine)
-    _, name, chosen = best
+            best = (covered + step, name, place)
+    _, name, place = best
+    chosen = ranges.iloc[place]
     if not len(chosen):
         return "", none
     edges = (chosen["start_ns"].to_numpy(np.int64), chosen["end_ns"].to_numpy(np.int64))
@@ -209,7 +215,7 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     """When the operations of each optimizer step ended on the GPU, after the first operation of all."""
     ranges = process.ranges()
     called, began = process.launches()
-    marks = ranges[ranges["name"].str.match(_OPTIMIZER)]
+    marks = ranges[named_like(ranges["name"], _OPTIMIZER.pattern)]
     if len(marks) < 2 or not len(called):
         return "", called[:0]
     name = marks["name"].value_counts().index[0]
@@ -229,7 +235,7 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     device = ops["device"].value_counts().index[0]
     ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
     start = ops["start_ns"].to_numpy(np.int64)
-    codes, names = pd.factorize(ops["name"])
+    codes, names = codes_of(ops["name"])
     counts = np.bincount(codes)
     for code in np.argsort(counts, kind="stable"):
         count = int(counts[code])

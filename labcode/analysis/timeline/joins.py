@@ -9,13 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.reports.columns import process_keys
+from labcode.reports.frames import codes_of
 
 Ints = NDArray[np.int64]
 
 
 def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
     """Which names contain a match; each different name is looked at once, so a million rows are quick."""
-    codes, distinct = pd.factorize(names)
+    codes, distinct = codes_of(names)
     search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
     found = np.array([search(str(name)) is not None for name in distinct], np.bool_)
     return np.append(found, False)[codes]

@@ -41,14 +41,15 @@ def labels(nvtx: pd.DataFrame) -> pd.Series:
     return names
 
 
-def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None) -> pd.DataFrame:
+def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None, *, nested: bool = True) -> pd.DataFrame:
     """The ranges, by start time, with how they nest on their thread; marks are left out.
 
     Ranges still open at the end of the capture are left out too, unless ``open_until`` (ns) says when they
     end. Columns: start_ns, end_ns, duration_ns; pid, tid; domain, name, label ('domain:name'); event_type
     ('push_pop', 'start_end'); row (the index label in ``nvtx``). For push/pop ranges also depth (0: outermost
     on the thread), parent (Int64: the position in this table of the range around it), child_count and self_ns
-    (the time outside all child ranges); start/end ranges stand alone: depth 0, no parent, no child.
+    (the time outside all child ranges); start/end ranges stand alone: depth 0, no parent, no child. Without
+    ``nested`` these four are left out.
     """
     ranges = nvtx[nvtx["event_type"].isin(["push_pop", "start_end"])]
     if open_until is not None:
@@ -68,10 +69,10 @@ def cpu_ranges(nvtx: pd.DataFrame, open_until: int | None = None) -> pd.DataFram
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.iloc[order].reset_index(drop=True)
     table.insert(2, "duration_ns", duration_ns(table))
-    return _nested(table)
+    return _nested(table) if nested else table
 
 
-def project(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+def project(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame, *, nested: bool = True) -> pd.DataFrame:
     """Every range that covers GPU operations, by start time.
 
     Adds to the columns of `cpu_ranges`: gpu_start_ns, gpu_end_ns, span_ns (between the two); busy_ns (how
@@ -79,7 +80,7 @@ def project(nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame) -> pd.Data
     Ranges that were ended on another thread are not projected. Operations without a launch call belong to no
     range: see `unattributed`.
     """
-    table = cpu_ranges(nvtx)
+    table = cpu_ranges(nvtx, nested=nested)
     table = table[table["end_tid"].isna() | (table["end_tid"] == table["tid"])]
     row = launch_rows(ops, api)
     launched = np.flatnonzero(row >= 0)

@@ -7,6 +7,7 @@ import pandas as pd
 
 from labcode.analysis.timeline.grouped import group_stats
 from labcode.analysis.timeline.joins import duration_ns
+from labcode.reports.frames import codes_of
 
 
 def kernel_summary(kernels: pd.DataFrame, by: str = "name") -> pd.DataFrame:
@@ -28,8 +29,8 @@ def api_summary(api: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summary(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    codes, names = pd.factorize(table[by])
-    stats = group_stats(codes.astype(np.int64), duration_ns(table), len(names))
+    codes, names = codes_of(table[by])
+    stats = group_stats(codes, duration_ns(table), len(names))
     whole = int(stats.total.sum())
     summary = pd.DataFrame(
         {

@@ -16,6 +16,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import unique
+from labcode.reports.frames import codes_of
 
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
@@ -155,7 +156,7 @@ def _dominant(table: pd.DataFrame, column: str, low: Ints, high: Ints) -> tuple[
     met = np.searchsorted(last_high, begun, "right") < np.searchsorted(first_low, ended, "left")
     table = table[met]  # the others are innermost nowhere that counts
     start, end, row = intervals.innermost(begun[met], ended[met])
-    codes, names = pd.factorize(table[column])
+    codes, names = codes_of(table[column])
     text, most = np.full(len(low), "", object), np.zeros(len(low), np.int64)
     window, piece = intervals.expand(np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left"))
     if len(window) == 0:

@@ -12,6 +12,7 @@ _SHARED = (
     *(f"labcode/workloads/shared/common.py:{name}" for name in ("nvtx_range", "synchronize")),
 )
 _RUNG = ("model", "cache", "ladder", "fused", "kernels")  # what decodes at batch 1
+_STREAMED = ("labcode/workloads/inference/streamed.py", "cuda/decode/*.cuh", "cuda/common/rows.cuh")
 _MODULE = "labcode.workloads.inference"
 
 
@@ -25,9 +26,9 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         title="A token of the 2.7B model at batch 1: from a plain loop to fused kernels and 8-bit weights",
         tool="power",
         module=_MODULE,
-        runs=(_run("record", "--seconds", "1.0", "--skip", "behind,compiled", variant="ladder"),),
-        sources=(*_own(*_RUNG, "hurried", "quantize", "runners"), *workloads("windows"), *_SHARED),
-        needs=(*_NEEDS, "pynvml"),
+        runs=(_run("record", "--seconds", "0.8", "--skip", "behind,compiled", variant="ladder"),),
+        sources=(*_own(*_RUNG, "quantize", "runners"), *_STREAMED, *workloads("windows"), *_SHARED),
+        needs=(*_NEEDS, "pynvml", "cupy"),
         needs_gb=30,
         host_bound=True,
     ),
@@ -54,7 +55,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         module=_MODULE,
         runs=(_run("record", variant="load"),),
         sources=(
-            *_own("model", "cache", "engine", "runners", "server", "requests", "load", "fused", "kernels"),
+            *_own("model", "cache", "engine", "runners", "requests", "load", "fused", "kernels"),
             *_SHARED,
         ),
         needs=_NEEDS,
@@ -62,15 +63,16 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Experiment(
         id="inference_timeline",
-        title="A few tokens of the 2.7B model under Nsight Systems: the plain loop, and one graph",
+        title="A few tokens of the 2.7B model under Nsight Systems: the plain loop, one graph, one kernel",
         tool="nsys",
         module=_MODULE,
         runs=(
             _run("slow", "--tokens", "4"),
             _run("fast", "--tokens", "8", tool_args=("--cuda-graph-trace=node",)),
+            _run("streamed", "--tokens", "8"),
         ),
-        sources=(*_own(*_RUNG), *_SHARED),
-        needs=_NEEDS,
+        sources=(*_own(*_RUNG), *_STREAMED, *_SHARED),
+        needs=(*_NEEDS, "cupy"),
         needs_gb=30,
         host_bound=True,
     ),

@@ -288,6 +288,17 @@ def _benches() -> tuple[Experiment, ...]:
             (*workloads("profiler_overhead"), *_DECODER),
             host_bound=True,
         ),
+        Experiment(
+            "easy_overhead",
+            "What auto_profile adds to a call, and what it says of a product and of a sweep",
+            "bench",
+            "labcode.bench.easy_overhead",
+            (_run("record"),),
+            ("labcode/bench/easy_overhead.py",),
+            needs=("torch",),
+            times=("labcode/easy_profiler.py",),
+            host_bound=True,
+        ),
     )
 
 

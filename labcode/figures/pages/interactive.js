@@ -3,8 +3,9 @@
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
-  const { span, lanes, labels, details } = data;
+  const { span, lanes, counters, labels, details } = data;
   const LEAST_PX = 1, LABEL_PX = 34, CHAR_PX = 6.7, MOST_LABELS = 300, FAINT = 0.12;
+  const COUNTER = 2, COUNTER_PX = 2;  // lanes of a counter; least width of one of its boxes
   const LANE_PX = 17, AXIS_PX = 30;
 
   // ---- times as text
@@ -129,6 +130,23 @@
         }
       }
     }
+    // Counters: boxes as high as the mean of the samples under them; index -1, -2 … tells which counter.
+    counters.forEach(({ y, values, role: kind }, k) => {
+      if (y + COUNTER < above || y > below) return;
+      const part = span / values.length, each = Math.max(1, Math.ceil((COUNTER_PX * pixel) / part));
+      const stop = Math.min(values.length, Math.ceil(high / part));
+      let last = null;
+      for (let i = Math.max(0, Math.floor(low / part / each) * each); i < stop; i += each) {
+        const some = values.slice(i, i + each).filter((value) => value !== null);
+        const mean = some.length ? some.reduce((a, b) => a + b, 0) / some.length : null;
+        if (last !== null && last === mean) { out.right[out.right.length - 1] = (i + each) * part; continue; }
+        last = mean;
+        if (mean === null) continue;
+        add(y, i * part, (i + each) * part + 0.5 * pixel, kind, wanted ? FAINT : 1, -1 - k, mean);
+        out.bottom[out.bottom.length - 1] = y + COUNTER - 0.06;
+        out.top[out.top.length - 1] = y + COUNTER - 0.06 - (COUNTER - 0.2) * Math.min(mean, 100) / 100;
+      }
+    });
     return [out, named];
   }
 
@@ -229,7 +247,7 @@
     if (!indices.length) { tip.style.display = "none"; return; }
     const at = indices[indices.length - 1];
     const i = boxes.data.index[at], count = boxes.data.count[at];
-    const line = lanes.find((l) => i >= l.first && i < l.last);
+    const line = i < 0 ? { track: "share of what the GPU can do, mean" } : lanes.find((l) => i >= l.first && i < l.last);
     const rows = [];
     const row = (tag, name, text) => {
       const element = document.createElement(tag);
@@ -237,7 +255,10 @@
       element.textContent = text;
       rows.push(element);
     };
-    if (count > 1) {
+    if (i < 0) {
+      row("b", "", `${counters[-1 - i].name}: ${count.toLocaleString("en-US", { maximumFractionDigits: 1 })} %`);
+      row("div", "", `${time(boxes.data.right[at] - boxes.data.left[at])}, from ${time(boxes.data.left[at])}`);
+    } else if (count > 1) {
       row("b", "", `${count.toLocaleString("en-US")} events, the first: ${labels[label[i]]}`);
       row("div", "", `within ${time(boxes.data.right[at] - boxes.data.left[at])}, from ${time(start[i])}; zoom in to tell them apart`);
     } else {

@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.timeline import counters as counter_series
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
 from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette, number, percent
@@ -35,12 +36,16 @@ from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
 from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
+from labcode.reports.nsys.report import NsysReport
 
 Ints = NDArray[np.int64]
 
 MOST_EVENTS = 500_000
 _DEEPEST = 12  # levels of nesting that have lanes of their own
 _AXIS_PX = 30  # as in interactive.js
+_MOST_PARTS = 4000  # of the window, each with a counter's mean
+_COUNTER_HEIGHT = 2.0  # lanes, as in interactive.js
+_COUNTER_ROLE = "series1"
 
 
 @dataclass(frozen=True)
@@ -253,21 +258,24 @@ def _document(events: _Events, report: Report, window: Window) -> dict[str, Any]
     """Bokeh's figure and what ``interactive.js`` needs beside it."""
     span = float(max(window[1] - window[0], 1))
     lanes, heads, height = _layout(events, report, window)
+    counters, height = _counters(report, window, heads, height)
     first = np.searchsorted(events.lane, np.arange(len(lanes) + 1)).tolist()
     roles = sorted({int(role) for role in np.unique(events.role)})
     names = list(ROLE_NAMES)
     ranges = "annotation" if "rank" in report.nvtx() else "NVTX range"  # a trace, or a capture of nsys
     return {
-        "item": _figure_item(events, lanes, heads, height, span),
+        "item": _figure_item(events, [*lanes, *counters], heads, height, span),
         "span": span,
         "height": height,
         "lanes": [{**lane, "first": first[i], "last": first[i + 1]} for i, lane in enumerate(lanes)],
+        "counters": counters,
         "heads": heads,
         "labels": events.labels,
         "details": events.details,
         "legend": [
             {"role": role, "name": ROLE_NAMES[names[role]].replace("NVTX range", ranges)} for role in roles
-        ],
+        ]
+        + [{"role": names.index(_COUNTER_ROLE), "name": "counter of the GPU"}] * bool(counters),
         "themes": {"light": _theme(LIGHT), "dark": _theme(DARK)},
     }
 
@@ -313,6 +321,31 @@ def _layout(
             y += 1.0
         y += 0.4
     return lanes, heads, y
+
+
+def _counters(
+    report: Report, window: Window, heads: list[dict[str, Any]], top: float
+) -> tuple[list[dict[str, Any]], float]:
+    """The GPU's own counters: where each stands and its mean in equal parts of the window; the height of all.
+
+    Headings are added to ``heads``.
+    """
+    inner = report.report if isinstance(report, Thinned) else report
+    found = inner.counters() if isinstance(inner, NsysReport) else []
+    rows: list[dict[str, Any]] = []
+    role = list(ROLE_NAMES).index(_COUNTER_ROLE)
+    for device in sorted({counter.device for counter in found}):
+        parts = [counter.within(window) for counter in counter_series.shown(found, device)]
+        parts = [counter for counter in parts if len(counter.values)]
+        if parts:
+            heads.append({"y": top, "text": f"GPU {device}, its own counters: % of what it can do"})
+            top += 1.2
+        for counter in parts:
+            means = counter_series.binned(counter, window, min(len(counter.values), _MOST_PARTS))
+            values = [None if np.isnan(mean) else round(float(mean), 1) for mean in means]
+            rows.append({"y": top, "name": counter.name, "values": values, "role": role})
+            top += _COUNTER_HEIGHT
+    return rows, top
 
 
 def _light_ops(report: Report, window: Window) -> pd.DataFrame:
@@ -401,7 +434,7 @@ def _figure_item(
         x_offset=3,
     )
     named = [lane for lane in lanes if lane["name"]]
-    ticks = [lane["y"] + 0.5 for lane in named]
+    ticks = [lane["y"] + (_COUNTER_HEIGHT / 2 if "values" in lane else 0.5) for lane in named]
     plot.yaxis.ticker = FixedTicker(ticks=ticks)
     plot.yaxis.major_label_overrides = {
         tick: PlainText(text=_cut(lane["name"], 34)) for tick, lane in zip(ticks, named, strict=True)

@@ -4,8 +4,10 @@ Processes, threads, GPUs and streams are named tracks in a fixed order; arrows l
 first operation that it launched. Times are microseconds on the capture's clock, with three decimals, so that
 no nanosecond is lost. Written in pieces: what is held in memory is the report's tables, not the text.
 
-The format: «Trace Event Format» (Google, 2016), of which this uses complete (X), instant (i), flow (s, f) and
-metadata (M) events.
+The GPU's own counters, where they were sampled, are counter tracks of a group of their own for each GPU.
+
+The format: «Trace Event Format» (Google, 2016), of which this uses complete (X), instant (i), flow (s, f),
+counter (C) and metadata (M) events.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
+from labcode.reports.nsys.counters import Counter
+from labcode.reports.nsys.report import NsysReport
 
 Ints = NDArray[np.int64]
 
 _ROWS = 1 << 14  # events put together at once
 _GPU = 1 << 24  # numbers of (process, GPU) begin above those of processes
+_COUNTERS = 1 << 25  # and those of GPUs' counters above these
 
 
 def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None = None) -> int:
@@ -47,7 +52,14 @@ def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None 
         elif batch.kind != "nvtx":
             columns = ["start_ns", "pid", "correlation"]
             ops.append(batch.events[columns].assign(track=number, group=group))
-    output.write(",\n".join(book.metadata(report)))
+    devices = []
+    for counter in report.counters() if isinstance(report, NsysReport) else []:
+        part = counter.within(window) if window else counter
+        for piece in _samples(part):
+            output.write(",\n".join(piece) + ",\n")
+            devices.append(counter.device)
+        written += len(part.values)
+    output.write(",\n".join([*book.metadata(report), *_counter_groups(devices)]))
     output.write("\n]}\n")
     return written
 
@@ -113,6 +125,27 @@ def _complete(batch: Batch, number: Ints, group: Ints) -> Iterator[list[str]]:
             f'"ts":{_us(ts)},"dur":{_us(dur)},"args":{{{arg}}}}}'
             for (name, pid, tid, ts, dur), mark, arg in zip(heads, marks, args, strict=True)
         ]
+
+
+def _samples(counter: Counter) -> Iterator[list[str]]:
+    """The values of a counter, some at a time: each from where its time begins, until another follows."""
+    values = counter.values
+    changed = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
+    times = np.append(counter.since_ns[changed], counter.time_ns[-1:]).tolist()
+    shown = np.append(values[changed], values[-1:]).tolist()
+    head = f'{{"ph":"C","name":{json.dumps(counter.metric)},"pid":{_COUNTERS + counter.device},"tid":0,"ts":'
+    for low in range(0, len(times), _ROWS):
+        pairs = zip(times[low : low + _ROWS], shown[low : low + _ROWS], strict=True)
+        yield [f'{head}{_us(time)},"args":{{"value":{value}}}}}' for time, value in pairs]
+
+
+def _counter_groups(devices: Sequence[int]) -> list[str]:
+    lines = []
+    for device in sorted(set(devices)):
+        number = _COUNTERS + device
+        lines.append(_metadata("process_name", number, 0, "name", f"GPU {device}, its own counters"))
+        lines.append(_metadata("process_sort_index", number, 0, "sort_index", number))
+    return lines
 
 
 def _us(ns: int) -> str:

@@ -83,7 +83,7 @@ def projection_row(
     nvtx: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame, window: Window, *, levels: int = 3
 ) -> Row:
     """The ranges of one process where their work ran on a GPU: ops are the operations of that GPU."""
-    ranges = project(nvtx, api, ops)
+    ranges = project(nvtx, api, ops, nested=False)
     ranges = ranges[ranges["label"] != MEASURED]
     spans = ranges[["name"]].assign(start_ns=ranges["gpu_start_ns"], end_ns=ranges["gpu_end_ns"])
     spans = in_window(spans, window)

@@ -174,7 +174,8 @@ def _section(raw: Mapping[str, object], metrics: Mapping[str, Sequence[object]])
     header = {name: (name, label, unit) for name, label, unit in raw["header"]}  # type: ignore[attr-defined]
     places = {name: name for name in header}
     for (where, name), (label, unit, place) in HEADER_EXTRAS.items():
-        if where == section and name in metrics:
+        others = {known[1] for other, known in header.items() if other != name}
+        if where == section and name in metrics and label not in others:
             header[name] = (name, label, unit)
             places[name] = place or name
     return Section(

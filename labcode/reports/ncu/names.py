@@ -354,6 +354,17 @@ HEADER_EXTRAS: Mapping[tuple[str, str], tuple[str, str, str]] = {
         "%",
         "",
     ),
+    # what the section names where a chip has them and the report none of the above
+    (_MEMORY, "lrc__average_ilc_input_sector_success_rate.pct"): (
+        "L2 Compression Success Rate",
+        "%",
+        "lts__average_gcomp_input_sector_success_rate.pct",
+    ),
+    (_MEMORY, "lrc__average_ilc_output_sector_compression_achieved_rate.pct"): (
+        "L2 Compression Ratio",
+        "%",
+        "lts__average_gcomp_output_sector_compression_achieved_rate.ratio",
+    ),
 }
 
 

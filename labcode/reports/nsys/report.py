@@ -21,6 +21,7 @@ from labcode.reports.frames import frame as _frame
 from labcode.reports.nsys import schema
 from labcode.reports.nsys import stacks as nsys_python
 from labcode.reports.nsys import stacks as nsys_stacks
+from labcode.reports.nsys.counters import Counter, read_counters
 from labcode.reports.nsys.names import api_name, pid_of, tid_of
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.schema import SchemaVersion
@@ -190,6 +191,39 @@ class NsysReport:
         """
         raw = self.source.ints(schema.SYNC, (*_FRAME, "syncType"))
         return _frame(**self._where(raw), sync_type=named(raw["syncType"].values, schema.SYNC_TYPES))
+
+    def kernel_spans(self) -> dict[int, tuple[Ints, Ints]]:
+        """Starts and ends of the kernels and whole graphs of each GPU, by its number; in no order."""
+        parts: dict[int, list[tuple[Ints, Ints]]] = {}
+        for table in (schema.KERNEL, schema.GRAPH):
+            raw = self.source.ints(table, ("start", "end", "globalPid", "deviceId"))
+            device = self._gpu_of(pid_of(raw["globalPid"].values), raw["deviceId"].values)
+            for number in np.unique(device).tolist():
+                rows = device == number
+                parts.setdefault(number, []).append((raw["start"].values[rows], raw["end"].values[rows]))
+        return {
+            number: (np.concatenate([s for s, _ in some]), np.concatenate([e for _, e in some]))
+            for number, some in parts.items()
+        }
+
+    def counters(self) -> list[Counter]:
+        """The GPU's own counters over time (``GPU_METRICS``; ``--gpu-metrics-devices``), as series."""
+        return read_counters(self.source)
+
+    def gpu_metrics(self) -> pd.DataFrame:
+        """The samples of `counters`, by GPU, metric and time: time_ns, device, metric (with unit), value.
+
+        A sample tells of the time since the one before it.
+        """
+        found = self.counters()
+        none: list[Ints] = [np.empty(0, np.int64)]
+        lengths = [len(counter.values) for counter in found]
+        return _frame(
+            time_ns=np.concatenate(none + [counter.time_ns for counter in found]),
+            device=np.repeat(np.array([c.device for c in found], np.int64), lengths),
+            metric=objects(np.repeat(np.arange(len(found)), lengths), [c.metric for c in found]),
+            value=np.concatenate(none + [counter.values for counter in found]),
+        )
 
     # ---- what ran on the CPU
 
@@ -405,8 +439,11 @@ class NsysReport:
         without them from the first to the last event; (0, 0) when there is none.
         """
         ranges = self.nvtx()
-        whole = ranges["domain"].where(ranges["domain"] == "", ranges["domain"] + ":") + ranges["name"]
-        measured = ranges[(whole == MEASURED) & ranges["end_ns"].notna()]
+        domain, _, name = MEASURED.partition(":")
+        plain = (ranges["domain"] == "") & (ranges["name"] == MEASURED)
+        measured = ranges[
+            ((ranges["domain"] == domain) & (ranges["name"] == name) | plain) & ranges["end_ns"].notna()
+        ]
         if len(measured):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []

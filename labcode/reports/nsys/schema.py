@@ -42,6 +42,8 @@ MPI = {
 MPI_RANKS = "MPI_RANKS"
 OPENMP = "OPENMP_EVENT_KIND_"  # tables that begin so
 OPENACC = "CUPTI_ACTIVITY_KIND_OPENACC_"
+COUNTERS = "GPU_METRICS"
+COUNTER_NAMES = "TARGET_INFO_GPU_METRICS"
 STRINGS = "StringIds"
 GPU = "TARGET_INFO_GPU"
 CUDA_DEVICE = "TARGET_INFO_CUDA_DEVICE"
@@ -115,6 +117,8 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     CPU_FAULTS: ("address",),
     GPU_FAULTS: ("address",),
     **dict.fromkeys(MPI, ("start", "end", "globalTid", "textId")),
+    COUNTERS: ("timestamp", "typeId", "metricId", "value"),
+    COUNTER_NAMES: ("typeId", "metricId", "metricName"),
     STRINGS: ("id", "value"),
     METADATA: ("name", "value"),
 }

@@ -37,6 +37,7 @@ _ROWS = 1 << 14  # fetched at once
 _MOST_IDS = 500  # ids in one IN list
 _READ_ALL_ABOVE = 5000  # ids from which on all texts are read
 _WIDEST = 64  # words of eight bytes; longer texts are looked up one by one
+_SLOT_BITS = 16  # of a hash, in which the first text of a slot is looked up
 _KEEP = np.array([(1 << 64) - 1, *((1 << 8 * n) - 1 for n in range(1, 8))], np.uint64)  # of a last word
 _FACTORS = np.array([pow(0x9E3779B97F4A7C15, n, 1 << 64) for n in range(1, _WIDEST + 2)], np.uint64)  # odd
 
@@ -228,9 +229,17 @@ def text_codes(buffer: Bytes, start: Ints, end: Ints, seen: defaultdict[bytes, i
         mixed = (text ^ text >> np.uint64(32)) @ _FACTORS[:words] + length[rows].view(np.uint64) * _FACTORS[
             -1
         ]
-        _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
-        other = first[place]
+        slot = (mixed >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)
+        holder = np.empty(1 << _SLOT_BITS, np.int64)
+        holder[slot[::-1]] = np.arange(len(rows))[::-1]
+        other = holder[slot]  # the first text in the same slot; most often it is the same
         same = (text[other] == text).all(axis=1) & (length[rows[other]] == length[rows])
+        rest = np.flatnonzero(~same)
+        if len(rest):
+            _, first, place = np.unique(mixed[rest], return_index=True, return_inverse=True)
+            other[rest] = rest[first][place]
+            same[rest] = (text[other[rest]] == text[rest]).all(axis=1)
+            same[rest] &= length[rows[other[rest]]] == length[rows[rest]]
         alike[rows] = np.where(same, rows[other], rows)
     distinct, codes = unique(alike)
     places = zip(start[distinct].tolist(), end[distinct].tolist(), strict=True)

@@ -3,7 +3,7 @@
 - ``ladder``: what a token takes at batch 1, from the plainest loop to fused kernels and 8-bit weights;
 - ``text``: a small model trained on the spot; what 8 bits cost in bits a byte; speculative decoding;
 - ``load``: Poisson arrivals at several rates, on the plain pipeline and on the one with slots and graphs;
-- ``slow``, ``fast``: a few tokens by the first and by the best rung, for a profiler.
+- ``slow``, ``fast``, ``streamed``: a few tokens for a profiler: plain loop, five kernels a layer, one kernel.
 
 python -m labcode.workloads.inference --variant load --device cpu --size tiny
 """
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from labcode.workloads.inference.runners import Slots
 
 PROGRAM = "inference"
-VARIANTS = ("ladder", "text", "load", "slow", "fast")
+VARIANTS = ("ladder", "text", "load", "slow", "fast", "streamed")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 BATCHES = (16, 64)
 GUESSES = (0, 2, 4, 8)
-BASELINE_LOADS = (0.3, 0.6, 0.8)  # of what it serves when all wait
+BASELINE_LOADS = (0.5, 0.7)  # of what it serves when all wait
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
-CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448}
+STATIC_LOAD = LOADS[0]  # of what continuous batching serves
+CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448, "streamed": 448}
+STARTED = time.perf_counter()
 Result = tuple[dict[str, Any], dict[str, Check]]
 
 
@@ -47,16 +49,21 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--size", choices=list(decoder.SIZES), help="default 2.7B; of load and text small")
     parser.add_argument("--context", type=whole(1, 65536), help=f"tokens of a prompt, or most ({CONTEXTS})")
     parser.add_argument("--skip", default="", help="rungs of the ladder to leave out, separated by commas")
-    parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="of slow and fast (default 8)")
+    parser.add_argument("--tokens", type=whole(1, 1000), default=8, help="for a profiler (default 8)")
     parser.add_argument("--batch", type=whole(1, 1024), default=32, help="slots under load (default 32)")
     parser.add_argument("--seconds", type=common.positive, default=1.2, help="of a window of the meter")
-    parser.add_argument("--load-seconds", type=common.positive, default=4.0, help="of each rate (default 4)")
+    parser.add_argument("--load-seconds", type=common.positive, default=3.0, help="of each rate (default 3)")
     parser.add_argument("--most", type=whole(1, 100000), default=1500, help="requests of a rate at most")
     parser.add_argument("--steps", type=whole(1, 100000), default=500, help="of training (default 500)")
     parser.add_argument("--text", type=Path, default=Path("book"), help="pages to train on (default book)")
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of weights and requests (default 1)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")
     return parser
+
+
+def say(line: str) -> None:
+    """A line of progress, at once: a run that is cut off tells where it was."""
+    print(f"  {time.perf_counter() - STARTED:6.1f} s  {line}", flush=True)
 
 
 def make_weights(given: argparse.Namespace, device: torch.device, longest: int, otherwise: str) -> Weights:
@@ -74,8 +81,7 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     """Every rung, the memory's rate beside them, passes over several tokens, steps of several sequences."""
     import torch
 
-    from labcode.workloads.inference.hurried import Hurried
-    from labcode.workloads.inference.ladder import BURST, new_lengths_ms, read_gb_per_s, rows_ms
+    from labcode.workloads.inference.ladder import BURST, Ladder, new_lengths_ms, read_gb_per_s, rows_ms
     from labcode.workloads.inference.model import parameter_bytes
     from labcode.workloads.shared.windows import Windows, mark_clock
 
@@ -83,17 +89,17 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
     results: dict[str, Any] = {}
     if on_gpu:
         results["read_gb_per_s"], results["reads"] = read_gb_per_s(device)
+        say(f"reads {results['read_gb_per_s']:.0f} GB/s")
     mark_clock(device)
     weights = make_weights(given, device, max(2048, given.context + 4 * BURST), "2.7B")
     windows = Windows(device, given.seconds, 0.2)
-    climbed = Hurried(weights, given.context, windows, given.seed)
-    climbed.skipped = frozenset(given.skip.split(","))
-    climbed.all()
+    climbed = Ladder(weights, given.context, windows, given.seed, given.skip.split(","), say)
     tried = ROWS if on_gpu else ()
 
     def attempt(name: str, call: Callable[[], Any]) -> None:
         try:
             results[name] = call()
+            say(name)
         except Exception as error:
             climbed.left_out[name] = f"{type(error).__name__}: {str(error)[:300]}"
 
@@ -103,17 +109,17 @@ def ladder(given: argparse.Namespace, device: torch.device) -> Result:
         torch.backends.cuda.enable_cudnn_sdp(False)
         attempt("rows_ms", lambda: rows_ms(weights, given.context, tried))
         attempt("batches", lambda: {str(n): batch_of(weights, given, n, windows) for n in BATCHES})
+    climbed.all()
     mark_clock(device)
     results |= {
         "rungs": climbed.rungs,
         "left_out": climbed.left_out,
         "tried": climbed.tried,
         "attention_us": climbed.attention,
+        "under_way_ms": climbed.under_way,
         "windows": windows.entries,
         "parameter_bytes": parameter_bytes(weights),
     }
-    for name, rung in climbed.rungs.items():
-        print(f"  {name}: {spread(rung['token_ms']).median:.4f} ms a token, error {rung['error']:.1e}")
     enough = Check("growing" in climbed.rungs, f"rungs: {', '.join(climbed.rungs)}")
     return results, {"the first rung was climbed": enough}
 
@@ -177,7 +183,7 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
             "same_choice": float((chosen == before).float().mean()),
             "weight_error": 0.0 if kind == "whole" else quantize.error(weights.layers[0].widen, kind),
         }
-        print(f"  {kind}: {bits:.4f} bits a byte")
+        say(f"{kind}: {bits:.4f} bits a byte")
     table = Table(pages.train.tolist())
     prompt_tokens = longest // 4
     most = longest - prompt_tokens - max(GUESSES) - 1
@@ -201,7 +207,7 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
             "kept": sum(sum(one.kept) for one in told),
             "same_text": sum(a == b for a, b in zip(said[count], said[GUESSES[0]], strict=True)),
         }
-        print(f"  {count} guesses: {most * len(starts) / seconds:.0f} tokens a second, {passes} passes")
+        say(f"{count} guesses: {most * len(starts) / seconds:.0f} tokens a second, {passes} passes")
     fine = all(loss == loss for loss in losses)
     return (
         {
@@ -222,17 +228,16 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
 def load(given: argparse.Namespace, device: torch.device) -> Result:
     """What both pipelines serve when all wait, then at rates; the times of their steps."""
     from labcode.workloads.inference.load import requests, serve
-    from labcode.workloads.inference.runners import PAGE, Alone
-    from labcode.workloads.inference.server import Server
+    from labcode.workloads.inference.runners import PAGE, Alone, Slots
 
     context = given.context
     weights = make_weights(given, device, context, "small")
     alone = Alone(weights)
-    slots = Server(weights, given.batch, given.batch * 16)
+    slots = Slots(weights, given.batch, given.batch * 16)
     slots.ready()
-    print("  graphs are ready", flush=True)
+    say("graphs are ready")
     results: dict[str, Any] = {"runs": {}, "calibration": calibrate(slots)}
-    print("  steps are timed", flush=True)
+    say("steps are timed")
     lost: list[str] = []
 
     def run(name: str, runner: Runner, count: int, rate: float, batch: int, way: Way = "continuous") -> Any:
@@ -241,7 +246,7 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
         results["runs"][name] = found
         if found["done"] != found["requests"]:
             lost.append(f"{name}: {found['done']} of {found['requests']}")
-        print(f"  {name}: {found['done'] / found['span_us'] * 1e6:.1f} requests a second", flush=True)
+        say(f"{name}: {found['done'] / found['span_us'] * 1e6:.1f} requests a second")
         return found["done"] / found["span_us"] * 1e6
 
     few = max(4, given.most // 40)
@@ -250,26 +255,18 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
     run("graph all", slots, 4 * few, 0.0, 1)
     run("static all", slots, 8 * few, 0.0, given.batch, "static")
     best = run("continuous all", slots, 16 * few, 0.0, given.batch)
-    small = Server(weights, given.batch, max(17, given.batch * 16 // 8))
+    small = Slots(weights, given.batch, max(17, given.batch * 16 // 8))
     small.ready()
     run("cache full", small, 4 * few, 0.0, given.batch)
     del small
-    for share in BASELINE_LOADS:
+    for share in BASELINE_LOADS:  # it serves few a second, so it takes longer to see its tail
         rate = share * baseline
-        run(f"alone {share}", alone, max(4, round(rate * given.load_seconds * 2)), rate, 1)
-    for share in LOADS:
+        run(f"alone {share}", alone, max(4, round(rate * given.load_seconds * 3)), rate, 1)
+    ways: list[tuple[str, float, Way]] = [(f"continuous {share}", share, "continuous") for share in LOADS]
+    for name, share, way in [*ways, ("static", STATIC_LOAD, "static")]:
         rate = share * best
         count = min(given.most, max(4, round(rate * given.load_seconds)))
-        run(f"continuous {share}", slots, count, rate, given.batch)
-    rate = BASELINE_LOADS[1] * best / 2
-    run(
-        "static",
-        slots,
-        min(given.most, max(4, round(rate * given.load_seconds))),
-        rate,
-        given.batch,
-        "static",
-    )
+        run(name, slots, count, rate, given.batch, way)
     same, total = as_one_by_one(device)
     results |= {"same_answers": same, "compared_answers": total, "page": PAGE, "slots": given.batch}
     checks = {
@@ -324,15 +321,14 @@ def as_one_by_one(device: torch.device) -> tuple[int, int]:
     from labcode.workloads.inference.engine import Clock, Engine
     from labcode.workloads.inference.load import requests
     from labcode.workloads.inference.model import random_weights, with_products
-    from labcode.workloads.inference.runners import Alone
-    from labcode.workloads.inference.server import Server
+    from labcode.workloads.inference.runners import Alone, Slots
 
     weights = random_weights(decoder.SIZES["tiny"], 256, device, torch.float32)
     weights = with_products(weights, lambda weight: 8 * weight)
     asked = requests(12, 0.0, 3, weights.size.vocabulary)
     together, alone = (
         [a.tokens for a in Engine(runner, Clock(), batch=batch).serve(asked).answers]
-        for runner, batch in ((Server(weights, 4, 64), 4), (Alone(weights), 1))
+        for runner, batch in ((Slots(weights, 4, 64), 4), (Alone(weights), 1))
     )
     return sum(a == b for a, b in zip(together, alone, strict=True)), len(asked)
 
@@ -343,14 +339,23 @@ def tokens(given: argparse.Namespace, device: torch.device) -> Result:
 
     from labcode.workloads.inference.ladder import BURST, by_kernels, growing
 
+    capacity = given.context + 2 * BURST
     weights = make_weights(given, device, given.context + 4 * BURST, "2.7B")
     prompt = torch.randint(weights.size.vocabulary, (1, given.context), device=device)
     if given.variant == "slow":
         rung = growing(weights, prompt)
     else:
         if device.type != "cuda":
-            raise LabError("the kernels are Triton's and need a GPU; --variant slow runs without")
-        rung = by_kernels(weights, prompt, given.context + 2 * BURST, early=2, whole=weights)
+            raise LabError("the kernels need a GPU; --variant slow runs without")
+        from labcode.workloads.inference.fused import Fused
+        from labcode.workloads.inference.streamed import Streamed
+
+        if given.variant == "fast":
+            rung = by_kernels(Fused(weights, capacity), prompt)
+        else:
+            one = Streamed(weights, capacity)
+            one.tune(given.context)
+            rung = by_kernels(one, prompt)
     for _ in range(3):
         rung.step()
     rung.reset()
@@ -377,7 +382,14 @@ def main(arguments: Sequence[str]) -> int:
     torch.backends.cuda.enable_cudnn_sdp(False)
     given.context = given.context or CONTEXTS[given.variant]
     device = torch.device(given.device, 0)
-    variants = {"ladder": ladder, "text": text, "load": load, "slow": tokens, "fast": tokens}
+    variants = {
+        "ladder": ladder,
+        "text": text,
+        "load": load,
+        "slow": tokens,
+        "fast": tokens,
+        "streamed": tokens,
+    }
     results, checks = variants[given.variant](given, device)
     parameters = common.parameters_of(given) | {"text": given.text.name}
     record = common.Record(

@@ -63,7 +63,7 @@ class Fused:
         ]
         self.to_logits = folded(weights.to_logits, weights.norm)
         self.room = kernels.room_for(torch, 1, size.heads, size.d_head, splits, device)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.graph: Graph | None = None
 
     def prompt(self, tokens: Tensor) -> None:
         """Forget the sequence and take in another one's first tokens [1, count]; the next token is chosen."""
@@ -101,7 +101,7 @@ class Fused:
 
     def capture(self) -> None:
         """Put a step into a graph, after one that compiles what there is to compile."""
-        self.graph = graph_of(self.launch)
+        self.graph = Graph(self.launch)
 
     def step(self) -> None:
         """One token more."""
@@ -126,8 +126,21 @@ def folded(weight: Weight, norm: Norm) -> tuple[Weight, Tensor, Tensor]:
     return weight, whole.sum(1), added
 
 
-def graph_of(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """What a call launches as a CUDA graph, after one call beside it."""
+class Graph:
+    """What a call launches, as a CUDA graph. It keeps the call: kernels read what only the call may hold,
+    and a replay would find others' data where that had been.
+    """
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call, self.recorded = call, recorded(call)
+
+    def replay(self) -> None:
+        """Launch it again."""
+        self.recorded.replay()
+
+
+def recorded(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """The kernels of a call, after one call beside it that compiles and allocates."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -141,11 +154,9 @@ def graph_of(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 def graph_ms(call: Callable[[], object], replays: int = 3) -> float:
     """Milliseconds of what a call launches, replayed as a graph."""
-    graph = graph_of(call)
+    graph = Graph(call)
     graph.replay()
-    times = event_times_us(graph.replay, replays)
-    del graph
-    return spread(times).median / 1e3
+    return spread(event_times_us(graph.replay, replays)).median / 1e3
 
 
 def tune(weights: Weights, *, early: int = 2) -> tuple[Plan, list[dict[str, object]]]:

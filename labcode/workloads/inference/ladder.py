@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labcode.timing import event_times_us
+from labcode.timing import event_times_us, spread
 from labcode.workloads.inference import fused, quantize
 from labcode.workloads.inference.cache import Contiguous, Growing, mixed
 from labcode.workloads.inference.cache import parts as three_parts
@@ -38,6 +39,7 @@ BURSTS = 6
 ALLOWED = {"int8": 0.1, "fp8": 0.3}  # of the logits, relative; others: bf16's
 ALLOWED_BF16 = 8e-2
 CHECKED = 4  # tokens
+RINGS = {"streamed": 40, "short ring": 8}  # rungs of one kernel a token: slots of its ring
 
 
 @dataclass
@@ -121,7 +123,7 @@ def static(
         token.copy_(first)
         position.fill_(prompt.shape[1])
 
-    run: Callable[[], object] = fused.graph_of(launch).replay if graph else launch
+    run: Callable[[], object] = fused.Graph(launch).replay if graph else launch
     reset()
 
     def logits(tokens: Tensor) -> Tensor:
@@ -136,19 +138,8 @@ def static(
     return Rung(reset, run, logits, weights)
 
 
-def by_kernels(
-    weights: Weights,
-    prompt: Tensor,
-    capacity: int,
-    *,
-    early: int,
-    whole: Weights,
-    plan: fused.Plan | None = None,
-    parts: tuple[int, int] = (fused.SPLITS, fused.TILE),
-) -> Rung:
-    """Five kernels a layer in one graph; ``whole``: the weights not quantized, for the prompt."""
-    splits, tile = parts
-    one = fused.Fused(weights, capacity, early=early, splits=splits, tile=tile, prefill=whole, plan=plan)
+def by_kernels(one: fused.Fused, prompt: Tensor) -> Rung:
+    """Kernels of our own: five a layer in one graph, or one for all."""
     one.prompt(prompt)
     first = one.token.clone()
     one.capture()
@@ -168,14 +159,22 @@ def by_kernels(
             found.append(one.logits[0].clone())
         return torch.stack(found)
 
-    return Rung(reset, one.step, logits, weights)
+    return Rung(reset, one.step, logits, one.weights)
 
 
 class Ladder:
-    """The rungs on one set of weights, and what was measured of them."""
+    """The rungs on one set of weights but those to skip, and what was measured of them."""
 
-    def __init__(self, weights: Weights, context: int, windows: Windows, seed: int) -> None:
-        self.weights, self.windows = weights, windows
+    def __init__(
+        self,
+        weights: Weights,
+        context: int,
+        windows: Windows,
+        seed: int,
+        skip: Sequence[str] = (),
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self.weights, self.windows, self.skip, self.say = weights, windows, skip, say
         torch.manual_seed(seed)
         self.prompt = torch.randint(weights.size.vocabulary, (1, context), device=weights.device)
         self.taught = torch.randint(weights.size.vocabulary, (CHECKED,), device=weights.device)
@@ -185,9 +184,13 @@ class Ladder:
         self.left_out: dict[str, str] = {}
         self.tried: dict[str, list[dict[str, object]]] = {}
         self.attention: dict[str, float] = {}
+        self.under_way: dict[str, dict[str, float]] = {}
 
     def climb(self, name: str, make: Callable[[], Rung]) -> None:
         """Measure a rung: bursts by the clock, then a window for the power meter."""
+        if name in self.skip:
+            self.left_out[name] = "left out: asked for by --skip"
+            return
         began = time.perf_counter()
         try:
             rung = make()
@@ -199,12 +202,14 @@ class Ladder:
                 raise ValueError(f"its logits are wrong: relative error {error:.2g}")
             ready_s = time.perf_counter() - began
             self.rungs[name] = self._measured(name, rung) | {"error": error, "ready_s": round(ready_s, 2)}
+            took = spread(self.rungs[name]["token_ms"]).median
+            self.say(f"{name}: {took:.4f} ms a token, error {error:.1e}, ready after {ready_s:.1f} s")
         except Exception as error_found:  # a rung that this GPU or PyTorch cannot climb
             self.left_out[name] = f"{type(error_found).__name__}: {str(error_found).strip()[:300]}"
             self.windows.entries.pop(name, None)
-            print(f"  {name}: left out: {self.left_out[name]}", flush=True)
+            self.say(f"{name}: left out: {self.left_out[name]}")
         gc.collect()
-        if self.weights.device.type == "cuda":
+        with suppress(RuntimeError):  # after a kernel that crashed
             torch.cuda.empty_cache()
 
     def _measured(self, name: str, rung: Rung) -> dict[str, Any]:
@@ -230,12 +235,12 @@ class Ladder:
         cached = self.prompt.shape[1] + BURST // 2
         return {"token_ms": rounded(times, 6), "read_bytes": read_bytes(rung.weights, cached)}
 
-    def tune(self, kind: str, weights: Weights) -> fused.Plan:
-        """How the products of these weights are best cut; the default where trying fails."""
+    def tune(self) -> fused.Plan:
+        """How the products are best cut; the default where trying fails."""
         try:
-            plan, self.tried[kind] = fused.tune(weights)
+            plan, self.tried["bf16"] = fused.tune(self.weights)
         except Exception as error:
-            self.left_out[f"tuning {kind}"] = f"{type(error).__name__}: {str(error)[:300]}"
+            self.left_out["tuning"] = f"{type(error).__name__}: {str(error)[:300]}"
             return {}
         return plan
 
@@ -247,31 +252,33 @@ class Ladder:
         if weights.device.type != "cuda":
             return
         self.climb("graph", lambda: static(weights, prompt, capacity, graph=True))
-        plan, parts = self.tune("bf16", weights), (fused.SPLITS, fused.TILE)
+        plan, parts = self.tune(), (fused.SPLITS, fused.TILE)
         try:
             parts, self.attention = fused.tune_attention(weights, prompt.shape[1] + BURST // 2)
         except Exception as error:
             self.left_out["tuning attention"] = f"{type(error).__name__}: {str(error)[:300]}"
 
         def kernels(of: Weights, early: int, cut: fused.Plan) -> Rung:
-            return by_kernels(of, prompt, capacity, early=early, plan=cut, parts=parts, whole=weights)
+            splits, tile = parts
+            ways: dict[str, Any] = {"early": early, "splits": splits, "tile": tile, "plan": cut}
+            return by_kernels(fused.Fused(of, capacity, prefill=weights, **ways), prompt)
+
+        def streamed(name: str, slots: int) -> Rung:
+            from labcode.workloads.inference.streamed import Streamed
+
+            one = Streamed(weights, capacity, slots=slots)
+            self.under_way[name] = one.tune(prompt.shape[1])
+            return by_kernels(one, prompt)
 
         self.climb("kernels", lambda: kernels(weights, 0, plan))
         self.climb("behind", lambda: kernels(weights, 1, plan))
         self.climb("early", lambda: kernels(weights, 2, plan))
         for kind, change in quantize.KINDS.items():
-            self.climb(kind, lambda: self._eight_bits(kind, change, kernels))  # noqa: B023
+            self.climb(kind, lambda: kernels(with_products(weights, change), 2, {}))  # noqa: B023
         compiled = torch.compile(static_block, dynamic=False)
         self.climb("compiled", lambda: static(weights, prompt, capacity, graph=True, block=compiled))
-
-    def _eight_bits(
-        self,
-        kind: str,
-        change: Callable[[Tensor], quantize.Quantized],  # type: ignore[name-defined]
-        kernels: Callable[[Weights, int, fused.Plan], Rung],
-    ) -> Rung:
-        small = with_products(self.weights, change)
-        return kernels(small, 2, self.tune(kind, small))
+        for name, slots in RINGS.items():
+            self.climb(name, lambda: streamed(name, slots))  # noqa: B023
 
 
 def new_lengths_ms(weights: Weights, prompt: Tensor, count: int = 8) -> dict[str, list[float]]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from labcode.errors import LabError
 from labcode.workloads.inference.cache import TRASH, Fresh, Growing, Paged, Pool
 from labcode.workloads.inference.engine import NOT_A_NUMBER, NoMemoryError
-from labcode.workloads.inference.fused import graph_of
+from labcode.workloads.inference.fused import Graph
 from labcode.workloads.inference.model import Weights, forward
 
 PAGE = 16
@@ -156,8 +156,14 @@ class Slots:
         self.lengths[slot] = 0
         self.known[slot] = 0
 
+    def wipe(self, slot: int) -> None:
+        """Take from a slot's pages what is no number: 0 times that is none either, behind every mask."""
+        pages = self.mine[slot]
+        self.pool.keys[:, pages] = 0
+        self.pool.values[:, pages] = 0
+
     def step_of(self, rows: int) -> Callable[[], Tensor]:
-        """A step of the first ``rows`` slots, on the device alone."""
+        """A step of the first ``rows`` slots, on the device alone. Making its graph moves no sequence."""
         if rows not in self.steps:
             kind = KernelPaged if self.on_gpu else Paged
             cache = kind(self.pool, self.table[:rows], self.lengths[:rows])
@@ -168,7 +174,9 @@ class Slots:
                 cache.lengths += (cache.table[:, 0] != TRASH).to(torch.int32)
                 return choose(logits)
 
+            before = self.lengths.clone()
             self.steps[rows] = captured(call) if self.graphs else call
+            self.lengths.copy_(before)
         return self.steps[rows]
 
     def _prompt(self, count: int) -> Callable[[], Tensor]:
@@ -226,7 +234,7 @@ def captured(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
     def keep() -> None:
         held[:] = [call()]
 
-    graph = graph_of(keep)
+    graph = Graph(keep)
 
     def replay() -> Tensor:
         graph.replay()

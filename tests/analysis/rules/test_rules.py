@@ -155,6 +155,36 @@ def test_pageable_asynchronous_copies(tmp_path: Path) -> None:
     assert judge(tmp_path, "pageable-copies", **honest).status == "not found"
 
 
+def test_copies_for_which_the_host_waits(tmp_path: Path) -> None:
+    waited = copies(10, 1 << 22, src=0, call="cudaMemcpy_v3020")
+    verdict = judge(tmp_path, "synchronous-copies", **waited)
+    assert verdict.status == "found" and len(verdict.evidence) == 10
+    assert verdict.numerator == 10 * 310 * US and verdict.message.startswith("the host waits for 10 copies")
+    assert judge(tmp_path, "synchronous-copies", **copies(10, 1 << 22, src=0)).numerator == 0
+    small = copies(10, 64_000, src=0, call="cudaMemcpy_v3020")
+    assert judge(tmp_path, "synchronous-copies", **small).numerator == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "found"),
+    [
+        (1, "cudaMemset_v3020", True),
+        (4, "cudaMemset2D_v3020", True),
+        (2, "cudaMemset_v3020", False),
+        (4, "cudaMemsetAsync_v3020", False),
+    ],
+)
+def test_memsets_for_which_the_host_waits(tmp_path: Path, kind: int, name: str, found: bool) -> None:
+    tables = {
+        "kernels": [x.kernel(0, 10 * MS)],
+        "memsets": [x.memset(10 * MS, 11 * MS, mem_kind=kind, correlation=1)],
+        "api": [x.call(10 * MS, 12 * MS, name, correlation=1)],
+    }
+    verdict = judge(tmp_path, "synchronous-memsets", **tables)
+    assert verdict.status == ("found" if found else "not found")
+    assert verdict.numerator == 2 * MS * found and len(verdict.evidence) == found
+
+
 def test_copies_without_their_call_are_counted_and_not_judged(tmp_path: Path) -> None:
     tables = copies(10, 1 << 22, src=0)
     for row in tables["memcpys"][:4]:
@@ -244,6 +274,27 @@ def test_waiting_beside_a_kernel_costs_nothing(tmp_path: Path) -> None:
 def test_exposed_communication_is_that_of_the_gpu_that_waits_least(tmp_path: Path) -> None:
     verdict = judge(tmp_path, "exposed-communication", kernels=ranks(5 * MS))
     assert verdict.status == "found" and verdict.numerator == 20 * MS
+
+
+def test_communication_on_the_stream_that_computes(tmp_path: Path) -> None:
+    apart = judge(tmp_path, "serialized-communication", kernels=ranks(0))
+    assert apart.status == "not found" and apart.message == "no NCCL kernels run on a stream that computes"
+    one = [{**row, "streamId": 7} for row in ranks(0)]
+    verdict = judge(tmp_path, "serialized-communication", kernels=one)
+    assert verdict.status == "found" and verdict.numerator == 20 * MS
+    assert verdict.evidence["comm_count"].tolist() == verdict.evidence["compute_count"].tolist() == [20] * 4
+    helper = [*ranks(0), x.kernel(0, US, "scale(x)", stream=9)]  # too little to call it a computing stream
+    assert judge(tmp_path, "serialized-communication", kernels=helper).status == "not found"
+
+
+def test_low_utilization_tells_kernels_from_copies(tmp_path: Path) -> None:
+    tables = {
+        "kernels": [x.kernel(0, 10 * MS), x.kernel(290 * MS, 300 * MS)],
+        "memcpys": [x.memcpy(100 * MS, 140 * MS), x.memcpy(5 * MS, 8 * MS)],
+    }
+    verdict = judge(tmp_path, "low-utilization", **tables)
+    assert verdict.evidence["copy_only_ns"].sum() + verdict.evidence["kernel_ns"].sum() < 50 * MS
+    assert "kernels run for 0.0 % of the time, copies and memsets alone for 0.0 %" in verdict.message
 
 
 def test_collectives_that_cannot_be_matched(tmp_path: Path) -> None:

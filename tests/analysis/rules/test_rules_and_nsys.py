@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from labcode.analysis.rules import Verdict
 from labcode.analysis.rules.driver import diagnose
+from labcode.analysis.stats.driver import print_all
+from labcode.analysis.stats.nsys.reports import RULE_TABLES
 from labcode.reports.nsys.report import open_report
 from labcode.tools import find_nsys, run_tool
 from tests.support import exports as x
@@ -124,3 +127,62 @@ def test_nsys_sees_no_gap_shorter_than_half_a_second(tmp_path: Path) -> None:
 def test_our_threshold_follows_the_capture(tmp_path: Path) -> None:
     verdict = ours(tmp_path, **SHORT_GAPS)["idle-gaps"]
     assert verdict.severity == "high" and verdict.numerator == 19 * 99 * MS
+
+
+# ---- the tables of nsys' own rules
+
+
+def random_calls(path: Path, seed: int, processes: tuple[int, ...] = (100,)) -> Path:
+    """Copies and memsets of every kind and size, with their calls; no two last equally long."""
+    rng = random.Random(seed)
+    tables: dict[str, list[Any]] = {"memcpys": [], "memsets": [], "api": []}
+    copies = ("cudaMemcpy_v3020", "cudaMemcpy2D_v3020", "cudaMemcpyAsync_v3020", "cuMemcpyHtoD_v2")
+    sets = ("cudaMemset_v3020", "cudaMemset2DAsync_v3020", "cuMemsetD8_v2", "cudaMalloc_v3020")
+    for number in range(1, 90):
+        pid, start = rng.choice(processes), rng.randint(0, 10**6)
+        where = {"pid": pid, "device": rng.randint(0, 1), "correlation": number}
+        end, size = start + 7 * number, rng.choice((0, 64_000, 64_001, 1 << 20))
+        kind = rng.choice(("memcpy", "memset", "wait"))
+        name = rng.choice({"memcpy": copies, "memset": sets}.get(kind, ("cudaStreamSynchronize_v3020",)))
+        if kind == "memcpy":
+            places = {end: rng.choice((0, 1, 2, 4)) for end in ("src", "dst")}
+            devices = {f"{end}_device": rng.choice((None, 0, 1)) for end in ("src", "dst")}
+            copy = x.memcpy(start, end, size, rng.choice((1, 2, 8, 10)), **places, **devices, **where)
+            tables["memcpys"].append({**copy, "greenContextId": rng.choice((0, 5))})
+        elif kind == "memset":
+            tables["memsets"].append(x.memset(start, end, size, mem_kind=rng.choice((0, 1, 2, 4)), **where))
+        if rng.random() < 0.9:
+            tables["api"].append(x.call(start - 5, end, name, pid=pid, tid=pid, correlation=number))
+    return x.make_export(path, schema=(3, 11, 1), **tables)
+
+
+def of_report(path: Path, name: str) -> list[str]:
+    text = io.StringIO()
+    print_all([path], [name], "csv", text)
+    return text.getvalue().splitlines()
+
+
+@needs_nsys
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_of_nsys_rules(tmp_path: Path, seed: int) -> None:
+    assert NSYS is not None
+    path = random_calls(tmp_path / "a.sqlite", seed)
+    rules = [flag for name in RULE_TABLES for flag in ("--rule", f"{name}:rows=-1")]
+    options = ["--quiet", "--force-export=false", "--format", "csv", "--output", "-"]
+    said = run_tool([NSYS, "analyze", *options, *rules, path], timeout_s=120).stdout
+    parts = [part.splitlines() for part in said.strip("\n").split("\n\n")]
+    assert [of_report(path, name) for name in RULE_TABLES] == parts
+    assert min(map(len, parts)) > 1
+
+
+def test_tables_of_rules_join_within_the_process(tmp_path: Path) -> None:
+    path = x.make_export(
+        tmp_path / "a.sqlite",
+        memcpys=[x.memcpy(0, 10, 1 << 20, pid=100, correlation=7)],
+        memsets=[x.memset(0, 10, mem_kind=1, pid=200, correlation=7)],
+        api=[
+            x.call(0, 9, "cudaMemcpyAsync_v3020", pid=100, correlation=7),
+            x.call(0, 9, "cudaMemcpy_v3020", pid=200, tid=200, correlation=7),
+        ],
+    )
+    assert [len(of_report(path, name)) for name in RULE_TABLES] == [0, 0, 0, 0]

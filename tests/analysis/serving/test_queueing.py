@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,3 +76,36 @@ def test_one_slot_is_lindley() -> None:
     arrives, tokens = np.cumsum(rng.exponential(3.0, 200)), rng.integers(1, 5, 200)
     found = queueing.slots_s(arrives, [1] * 200, tokens, step_us={"1": 5e5}, prompt_us={"16": 1e6}, slots=1)
     assert found == pytest.approx(queueing.lindley_s(arrives, 1.0 + 0.5 * (tokens - 1)))
+
+
+def run_of(arrives_s: list[float], whole_s: list[float], batch: int, rate: float) -> dict[str, Any]:
+    arrives = [1e6 * t for t in arrives_s]
+    ends = [a + 1e6 * w for a, w in zip(arrives, whole_s, strict=True)]
+    columns = {"arrives_us": arrives, "started_us": arrives, "first_us": ends, "last_us": ends}
+    sizes = {"prompt_tokens": [10, 20, 10, 30], "tokens": [1, 2, 3, 1]}
+    beside = {"rate_per_s": rate, "way": "continuous", "batch": batch}
+    times = {"span_us": 8e6, "step_s": 3.0, "prefill_s": 2.0, "steps": {"1": 20, "2": 10}}
+    return columns | sizes | beside | times
+
+
+def test_predictions_of_both_pipelines_from_runs_without_arrivals() -> None:
+    served = [1.1, 2.2, 3.1, 1.3]  # tokens and a hundredth for each token of the prompt
+    arrives = [0.0, 0.5, 9.0, 9.5]
+    alone = [1.1, 2.8, 3.1, 3.9]
+    # beside 30 steps 3 s of 8 s pass, whatever their rows: a tenth of a second each
+    together = [0.5, 0.7, 1.4, 0.7]
+    results = {
+        "calibration": {"step_us": {"1": 5e4, "2": 5e4}, "prompt_us": {"32": 1e6}},  # medians, far off
+        "runs": {
+            "static all": run_of([0.0] * 4, served, 2, 0.0) | {"steps": {"1": 30}},
+            "alone all": run_of([0.0, 0.0, 0.0, 0.0], served, 1, 0.0),
+            "continuous all": run_of([0.0] * 4, served, 2, 0.0),
+            "alone 0.5": run_of(arrives, alone, 1, 1.0),
+            "continuous 0.5": run_of(arrives, [2 * t for t in together], 2, 1.0),
+        },
+    }
+    assert queueing.predicted_s(results, "alone 0.5") == pytest.approx(alone)
+    assert queueing.predicted_s(results, "continuous 0.5") == pytest.approx(together)
+    found = queueing.predictions(results)
+    assert list(found["run"]) == ["alone 0.5", "continuous 0.5"]
+    assert list(found["ratio"]) == pytest.approx([1.0, 0.5], abs=1e-3)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from labcode import store
 from labcode.analysis.stats.ncu_pages import details_page, raw_page, scaled
+from labcode.reports.ncu.launch import Launch
+from labcode.reports.ncu.report import open_report
 from tests.support import ncu
 
 
@@ -43,3 +46,21 @@ def test_details_page(name: str) -> None:
 )
 def test_units(value: float, unit: str, shown: tuple[str, float]) -> None:
     assert scaled(value, unit) == shown
+
+
+def test_compression_in_l2_by_the_names_of_newer_reports() -> None:
+    """The section lists a second name of each metric; ncu prints the same rows where that one is there."""
+    path = store.load_set(store.SHIPPED_SET).path_of("ncu_compute", "all", ".ncu-rep")
+    captured = open_report(path).list[0]
+    assert "lts__average_gcomp_input_sector_success_rate.pct" not in captured.readings
+    golden = ncu.opened("full").list[0]
+    assert "lts__average_gcomp_input_sector_success_rate.pct" in golden.readings
+
+    def header(launch: Launch) -> list[tuple[str, str]]:
+        (section,) = (one for one in launch.sections if one.id == "MemoryWorkloadAnalysis")
+        return [(label, unit) for _, label, unit in section.header]
+
+    assert header(captured) == header(golden)
+    assert [label for label, _ in header(golden)][7:10] == [
+        *("L2 Compression Success Rate", "L2 Compression Ratio", "L2 Compression Input Sectors"),
+    ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import tables as nsys_rounding
 from labcode.analysis.stats.nsys.reports import (
     TABLES,
@@ -19,6 +22,7 @@ from labcode.analysis.stats.nsys.reports import (
     with_arguments,
 )
 from labcode.analysis.stats.writer import write
+from labcode.errors import InputError
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
 from labcode.tools import find_nsys, run_tool, tool_version
@@ -150,3 +154,30 @@ def test_open_ranges_registered_names_and_quotes(
         threads=[e.thread(100, 100, "main")],
     )
     compare(path, year, monkeypatch)
+
+
+@pytest.mark.parametrize("fmt", ["csv", "json", "table"])
+def test_reports_of_exports_that_hold_nothing(tmp_path: Path, fmt: str) -> None:
+    """Tables without a row that counts: nothing, an empty list, a sentence; without the tables: skipped."""
+    none = e.make_export(tmp_path / "none.sqlite", schema=(3, 11, 1))
+    other = [{**e.osrt(0, 1), "eventClass": 28}]  # a thread that begins
+    some = e.make_export(tmp_path / "some.sqlite", schema=(3, 11, 1), nvtx=[e.mark(5)], osrt=other)
+    empty = {"nvtx_pushpop_sum", "nvtx_pushpop_trace", "nvtx_startend_sum", "nvtx_sum", "osrt_sum"}
+    assert NSYS is not None
+    for path, without_rows in ((none, set()), (some, empty)):
+        flags = [flag for name in TABLES for flag in ("--report", name)]
+        said = run_tool([NSYS, "stats", f"--format={fmt}", "--output=-", *flags, path], 120).stdout
+        parts = re.findall(r"^Processing [^\n]*/(\w+)\.py\]\.\.\.(.*?)(?=^Processing|\Z)", said, re.M | re.S)
+        assert [name for name, _ in parts] == list(TABLES)
+        for name, theirs in ((name, text.strip()) for name, text in parts):
+            if name not in without_rows:
+                assert theirs.startswith("SKIPPED")
+                with pytest.raises(InputError, match=f"so there is no {name}; record them"):
+                    print_all([path], [name], fmt, io.StringIO())
+                continue
+            ours = io.StringIO()
+            print_all([path], [name], fmt, ours)
+            if fmt == "json":
+                assert json.loads(ours.getvalue()) == json.loads(theirs) == []
+            else:
+                assert ours.getvalue().strip() == (theirs.splitlines() or [""])[-1]

@@ -14,6 +14,7 @@ from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
+from tests.support.gpu_metrics import add_metrics
 
 OWN = "labcode/workloads/models/loaders.py"
 
@@ -61,6 +62,53 @@ def test_the_first_row_of_each_report(full: Path, name: str, first: str) -> None
     header, row = printed(full, name).splitlines()[:2]
     assert row == first
     assert len(header.split(",")) == len(first.split(","))
+
+
+def test_counters_of_the_gpu_over_all_and_by_range(tmp_path: Path) -> None:
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        nvtx=[e.push_pop(0, 50, "work"), e.push_pop(0, 300, "lab:measured")],
+        api=[e.call(10, 20, correlation=1)],
+        kernels=[e.kernel(100, 150, correlation=1)],
+    )
+    add_metrics(path, {"SMs Active": [(100, 2), (200, 9), (300, 1)], "GPC": [(100, 8), (200, 6), (300, 7)]})
+    assert printed(path, "gpu_metrics_sum").splitlines() == [
+        "GPU,Samples,Avg,Med,Min,Max,StdDev,Busy Avg,Busy Samples,Metric",
+        "0,3,4.0,2.0,1,9,4.4,9.0,0.5,SMs Active [Throughput %]",
+        "0,3,7.0,7.0,6,8,1.0,6.0,0.5,GPC Clock Frequency [MHz]",
+    ]
+    assert printed(path, "gpu_metrics_ranges").splitlines() == [
+        "GPU,Range Instances,Span (ns),Samples,SMs Active (%),Range",
+        "0,1,50,0.5,9.0,lab:measured",
+        "0,1,50,0.5,9.0,work",
+    ]
+    with pytest.raises(InputError, match="no GPU operations, so there is no gpu_metrics_ranges"):
+        printed(add_metrics(e.make_export(tmp_path / "b.sqlite"), {"GPC": [(1, 1)]}), "gpu_metrics_ranges")
+
+
+def test_waiting_by_range(tmp_path: Path) -> None:
+    path = e.make_export(
+        tmp_path / "a.sqlite",
+        nvtx=[e.push_pop(0, 2000, "step"), e.push_pop(300, 900, "log"), e.push_pop(0, 5000, "lab:measured")],
+        api=[
+            e.call(10, 20, correlation=1),
+            e.call(400, 800, "cudaStreamSynchronize_v3020", correlation=2),
+            e.call(410, 790, "cuStreamSynchronize", correlation=2, driver=True),
+            e.call(1000, 1100, "cudaDeviceSynchronize_v3020", correlation=3),
+            e.call(2500, 2600, "cudaDeviceSynchronize_v3020", correlation=4),
+            e.call(450, 460, tid=101, correlation=5),
+        ],
+        kernels=[
+            e.kernel(30, 700, "slow(int)", correlation=1),
+            e.kernel(470, 750, "other(int)", correlation=5),
+        ],
+    )
+    assert printed(path, "sync_ranges").splitlines() == [
+        "Time (%),Waited (ns),Calls,In Vain,Call,Waits For,Waits For (%),Range",
+        "66.7,400,1,0,cudaStreamSynchronize,slow,100.0,log",  # the other one was launched during the call
+        "16.7,100,1,1,cudaDeviceSynchronize,,0.0,lab:measured",
+        "16.7,100,1,1,cudaDeviceSynchronize,,0.0,step",
+    ]
 
 
 def test_the_names_are_own_and_all_listed() -> None:

@@ -23,6 +23,7 @@ from labcode.workloads.models.big_export import make_big_export
 from tests.book.check_browser import browser, complaints, find_browser
 from tests.support import traces
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop, thread
+from tests.support.gpu_metrics import add_metrics
 
 HOSTILE = '</script><img src=x onerror="window.broken=1">\'$$x$$ {{ data }} &lt;'
 
@@ -86,6 +87,26 @@ def test_lanes_nest_and_follow_the_order_of_tracks(tmp_path):
 def test_headings_tell_idle_time(tmp_path):
     data = data_of(page_of(tmp_path, kernels=[kernel(0, 250), kernel(750, 1000)]))
     assert [head["text"] for head in data["heads"]] == ["GPU 0, idle 50% of the window"]
+
+
+def with_counters(tmp_path):
+    """A kernel of 400 ns of which two samples of 200 ns tell; another counter that is always 0."""
+    path = make_export(tmp_path / "a.sqlite", kernels=[kernel(0, 400)])
+    return add_metrics(path, {"SMs Active": [(200, 25), (400, 75)], "Tensor": [(200, 0), (400, 0)]})
+
+
+def test_counters_stand_below_the_timeline(tmp_path):
+    with open_report(with_counters(tmp_path)) as report:
+        data = data_of(interactive_page(report))
+        cut = data_of(interactive_page(report, window=(300, 400)))
+        thinned = data_of(interactive_page(report, most=0, around=0))
+    (counter,) = data["counters"]
+    assert (counter["name"], counter["values"]) == ("SMs Active", [25, 75])
+    assert counter["y"] > data["lanes"][-1]["y"] and data["height"] == counter["y"] + 2
+    assert data["heads"][-1]["text"] == "GPU 0, its own counters: % of what it can do"
+    assert data["legend"][-1]["name"] == "counter of the GPU"
+    assert cut["counters"][0]["values"] == [75] and thinned["counters"] == data["counters"]
+    assert data_of(page_of(tmp_path, kernels=[kernel(0, 10)]))["counters"] == []
 
 
 def test_details_of_a_copy(tmp_path):
@@ -177,6 +198,20 @@ def test_a_shipped_capture_opens_without_complaint(opened):
     assert settled(tab, "labTimeline.boxes.data.left.length") > 100
     assert complaints(tab.events, "file:") == []
     assert tab.evaluate("document.querySelectorAll('#legend li').length") >= 5
+
+
+@needs_browser
+def test_counters_are_as_high_as_their_mean(opened, tmp_path):
+    with open_report(with_counters(tmp_path)) as report:
+        tab = opened(interactive_page(report))
+    drawn = "labTimeline.boxes.data.%s.slice(-2)"
+    assert settled(tab, "[...labTimeline.boxes.data.index].slice(-2)") == [-1, -1]
+    tops, bottoms = (settled(tab, f"[...{drawn % name}]") for name in ("top", "bottom"))
+    heights = [bottom - top for top, bottom in zip(tops, bottoms, strict=True)]
+    assert heights[1] == pytest.approx(3 * heights[0]) and bottoms[0] == bottoms[1]
+    tab.evaluate(f"window.labHover([{settled(tab, 'labTimeline.boxes.data.left.length')} - 1])")
+    assert "SMs Active: 75 %" in tab.evaluate("document.getElementById('tip').textContent")
+    assert complaints(tab.events, "file:") == []
 
 
 @needs_browser

@@ -21,6 +21,7 @@ from tests.support.exports import (
     start_end,
     thread,
 )
+from tests.support.gpu_metrics import add_metrics
 
 HOSTILE = 'evil</script><b>"quoted"\\ \n new line, ünïcode ✓ \u2028'
 
@@ -209,3 +210,16 @@ def test_shipped_captures_keep_every_operation(experiment, run):
     on_gpu = [event for event in slices(events) if event["cat"] in ("kernel", "memcpy", "memset", "graph")]
     assert len(on_gpu) == len(ops)
     assert round(sum(event["dur"] for event in on_gpu) * 1000) == int((ops["end_ns"] - ops["start_ns"]).sum())
+
+
+def test_counters_hold_from_where_their_time_begins(tmp_path):
+    path = make_export(tmp_path / "a.sqlite", kernels=[kernel(0, 100)])
+    add_metrics(path, {"SMs Active": [(100, 7), (200, 7), (300, 9), (400, 0)], "GPC": [(100, 5)]})
+    output = io.StringIO()
+    with open_report(path) as report:
+        assert write_chrome_trace(report, output, window=(0, 350)) == 1 + 3 + 1
+    events = json.loads(output.getvalue())["traceEvents"]
+    found = [(e["name"], e["ts"], e["args"]["value"]) for e in events if e["ph"] == "C"]
+    active, clock = "SMs Active [Throughput %]", "GPC Clock Frequency [MHz]"
+    assert found == [(active, 0, 7), (active, 0.2, 9), (active, 0.3, 9), (clock, 0.1, 5), (clock, 0.1, 5)]
+    assert names(events, "process_name")[-1] == "GPU 0, its own counters"

@@ -56,14 +56,17 @@ _MODULES = {
     "um_sum": "programming_models",
     "um_total_sum": "programming_models",
 }
-
+# Tables of nsys' rules, which `nsys stats` has not, but `nsys analyze`.
+_RULES = dict.fromkeys(
+    ("cuda_api_sync", "cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync"), "expert"
+)
 
 REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]]  # each as a DataFrame, with its documentation
 
 
 def _function(name: str) -> Callable[..., Table]:
     made: Callable[..., Table] = getattr(
-        importlib.import_module(f"labcode.analysis.stats.nsys.{_MODULES[name]}"), name
+        importlib.import_module(f"labcode.analysis.stats.nsys.{(_MODULES | _RULES)[name]}"), name
     )
     return made
 
@@ -73,6 +76,7 @@ def _later(name: str) -> Callable[..., Table]:
 
 
 TABLES: dict[str, Callable[..., Table]] = {name: _later(name) for name in _MODULES}
+RULE_TABLES: dict[str, Callable[..., Table]] = {name: _later(name) for name in _RULES}
 
 # Reports that nsys has not, by `labcode.analysis.stats.nsys.stacks`, which is imported when one is asked for.
 OWN_REPORTS = (
@@ -87,6 +91,9 @@ OWN_REPORTS = (
     "lm_buckets",
     "lm_parts",
     "lm_kernels",
+    "sync_ranges",
+    "gpu_metrics_sum",
+    "gpu_metrics_ranges",
 )
 DEFAULT_REPORTS = (
     "nvtx_sum",
@@ -151,14 +158,22 @@ _NEEDS: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
     "nvtx_startend_sum": (_RANGES,),
     "nvtx_sum": (_RANGES,),
     "osrt_sum": (("calls of the OS runtime", (schema.OSRT,), "--trace=osrt"),),
+    "cuda_api_sync": (_CALLS,),
+    "cuda_memcpy_async": (("copies", (schema.MEMCPY,), "--trace=cuda"), _CALLS),
+    "cuda_memcpy_sync": (("copies", (schema.MEMCPY,), "--trace=cuda"), _CALLS),
+    "cuda_memset_sync": (("memsets", (schema.MEMSET,), "--trace=cuda"), _CALLS),
 }
 
 
 def table_of(name: str, source: Source) -> Table:
-    """A report's table: one of nsys' (`TABLES`), with its arguments, or one of our own (`OWN_REPORTS`)."""
+    """A report's table: one of nsys' (`TABLES`), with its arguments, of its rules (`RULE_TABLES`), or one of
+    our own (`OWN_REPORTS`).
+    """
     plain, arguments = split(name)
     if plain in TABLES:
         return TABLES[plain](with_arguments(source, arguments))
+    if plain in RULE_TABLES:
+        return RULE_TABLES[plain](source)
     from labcode.analysis.stats.nsys import stacks as stack_reports
 
     return stack_reports.table(name, source)
@@ -199,7 +214,7 @@ def answer(source: Source, name: str) -> Table:
 
 
 def _about(name: str) -> str:
-    if name in TABLES:
+    if name in TABLES or name in RULE_TABLES:
         return _function(name).__doc__ or ""
     from labcode.analysis.stats.nsys import stacks as stack_reports
 
@@ -212,7 +227,7 @@ def _own(name: str) -> Callable[..., Table]:
 
 SHELF = Shelf(
     of="",
-    reports={**TABLES, **{name: _own(name) for name in OWN_REPORTS}},
+    reports={**TABLES, **RULE_TABLES, **{name: _own(name) for name in OWN_REPORTS}},
     default=DEFAULT_REPORTS,
     every=tuple(TABLES),
     open=lambda path: closing(Source(open_export(path))),

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
+from labcode.analysis.stats.nsys import counters
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
-from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
+from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches, waits
 from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.reports.nsys import schema
@@ -155,6 +156,28 @@ def launch_site_sum(report: NsysReport) -> pd.DataFrame:
     )
 
 
+def sync_ranges(report: NsysReport) -> pd.DataFrame:
+    """Waiting by range and call: Time (%), Waited, Calls, In Vain, Call, Waits For, Waits For (%), Range.
+
+    In Vain: calls in which no operation ended that was launched before them: there was nothing to wait for.
+    Waits For: the operation on which most of the time was spent.
+    """
+    found = waits.waits(report.api(), report.nvtx(), report.gpu_ops())
+    table = waits.by_range(found[found["start_ns"].between(*report.window())])
+    return pd.DataFrame(
+        {
+            "Time (%)": _percent(table["share"]),
+            "Waited (ns)": table["wait_ns"],
+            "Calls": table["count"],
+            "In Vain": table["in_vain_count"],
+            "Call": table["call"],
+            "Waits For": table["waits_for"],
+            "Waits For (%)": _percent(table["waits_for_share"]),
+            "Range": table["label"],
+        }
+    )
+
+
 REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "python_stacks": python_stacks,
     "python_functions": python_functions,
@@ -167,6 +190,9 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "lm_buckets": lm_parts.lm_buckets,
     "lm_parts": lm_parts.lm_parts,
     "lm_kernels": lm_parts.lm_kernels,
+    "sync_ranges": sync_ranges,
+    "gpu_metrics_sum": counters.gpu_metrics_sum,
+    "gpu_metrics_ranges": counters.gpu_metrics_ranges,
 }
 
 
@@ -221,6 +247,7 @@ _MODEL: tuple[_Need, ...] = (
     (("GPU operations", "--trace=cuda"), _has(*_WORK)),
     (("NVTX ranges", "--trace=nvtx"), _has(schema.NVTX)),
 )
+_COUNTERS: _Need = (("GPU metrics", "--gpu-metrics-devices=all"), _has(schema.COUNTERS))
 _NEEDS: dict[str, tuple[_Need, ...]] = {
     "python_stacks": ((_PYTHON, _has_python_samples),),
     "python_functions": ((_PYTHON, _has_python_samples),),
@@ -244,4 +271,7 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
     "lm_buckets": _MODEL,
     "lm_parts": _MODEL,
     "lm_kernels": _MODEL,
+    "sync_ranges": ((("CUDA API calls", "--trace=cuda"), _has(schema.RUNTIME)),),
+    "gpu_metrics_sum": (_COUNTERS,),
+    "gpu_metrics_ranges": (_COUNTERS, *_MODEL),
 }

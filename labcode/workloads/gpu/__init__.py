@@ -1,0 +1,1 @@
+"""Programs that load one part of a GPU after the other."""

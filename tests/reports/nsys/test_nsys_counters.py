@@ -1,0 +1,65 @@
+"""GPU metrics: series by name, whatever number nsys gave them; gaps in what is recorded; bad tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from labcode.errors import InputError
+from labcode.reports.nsys.report import open_report
+from tests.support import exports as x
+from tests.support.gpu_metrics import add_metrics
+
+
+def make(tmp_path: Path, *sql: str) -> Path:
+    path = x.make_export(tmp_path / "a.sqlite", kernels=[x.kernel(0, 100, correlation=1)])
+    add_metrics(path, {"SMs Active": [(200, 50), (100, 10), (300, 90)], "GPC Clock": [(100, 1980)]}, first=7)
+    add_metrics(path, {"SMs Active": [(100, 1)]}, device=1)
+    with closing(sqlite3.connect(path)) as db:
+        for statement in sql:
+            db.execute(statement)
+        db.commit()
+    return path
+
+
+def test_series_by_gpu_and_name(tmp_path: Path) -> None:
+    with open_report(make(tmp_path)) as report:
+        found = report.counters()
+        table = report.gpu_metrics()
+    assert [(c.device, c.name, c.unit) for c in found] == [
+        (0, "SMs Active", "%"),
+        (0, "GPC Clock Frequency", "MHz"),
+        (1, "SMs Active", "%"),
+    ]
+    assert found[0].time_ns.tolist() == [100, 200, 300] and found[0].values.tolist() == [10, 50, 90]
+    assert found[0].since_ns.tolist() == [0, 100, 200] and found[1].since_ns.tolist() == [100]
+    assert found[0].within((150, 300)).values.tolist() == [50, 90]
+    assert table["value"].tolist() == [10, 50, 90, 1980, 1]
+    assert table["metric"].tolist()[3:] == ["GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"]
+
+
+def test_samples_without_a_time_or_a_name(tmp_path: Path) -> None:
+    sql = "INSERT INTO GPU_METRICS SELECT NULL, typeId, metricId, 3 FROM GPU_METRICS LIMIT 1"
+    with open_report(make(tmp_path, sql, "DELETE FROM TARGET_INFO_GPU_METRICS WHERE metricId = 7")) as report:
+        first = report.counters()[0]
+    assert (first.metric, first.unit, len(first.values)) == ("metric 7", "", 3)
+
+
+def test_captures_without_them(tmp_path: Path) -> None:
+    with open_report(x.make_export(tmp_path / "a.sqlite", kernels=[x.kernel(0, 1)])) as report:
+        assert report.counters() == [] and len(report.gpu_metrics()) == 0
+        assert list(report.gpu_metrics().columns) == ["time_ns", "device", "metric", "value"]
+
+
+def test_values_that_no_nsys_writes(tmp_path: Path) -> None:
+    path = make(tmp_path, "UPDATE GPU_METRICS SET value = 'high' WHERE value = 90")
+    with (
+        open_report(path) as report,
+        pytest.raises(InputError, match="GPU_METRICS, column value: holds some"),
+    ):
+        report.counters()
+    with pytest.raises(InputError, match="table GPU_METRICS has no column value, so it cannot be read"):
+        open_report(make(tmp_path, "ALTER TABLE GPU_METRICS RENAME COLUMN value TO rate"))
