@@ -88,10 +88,13 @@ def test_runs_are_compared(folder: Path, tmp_path: Path) -> None:
 def test_the_picture(folder: Path, tmp_path: Path) -> None:
     made = labcode("timeline", folder, "-o", tmp_path / "x.svg")
     assert made.returncode == 0 and b"<image" in (tmp_path / "x.svg").read_bytes()
+    made = labcode("timeline", folder, "-o", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text()
+    assert made.returncode == 0 and '"themes":{"light":' in page and "ranks, " in page and "{{" not in page
     for words, message in (
         (
-            ("-o", tmp_path / "x.html"),
-            "the timeline of many ranks is a picture; name a file that ends in .svg",
+            ("-o", tmp_path / "x.json"),
+            "the timeline of many ranks is a picture or a page; name a file that ends in .svg or .html",
         ),
         (("-o", tmp_path / "x.svg", "--window", "all"), "--window is for timelines of captures"),
         (("-o", tmp_path / "x.svg", "--scheduler", "nonsense"), "no Dask scheduler answers there"),

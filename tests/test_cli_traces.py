@@ -140,6 +140,21 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
         assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1
 
 
+def test_the_difference_to_another_trace(trace: Path, tmp_path: Path) -> None:
+    (other,) = traces.training(tmp_path, steps=2, layers=3)
+    result = labcode("stats", trace, "--with", other, "-r", "op_diff", "-f", "json")
+    rows = {row["name"]: row for row in json.loads(result.stdout)}
+    assert result.returncode == 0
+    assert (rows[traces.NCCL]["calls_before"], rows[traces.NCCL]["calls_after"]) == (6, 9)
+    for words, message in (
+        ((trace,), "the difference to an earlier trace; name that: --with TRACE"),
+        ((trace, "--with", tmp_path / "none.json"), "none.json: no such file"),
+        ((trace, "--with", "a.sqlite"), "`labcode stats --with` reads .json and not this"),
+    ):
+        refused = labcode("stats", *words, "-r", "op_diff")
+        assert refused.returncode == 2 and message in refused.stderr and refused.stderr.count("\n") == 1
+
+
 LACKING = ("module_sum", "memory_timeline", "op_sum_python", "arrivals", "comm_overlap")
 
 
@@ -158,7 +173,9 @@ def test_every_report_that_has_data(trace: Path, tmp_path: Path) -> None:
     names = {file.name.removeprefix("run_").removesuffix(".csv") for file in (tmp_path / "out").iterdir()}
     assert not names & set(LACKING[:4]) and names >= {
         *("op_sum", "kernel_sum", "op_kernel_trace", "idle_breakdown", "comm_overlap", "queue_length"),
-        *("launch_stats", "steps"),
+        *("launch_stats", "steps", "temporal_breakdown", "critical_path", "critical_path_sum", "queue_full"),
+        *("critical_path_trace", "memory_bandwidth", "memory_bandwidth_trace", "queue_length_trace"),
+        *("kernel_sequences", "kernel_runs"),
     }
 
 

@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from labcode.cli import app
 
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "cluster" / "capture.sbatch"
 CONTAINER = ROOT / "cluster" / "Containerfile"
+WORKFLOW = ROOT / "cluster" / "pull-request.yml"
 PROFILE = ROOT / "cluster" / "profile.sbatch"
 SHELL = (JOB, PROFILE, ROOT / "labcode" / "kit" / "env.sh")
 
@@ -77,16 +79,28 @@ def test_what_the_job_asks_of_slurm_comes_before_its_first_command():
         assert f"#SBATCH {needed}" in asked
 
 
+def options(command):
+    """All options that a command of the lab knows."""
+    (found,) = [c.callback for c in app.registered_commands if c.callback and c.callback.__name__ == command]
+    return {word for hint in found.__annotations__.values() for word in re.findall(r"--[a-z-]+", str(hint))}
+
+
 def test_the_lab_has_the_options_that_the_job_gives_it():
-    (capture,) = [
-        c.callback for c in app.registered_commands if c.callback and c.callback.__name__ == "capture"
-    ]
-    known = {
-        word for hint in capture.__annotations__.values() for word in re.findall(r"--[a-z-]+", str(hint))
-    }
     given = set(re.findall(r"(--[a-z-]+) \"", JOB.read_text())) | {"--only-missing"}
     assert {"--set", "--archive", "--budget", "--gpus"} <= given
-    assert given <= known
+    assert given <= options("capture")
+
+
+def test_the_workflow_for_pull_requests_is_one_and_its_commands_are_the_labs():
+    steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["compare"]["steps"]
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    commands = re.findall(r"labcode (\w+) (.*)", "\n".join(step.get("run", "") for step in steps))
+    assert [command for command, _ in commands] == ["record", "report", "report", "compare"]
+    for command, rest in commands:
+        given = set(re.findall(r"--[a-z-]+", rest.partition(" -- ")[0]))
+        assert given and given <= options(command), command
+    for step in steps:
+        subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ INPUTS = {
     "after.sqlite": "timeline_basics/baseline.sqlite.xz",
     "kernels.ncu-rep": "ncu_roofline/fp32.ncu-rep.xz",
     "trace.json": "torch_conv/benchmark.trace.json.gz",
+    "before.json": "torch_conv/bf16.trace.json.gz",
 }
 MORE = (
     "labcode captures compare first second",

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from labcode import reports
-from labcode.analysis.ranks import synthetic
-from labcode.analysis.ranks.run import open_run
-from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
 from labcode.outputs import whole
+from labcode.workloads.scaling.many_ranks import measure
 
 
 def main(
@@ -26,33 +20,13 @@ def main(
     """Make up ranks after a capture, diagnose them, and tell the cost; 1 where the slow rank is not found."""
     if not ranks or min(ranks) < 2:
         raise LabError("bench ranks: --ranks takes numbers from 2 up")
-    rows, found = [], True
+    rows = []
     for count in ranks:
-        slow = count * 3 // 5
-        with tempfile.TemporaryDirectory(prefix="labcode-ranks-") as work:
-            folder = Path(work) / "ranks"
-            with reports.open_timeline(capture, "timeline") as report:
-                files = synthetic.write(report, folder, synthetic.Planted(count, slow=slow, factor=1.1))
-            size = sum(path.stat().st_size for path in files)
-            before, began = _cpu_s(), time.perf_counter()
-            with open_run(folder, scheduler=scheduler) as run:
-                verdict = {one.rule: one for one in diagnose(run)}["late-rank"]
-            wall, cpu = time.perf_counter() - began, _cpu_s() - before
-        named = f"rank {slow} comes last" in verdict.message
-        found &= named
-        rows.append(
-            {
-                "ranks": count,
-                "bytes": size,
-                "wall_s": round(wall, 2),
-                "cpu_s": round(cpu, 2),
-                "cpu_ms_a_rank": round(1e3 * cpu / count, 2),
-                "slow_rank_named": named,
-            }
-        )
+        rows.append(row := measure(capture, count, scheduler))
         console.print(
-            f"{count:,} ranks: {wall:.1f} s, {cpu:.1f} s of CPU, {1e3 * cpu / count:.1f} ms a rank; slow "
-            "rank " + ("named" if named else "NOT named")
+            f"{count:,} ranks: {row['wall_s']:.1f} s, {row['cpu_s']:.1f} s of CPU, "
+            f"{row['cpu_ms_a_rank']:.1f} ms a rank; slow rank "
+            + ("named" if row["slow_rank_named"] else "NOT named")
         )
     if json_file is not None:
         record = {
@@ -63,10 +37,4 @@ def main(
         }
         with whole(json_file, reads=[capture]) as part:
             part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    return 0 if found else 1
-
-
-def _cpu_s() -> float:
-    """CPU time of this process and of the workers that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return 0 if all(row["slow_rank_named"] for row in rows) else 1

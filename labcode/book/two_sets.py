@@ -6,6 +6,7 @@ A thin set will do, for only records and recorded claims are read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 import pandas as pd
 
@@ -24,10 +25,14 @@ PARTS = {
     "pytorch": "PyTorch profiler",
     "lm": "A language model",
     "energy": "Energy",
+    "scaling": "Scaling",
+    "serving": "Serving",
 }
 _BENCH = "kernel_bench"
 _NEEDED = (_BENCH, "ceilings")
 _COPY = "ceiling"
+_PRODUCTS, _ATTENTION, _DECODE, _RATE = "gemm_bench", "attention_bench", "inference_ladder", "_tflop_per_s"
+_LONG_US, _LONG_TOKENS = 100.0, 4096  # from here on a kernel's own time counts, not what starting it takes
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,75 @@ def kernels(of: Pair) -> pd.DataFrame:
         second=both["ratio_to_copy_2"],
         time_ratio=both["time_us_2"] / both["time_us_1"],
     )
+
+
+def computing(of: Pair) -> pd.DataFrame:
+    """Every product and attention that both sets timed and that took a while; empty where a set has none.
+
+    Columns: group, problem, name, library; first and second in TFLOP/s, ratio the second by the first.
+    """
+    found = [_products(captures) | _attention(captures) for captures in of.sets()]
+    both = [(key, found[0][key], found[1][key]) for key in found[0] if key in found[1]]
+    rows = [
+        (*key, library, first, second, second / first)
+        for key, (first, time_us, library), (second, _, _) in both
+        if time_us >= _LONG_US
+    ]
+    return pd.DataFrame(rows, columns=["group", "problem", "name", "library", "first", "second", "ratio"])
+
+
+def decoding(of: Pair) -> pd.DataFrame:
+    """Ways to decode that both sets timed, and a line for reading memory; empty where a set has none.
+
+    Columns: way; first and second in ms a token (GB/s of reading); ratio, the time on the second by that on
+    the first; of_roof_1 and of_roof_2, the time by that of reading the way's bytes.
+    """
+    tables = []
+    for captures in of.sets():
+        if _DECODE not in captures.experiments:
+            return pd.DataFrame(columns=["way", "first", "second", "ratio", "of_roof_1", "of_roof_2"])
+        results = captures.record(_DECODE, "record")["results"]
+        ways = pd.DataFrame(
+            {
+                way: {
+                    "ms": median(one["token_ms"]),
+                    "roof": one["read_bytes"] / results["read_gb_per_s"] / 1e6,
+                }
+                for way, one in results["rungs"].items()
+            }
+        ).T
+        tables.append(ways.assign(of_roof=ways["ms"] / ways["roof"]))
+    both = tables[0].add_suffix("_1").join(tables[1].add_suffix("_2"), how="inner")
+    both = both.assign(first=both["ms_1"], second=both["ms_2"], ratio=both["ms_2"] / both["ms_1"])
+    columns = ["way", "first", "second", "ratio", "of_roof_1", "of_roof_2"]
+    return both.rename_axis("way").reset_index()[columns]
+
+
+def _products(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, float, bool]]:
+    """TFLOP/s, µs, and whether it is a library's, of every step of the products, by group, problem, name."""
+    found = {}
+    for run in captures.experiments[_PRODUCTS].runs if _PRODUCTS in captures.experiments else ():
+        results = captures.record(_PRODUCTS, run)["results"]
+        kind, _, problem = run.partition("_")
+        for key, value in results.items():
+            if key.endswith(_RATE):
+                name = key.removesuffix(_RATE)
+                where = (f"{kind} products", problem, name.replace("_", " "))
+                found[where] = (float(value), float(results[f"{name}_us"]), name == "cublas")
+    return found
+
+
+def _attention(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, float, bool]]:
+    """The same of every implementation of attention on long sequences."""
+    found = {}
+    for run in captures.experiments[_ATTENTION].runs if _ATTENTION in captures.experiments else ():
+        for row in captures.record(_ATTENTION, run)["results"]["rows"]:
+            if row.get("tflop_per_s") and row["length"] >= _LONG_TOKENS:
+                problem = f"{row['dtype']}, {row['length']} × {row['dim']}, {row['mask']}"
+                group = f"attention, {'fp32' if row['dtype'] == 'float32' else '16 bits'}"
+                where = (group, problem, row["implementation"].replace("_", " "))
+                found[where] = (row["tflop_per_s"], row["time_us"], row["kind"] == "library")
+    return found
 
 
 def claims(of: Pair) -> pd.DataFrame:

@@ -1,9 +1,9 @@
-"""Programs in turn: what runs them in, their results and seconds out; the next imports PyTorch meanwhile.
+"""Programs in turn: what runs them in, their results and seconds out; those to come import PyTorch meanwhile.
 
 Importing PyTorch takes seconds of one CPU and no GPU, and every program of a capture is a process of its own,
-as a reader would start it. While one runs, or ends, the next is started with a ``sitecustomize`` that imports
-PyTorch and waits for a file: of this, nothing is left in the program but the imported modules, no frame on
-its stack and no variable in its environment. Its seconds count from the moment it may go on.
+as a reader would start it. Before their turns a few are started with a ``sitecustomize`` that imports PyTorch
+and then sleeps in a read from a pipe: of this, nothing is left in the program but the imported modules, no
+frame on its stack and no variable in its environment. Its seconds count from the moment it may go on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextvars
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -25,8 +26,8 @@ Turns = Generator[tuple[Any, float], None, None]
 Show = Callable[[str], None]
 _GO, _OWN_PATH = "LABCODE_GO", "LABCODE_OWN_PYTHONPATH"
 _LOOK_S = 0.02
-_SITE = f'''"""Import PyTorch, then wait until the file named by {_GO} is there."""
-import os, sys, time
+_SITE = f'''"""Import PyTorch, then wait for a byte from the pipe named by {_GO}."""
+import os, sys
 
 def hold(go, own):
     os.environ.pop("PYTHONPATH")
@@ -41,12 +42,12 @@ def hold(go, own):
         pass  # the program says it better
     if "torch" in sys.modules and torch.cuda.is_initialized():
         sys.exit("importing PyTorch began to use the GPU; another program is being measured on it")
+    pipe = os.open(go, os.O_RDONLY)
     with open(go + ".ready", "w"):
         pass
-    while not os.path.exists(go):
-        if not os.path.isdir(here):
-            os._exit(1)  # nobody waits for this program any more
-        time.sleep({_LOOK_S})
+    if not os.read(pipe, 1):
+        os._exit(1)  # nobody waits for this program any more
+    os.close(pipe)
 
 if "{_GO}" in os.environ:
     hold(os.environ.pop("{_GO}"), os.environ.pop("{_OWN_PATH}", ""))
@@ -62,31 +63,62 @@ def one_by_one(parts: Sequence[Told], show: Show) -> Turns:
         yield result, time.monotonic() - began
 
 
-def in_turn(parts: Sequence[Told], folder: Path, show: Show, *, beside: bool) -> Turns:
-    """The same; while a part runs the next imports PyTorch. ``folder`` is made, for what they wait for.
+class Line:
+    """The same for parts of which up to ``most`` import PyTorch ahead of their turns.
 
-    Unless it may do so ``beside`` what is measured it waits until the record of that is written: what is left
-    then is the end of the program, and the profiler's work on what it recorded.
+    Unless they may do so ``beside`` what is measured, they begin while nothing is, several at a time, and are
+    through before the first of them goes on; from the record of a part on, it counts as measured: what is
+    left then is the end of the program, and the profiler's work on what it recorded. ``folder`` is made, for
+    what they wait for. Those that wait end with `close`.
     """
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(_SITE, encoding="utf-8")
-    running: _Held | None = None
-    waiting: _Held | None = None
-    with ThreadPoolExecutor(2, "ahead") as pool:
-        try:
-            for place, (text, part) in enumerate(parts):
-                running = waiting or _Held(part, folder, place, pool)
-                show(text)
+
+    def __init__(self, parts: Sequence[Told], folder: Path, *, beside: bool, most: int) -> None:
+        self._parts, self._folder, self._beside, self._most = parts, folder, beside, most
+        self._begun = 0
+        self._held: deque[_Held] = deque()
+        self._pool = ThreadPoolExecutor(most + 1, "ahead")
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_SITE, encoding="utf-8")
+
+    def begin(self) -> None:
+        """Start as many programs as may wait at a time."""
+        while self._begun < len(self._parts) and len(self._held) < self._most:
+            self._held.append(_Held(self._parts[self._begun][1], self._folder, self._begun, self._pool))
+            self._begun += 1
+
+    @property
+    def all_begun(self) -> bool:
+        """Whether every program was started, so that those of others could follow."""
+        return self._begun == len(self._parts)
+
+    def turns(self, show: Show) -> Turns:
+        """Result and seconds of each part."""
+        for text, part in self._parts:
+            self._follow()
+            running = self._held.popleft()
+            show(text)
+            for held in () if self._beside else (running, *self._held):
+                held.import_all()
+            try:
                 running.go()
-                while not beside and not running.future.done() and not part.record.exists():
+                while not self._beside and not running.future.done() and not part.record.exists():
                     wait([running.future], timeout=_LOOK_S)
-                waiting = _Held(parts[place + 1][1], folder, place + 1, pool) if parts[place + 1 :] else None
+                self._follow()
                 result = running.future.result()
-                yield result, time.monotonic() - running.gate.began(0.0)
-        finally:
-            for held in (waiting, running):
-                if held is not None:
-                    held.stop.set()
+            finally:
+                running.stop.set()
+            yield result, time.monotonic() - running.gate.began(0.0)
+
+    def _follow(self) -> None:
+        if self._beside or not self._held:
+            self.begin()
+
+    def close(self) -> None:
+        """End the programs that still wait."""
+        for held in self._held:
+            held.stop.set()
+            held.release()
+        self._pool.shutdown(cancel_futures=True)
 
 
 class _Held:
@@ -94,6 +126,8 @@ class _Held:
 
     def __init__(self, part: Part, folder: Path, place: int, pool: ThreadPoolExecutor) -> None:
         self.gate, self.stop, self._file = Gate(), threading.Event(), folder / f"go-{place}"
+        os.mkfifo(self._file)
+        self._pipe = os.open(self._file, os.O_RDWR)  # with it the program's read ends, too
         env = {_GO: str(self._file), "PYTHONPATH": str(folder)}
         if own := os.environ.get("PYTHONPATH"):
             env |= {_OWN_PATH: own, "PYTHONPATH": f"{folder}{os.pathsep}{own}"}
@@ -104,10 +138,19 @@ class _Held:
 
         self.future: Future[Any] = pool.submit(contextvars.copy_context().run, run)
 
-    def go(self) -> None:
-        """Let the program go on, as soon as it has imported PyTorch."""
+    def import_all(self) -> None:
+        """Wait until the program has imported PyTorch, or ended."""
         ready = self._file.with_name(f"{self._file.name}.ready")
         while not ready.exists() and not self.future.done():
             wait([self.future], timeout=_LOOK_S)
+
+    def go(self) -> None:
+        """Let the program go on, as soon as it has imported PyTorch."""
+        self.import_all()
         self.gate.opened = time.monotonic()
-        self._file.touch()
+        os.write(self._pipe, b"g")
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the pipe: a program that still waits ends."""
+        os.close(self._pipe)

@@ -279,6 +279,7 @@ def _experiments() -> dict[str, Experiment]:
                 *("cuda/many_operations/*.cu", *CUDA_SOURCES),
             ),
             times=_READERS,
+            frees_gpu="labcode-bench-*/recorded.nsys-rep",
             host_bound=True,
             needs=("nsys", "nvcc"),
             time_limit_s=450.0,

@@ -2,8 +2,9 @@
 
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
-depend on the host: nothing else goes on while those are measured. The program whose turn is next imports
-PyTorch meanwhile (`labcode.capture.ahead`).
+depend on the host: nothing else goes on while those are measured. The programs whose turns are next import
+PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. What the lab times of itself,
+pairs of programs side by side on CPUs alone, goes on beside the counters of Nsight Compute.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import errno
 import os
 import re
 import shutil
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -65,6 +67,7 @@ Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
 _MOST_HELPERS = 4  # processes that finish what was measured, at a time
 _MANY_CPUS = 8  # from here on they get CPUs of their own
+_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns
 _LOOK_S = 1.0
 
 
@@ -93,18 +96,46 @@ class Wishes:
 
 @dataclass
 class _Capturing:
-    """An experiment on its way: where it is made, of which sources, beside which others, its runs."""
+    """An experiment on its way: where it is made, of which sources, beside which others, its runs.
+
+    ``line`` holds programs that import PyTorch early, ``quiet`` is set once all before it are filed.
+    """
 
     experiment: Experiment
     staging: Path
     sources: dict[str, str]
-    gpu: str | None
-    began: float
+    jobs: list[Job]
+    parts: list[tuple[Job, Part]]
+    line: ahead.Line | None
+    gpu: str | None = None
+    holds_gpu: bool = True
+    began: float = 0.0
+    quiet: threading.Event = field(default_factory=threading.Event)
     ending: list[Future[Measured]] = field(default_factory=list)
     beside: set[str] = field(default_factory=set)
     failure: BaseException | None = None
     held_s: float = 0.0  # how long it held its GPU
     task: TaskID | None = None
+
+    def told(self) -> list[ahead.Told]:
+        """What is said while each part runs, and the part."""
+        return [(f"{job.what}: {part.step}", part) for job, part in self.parts]
+
+    def give_up(self) -> None:
+        """End what waits for a turn that does not come."""
+        if self.line is not None:
+            self.line.close()
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def on_cpus(self) -> bool:
+        """Whether what is being measured are programs of the lab that need no GPU, or none any more."""
+        if not self.experiment.times or not self.experiment.frees_gpu:
+            return bool(self.experiment.times) and not self.experiment.needs_gpus
+        since = time.time() - (time.monotonic() - self.began)
+        with suppress(OSError):
+            made = Path(tempfile.gettempdir()).glob(self.experiment.frees_gpu)
+            return any(file.stat().st_mtime >= since for file in made)
+        return False
 
 
 def capture(
@@ -187,25 +218,45 @@ def _capture_each(
     left_out: list[str] = []
     measuring: dict[Future[None], _Capturing] = {}
     ending: list[_Capturing] = []
+    early: _Capturing | None = None  # the next, while its programs import PyTorch
     free = list(site.gpus)
     stop = threading.Event()
-    with _progress(console) as (progress, say), _crews(len(free), stop) as (lanes, helpers):
+    with _progress(console) as (progress, say), _crews(len(free) + 1, stop) as (lanes, helpers):
         say(f"{len(able)} to capture{_about(pace, able, len(free), '; about ', '')}")
         while waiting or measuring or ending:
-            while (chosen := _next(waiting, list(measuring.values()), ending, free)) is not None:
+            while (chosen := _next(waiting, list(measuring.values()), free, pace, deadline)) is not None:
                 waiting.remove(chosen)
+                one, early = (early, None) if early and early.experiment is chosen else (None, early)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
                     left_out.append(chosen.id)
+                    if one is not None:
+                        one.give_up()
                     continue
-                one = _begin(chosen, site, free.pop(0), list(measuring.values()))
+                if early and _alone(chosen):
+                    early.give_up()
+                    early = None
+                one = one or _prepared(chosen, site)
+                _begin(one, free, list(measuring.values()))
                 one.task = task = progress.add_task(chosen.id, total=None)
                 show = partial(_show, progress, task)
                 measuring[lanes.submit(_measure, one, site, helpers, show, say, stop)] = one
+            if not early and len(site.gpus) == 1 and _to_import(waiting, measuring.values()):
+                early = _prepared(waiting[0], site)
+                if early.line is not None:
+                    with guided(stop, _visible(early, site)):
+                        early.line.begin()
+            for one in measuring.values() if not ending else ():
+                one.quiet.set()
             going: list[Future[Any]] = [*measuring, *(f for c in ending for f in c.ending if not f.done())]
             wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+            for one in measuring.values():
+                if one.holds_gpu and one.on_cpus():
+                    one.holds_gpu = False
+                    free.append(one.gpu)
             for future in [future for future in measuring if future.done()]:
                 one = measuring.pop(future)
-                free.append(one.gpu)
+                if one.holds_gpu:
+                    free.append(one.gpu)
                 one.failure = future.exception()
                 ending.append(one)
             for one in [one for one in ending if all(future.done() for future in one.ending)]:
@@ -233,17 +284,33 @@ def _capture_each(
 
 
 def _next(
-    waiting: list[Experiment], measuring: list[_Capturing], ending: list[_Capturing], free: list[str | None]
+    waiting: list[Experiment],
+    measuring: list[_Capturing],
+    free: list[str | None],
+    pace: Pace,
+    deadline: float | None,
 ) -> Experiment | None:
-    """The experiment that can begin now, or None: one that runs alone waits until all others are filed.
+    """The experiment that can begin now, or None; one that runs alone waits while any other is measured.
 
     With one GPU the first in line is waited for, with several whoever can run beside the others goes first.
+    What the lab times of itself begins with the first of Nsight Compute's experiments if those that are left
+    last as long (what needs a GPU first keeps its place, the last, where there is a ``deadline``), and while
+    it needs no GPU they are whom it lets begin.
     """
-    if any(_alone(one.experiment) for one in measuring):
+    on_gpus = [one for one in measuring if not one.on_cpus()]
+    if any(_alone(one.experiment) for one in on_gpus):
         return None
+    counters = [experiment for experiment in waiting if experiment.tool == "ncu"]
+    if len(on_gpus) < len(measuring):
+        return counters[0] if counters and free else None
+    timed = next((e for e in waiting if e.times and (deadline is None or not e.needs_gpus)), None)
+    in_the_way = [one for one in measuring if timed and (timed.needs_gpus or one.experiment.tool != "ncu")]
+    covered = timed and waiting[0].tool == "ncu" and pace.expect(counters) >= pace.expect([timed])
+    if covered and not in_the_way:
+        return timed
     several = len(free) + len(measuring) > 1
     for experiment in waiting if several else waiting[:1]:
-        if not measuring and not ending if _alone(experiment) else free:
+        if not measuring if _alone(experiment) else free:
             return experiment
     return None
 
@@ -265,42 +332,67 @@ def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, a
     return f"{before}{spoken(seconds)}{after}" if seconds else ""
 
 
-def _begin(experiment: Experiment, site: Site, gpu: str | None, others: list[_Capturing]) -> _Capturing:
+def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bool:
+    """Whether programs of the next experiment may import PyTorch beside those that are measured."""
+    if any(_alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
+        return False
+    return bool(waiting) and _imports_pytorch(waiting[0])
+
+
+def _prepared(experiment: Experiment, site: Site) -> _Capturing:
+    """An experiment with its folder and its programs, none of which has begun."""
     sources = source_digests(experiment.sources, site.root)
-    one = _Capturing(experiment, staging_folder(site.folder, experiment.id), sources, gpu, time.monotonic())
-    for other in others:
-        other.beside.add(experiment.id)
-        one.beside.add(other.experiment.id)
+    staging = staging_folder(site.folder, experiment.id)
+    jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
+    parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
+    one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
+    if _imports_pytorch(experiment):
+        most = max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
+        one.line = ahead.Line(one.told(), staging / "ahead", beside=not _alone(experiment), most=most)
     return one
+
+
+def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) -> None:
+    """Give an experiment a GPU, where it needs one, and note who is measured beside it."""
+    one.began = time.monotonic()
+    one.holds_gpu = bool(free) and not one.on_cpus()
+    one.gpu = free.pop(0) if one.holds_gpu else None
+    for other in others:
+        other.beside.add(one.experiment.id)
+        one.beside.add(other.experiment.id)
+
+
+def _visible(one: _Capturing, site: Site) -> dict[str, str]:
+    """The environment that shows programs the GPUs they are to use."""
+    gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
+    return {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}
 
 
 def _measure(
     one: _Capturing, site: Site, helpers: ThreadPoolExecutor, show: Say, say: Say, stop: threading.Event
 ) -> None:
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
-    gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
-    with guided(stop, {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}):
-        jobs = [_job(one.experiment, run, site, one.staging) for run in one.experiment.runs]
-        parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
-        told = [(f"{job.what}: {part.step}", part) for job, part in parts]
-        turns = ahead.one_by_one(told, show)
-        if len(told) > 1 and _imports_pytorch(one.experiment):
-            turns = ahead.in_turn(told, one.staging / "ahead", show, beside=not _alone(one.experiment))
-        measured = []
-        with closing(turns):
-            for job in jobs:
-                steps = [part.step for other, part in parts if other is job]
+    alone = _alone(one.experiment)
+    with guided(stop, _visible(one, site)):
+        turns = one.line.turns(show) if one.line else ahead.one_by_one(one.told(), show)
+        with closing(one.line or turns), closing(turns):
+            if one.line:
+                one.line.begin()
+            while alone and not one.quiet.wait(_LOOK_S) and not stop.is_set():
+                show(f"{one.experiment.id}: waits until what was measured before is filed")
+            measured = []
+            for job in one.jobs:
+                steps = [part.step for other, part in one.parts if other is job]
                 results = [next(turns) for _ in steps]
                 seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
                 made = _MEASURED[job.tool](job, [result[0] for result in results], seconds)
                 measured.append((job, made))
-                if not _alone(one.experiment):
+                if not alone:
                     one.ending.append(helpers.submit(_finish, job, made, say, stop))
-        if _alone(one.experiment):
-            show(f"{one.experiment.id}: export, scrub, compress")
-            one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
-            wait(one.ending)
     one.held_s = time.monotonic() - one.began
+    if alone:
+        show(f"{one.experiment.id}: export, scrub, compress")
+        one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
 
 
 def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -61,8 +62,9 @@ def stats(
         Path | None,
         typer.Option(
             "--with",
-            metavar="CAPTURE",
-            help="Of power logs: the nsys export of the same run, for range_energy_sum.",
+            metavar="FILE",
+            help="Of power logs: the nsys export of the same run, for range_energy_sum. Of traces: an "
+            "earlier one, for op_diff.",
         ),
     ] = None,
     scheduler: Scheduler = None,
@@ -353,6 +355,7 @@ def report(
     The page opens from disk and needs no network. --format md is for pull requests, json for machines.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _keep_memory()
     from labcode.figures.pages import report as pages
 
     written = pages.write_report(
@@ -366,6 +369,16 @@ def report(
     )
     if written is not None:
         typer.echo(str(written))
+
+
+def _keep_memory() -> None:
+    """Have the C library keep what large arrays give back for the next ones: a tenth of the time."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(-1, 1 << 28)  # M_TRIM_THRESHOLD
+        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD, the largest that glibc takes
 
 
 def scrub(

@@ -34,7 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run the program to its end, by the tool if it is for this rank; the exit code, 128 + N for signal N."""
     words = list(arguments)
     options, rest = words[: (cut := words.index("--"))], words[cut + 1 :]
-    tool, program = rest[: (cut := rest.index("--"))], rest[cut + 1 :]
+    cut = rest.index("--")
+    cut += rest[cut + 1] == "--"  # the tool's own words end in one
+    tool, program = rest[:cut], rest[cut + 1 :]
     given = dict(word.removeprefix("--").partition("=")[::2] for word in options)
     rank, local = os.environ.get("RANK", "0"), os.environ.get("LOCAL_RANK", "0")
     program = [f"--local_rank={local}" if word == LOCAL_RANK else word for word in program]

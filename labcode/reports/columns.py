@@ -48,11 +48,25 @@ def without(values: NDArray[Any], rows: Ints) -> NDArray[Any]:
     return np.concatenate([values[low + 1 : high] for low, high in pairwise(bounds)])
 
 
+def narrow(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers; where all are the same number, in the memory of one."""
+    if len(values) and (values == values[0]).all():
+        return np.broadcast_to(values[:1].copy()[0], len(values))
+    if len(values) and values.dtype.kind == "f" and np.isnan(values).all():
+        return np.broadcast_to(np.float64("nan"), len(values))
+    return values
+
+
+def is_narrow(values: NDArray[Any]) -> bool:
+    """Whether all are the same number in the memory of one."""
+    return len(values) > 0 and values.strides == (0,)
+
+
 def unique(values: Ints) -> tuple[Ints, Ints]:
     """Distinct values in ascending order, and each value's place among them; fast where they are dense."""
     if len(values) == 0:
         return values, np.empty(0, np.int64)
-    low, high = int(values.min()), int(values.max())
+    low, high = (int(values[0]),) * 2 if is_narrow(values) else (int(values.min()), int(values.max()))
     if low == high:
         return values[:1], np.zeros(len(values), np.int64)
     if high - low < 4 * len(values) + 1024:

@@ -12,7 +12,7 @@ from labcode.reports.columns import Bools, Column, Ints, Objects
 
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
-    """Columns as a table: `Column` becomes Int64, arrays of texts str."""
+    """Columns as a table, which shares their memory: `Column` becomes Int64, arrays of texts str."""
     series: dict[str, Any] = {}
     for name, values in columns.items():
         if isinstance(values, Column):

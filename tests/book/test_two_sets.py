@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
+from matplotlib.text import Text
 
 from labcode import store
 from labcode.book import claims, two_sets
@@ -40,9 +43,10 @@ def add(
     values: dict[str, float],
     *,
     ceilings: bool = True,
+    more: Mapping[str, dict[str, Any]] = MappingProxyType({}),
     **shares: float,
 ) -> None:
-    results = {"kernel_bench": rows(copy_gb_per_s, **shares)}
+    results = {"kernel_bench": rows(copy_gb_per_s, **shares), **more}
     results |= {"ceilings": {"ceilings": {}}} if ceilings else {}
     write_set(root, name, 1.0, results=results)
     found: dict[str, Claim] = {
@@ -94,6 +98,53 @@ def test_a_set_alone_stands_on_both_sides(root: Path) -> None:
     assert (pair.names, pair.scale, pair.alone) == (("h200", "h200"), 1.0, True)
     assert set(two_sets.claims(pair)["change"]) == {"same"}
     assert set(two_sets.kernels(pair)["time_ratio"]) == {1.0}
+
+
+def computed(by: float) -> dict[str, dict[str, Any]]:
+    """Records of products, attention and decoding on a GPU so many times as fast."""
+    one = {"dtype": "float32", "dim": 64, "mask": "none", "kind": "step", "time_us": 400.0 / by}
+    attention = [
+        {**one, "implementation": "one_pass", "length": 4096, "tflop_per_s": 20.0 * by},
+        {**one, "implementation": "one_pass", "length": 512, "tflop_per_s": 9.0},  # short
+        {**one, "implementation": "too_long", "length": 8192, "tflop_per_s": None},
+    ]
+    product = {"cublas_us": 200.0 / by, "cublas_tflop_per_s": 50.0 * by}
+    quick = {"vectorized_us": 50.0, "vectorized_tflop_per_s": 30.0}
+    ways = {"graph": {"token_ms": [5.0, 4.0 / by, 1.0], "read_bytes": 6_000_000}}
+    return {
+        "gemm_bench": {**product, **quick},
+        "attention_bench": {"rows": attention},
+        "inference_ladder": {"rungs": ways, "read_gb_per_s": 3.0 * by},
+    }
+
+
+def test_products_attention_and_decoding_are_compared_where_both_sets_have_them(root: Path) -> None:
+    values = {"nsys/a#x": 1.0}
+    add(root, "h100", 2000.0, values, quick=1.0, more=computed(0.8))
+    lacking = two_sets.pair()  # the H200 has none
+    assert two_sets.computing(lacking).empty and two_sets.decoding(lacking).empty
+    add(root, "h200", 4000.0, values, quick=1.0, more=computed(1.0))
+    pair = two_sets.pair()
+    assert two_sets.computing(pair)[["group", "name", "library", "first", "ratio"]].to_numpy().tolist() == [
+        ["record products", "cublas", True, 50.0, pytest.approx(0.8)],
+        ["attention, fp32", "one pass", False, 20.0, pytest.approx(0.8)],
+    ]
+    assert two_sets.decoding(pair).to_dict("records") == [
+        {
+            "way": "graph",
+            "first": 4.0,
+            "second": 5.0,
+            "ratio": 1.25,
+            "of_roof_1": pytest.approx(2.0),
+            "of_roof_2": pytest.approx(2.0),
+        }
+    ]
+    strips = claims_on_two(
+        {"products": two_sets.computing(pair).assign(turns_over=True)},
+        names=pair.labels,
+        told=("ours", "theirs"),
+    )
+    assert {"ours", "theirs"} <= {text.get_text() for text in strips.findobj(Text)}
 
 
 def test_the_figures_draw_every_kernel_and_mark_what_turns_over(root: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from labcode import store
 from labcode.capture import archive, runner
+from labcode.capture.job import Part
 from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, ToolError
 from labcode.store import load_set
@@ -244,11 +245,12 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
 ) -> None:
     packed, found = tmp_path / "out.tar", []
 
-    def killed(*_: object) -> Any:
+    def killed() -> Any:
         found.append(packed.read_bytes())  # what a kill at this moment would leave
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(runner._PARTS, "bench", killed)
+    parts = [Part("run", killed, tmp_path / "record.json")]
+    monkeypatch.setitem(runner._PARTS, "bench", lambda *_: parts)
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)
     assert found == [packed.read_bytes()]

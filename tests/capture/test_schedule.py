@@ -8,8 +8,10 @@ import math
 import os
 import re
 import signal
+import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,9 +60,9 @@ def test_most_pages_first_then_the_shortest_and_the_labs_own_speed_last() -> Non
     pages = schedule.pages_using()
     order = in_order(EXPERIMENTS.values(), took)
     assert sorted(e.id for e in order) == sorted(EXPERIMENTS)
-    own = {"easy_overhead", "meter_overhead", "report_speed", "report_speed_recorded"}
-    assert {e.id for e in order[-4:]} == own
-    keys = [(-pages[e.id], took.get(e.id, math.inf)) for e in order[:-4]]
+    own = {"easy_overhead", "meter_overhead", "report_speed", "report_speed_recorded", "scaling_ranks"}
+    assert {e.id for e in order[-len(own) :]} == own
+    keys = [(-pages[e.id], took.get(e.id, math.inf)) for e in order[: -len(own)]]
     assert keys == sorted(keys) and pages[order[0].id] >= 5
 
 
@@ -217,12 +219,16 @@ def test_beside_what_depends_on_the_host_nothing_is_exported(
 ) -> None:
     monkeypatch.setenv("FAKE_NSYS", "slow-export")
     alpha = replace(catalogue.EXPERIMENTS["alpha"], host_bound=True)
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", {"alpha": alpha, "after": experiment("after")})
+    after = [experiment(name, runs=(Run("r", ("--variant", name)),)) for name in ("any", "quiet")]
+    known(monkeypatch, alpha, after[0], replace(after[1], host_bound=True), alpha=0.5, any=1.0, quiet=2.0)
     assert lab.capture() == 0
     happened = events(log)
     last = max(i for i, what in enumerate(happened) if what.startswith("end improved"))
+    exported = max(i for i, what in enumerate(happened) if what == "end export")
     assert happened.index("begin export") > last
-    assert happened.index("begin record on None") > happened.index("end export")
+    assert last < happened.index("begin any on None") < exported  # this one is not disturbed
+    assert happened.index("begin quiet on None") > exported
+    assert store.load_set("mine").experiments["alpha"].wall_s < 2.5  # its exports held no GPU
 
 
 def test_what_is_being_exported_ends_with_the_capture(
@@ -410,6 +416,103 @@ def test_beside_what_depends_on_the_host_no_program_starts_before_that_has_measu
     for number in (1, 2, 3):  # after the one before has measured, and before its own turn
         assert ended[number - 1] < imports[number] < begun[number]
     assert imports[2] < happened.index("report written")  # while nsys writes the report of the first run
+
+
+def test_several_programs_import_pytorch_at_a_time_where_there_are_cpus(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(12)})
+    monkeypatch.setenv("FAKE_SECONDS", "0.2")
+    runs = tuple(Run(name, ("--variant", name)) for name in "pqrst")
+    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), host_bound=True))
+    assert lab.capture() == 0, lab.printed
+    happened = events(log)
+    begun = [happened.index(f"begin {run.name} on None") for run in runs]
+    ended = [happened.index(f"end {run.name}") for run in runs]
+    imports = [i for i, what in enumerate(happened) if what == "begin import"]
+    through = [i for i, what in enumerate(happened) if what == "end import"]
+    assert through[2] < begun[0] and ended[2] < imports[3] and through[4] < begun[3]  # three, then two
+    for first, last in zip(begun, ended, strict=True):  # none while anything is measured
+        assert not any(first < place < last for place in (*imports, *through))
+
+
+@pytest.mark.parametrize("host_bound", [False, True])
+def test_the_next_experiment_imports_pytorch_while_one_ends(
+    host_bound: bool, lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1")
+    monkeypatch.setenv("FAKE_NSYS", "slow-export")
+    first, second = (
+        experiment(name, runs=(Run("r", ("--variant", name)),), needs=("torch",)) for name in ("one", "two")
+    )
+    first = replace(first, tool="nsys", host_bound=host_bound)
+    known(monkeypatch, first, replace(second, host_bound=True), one=1.0, two=2.0)
+    assert lab.capture() == 0, lab.printed
+    happened = events(log)
+    third = _nth(happened, "begin import", 3)  # `one` runs twice: without nsys, and under it
+    assert third < happened.index("end export") < happened.index("begin two on None")
+    assert (third < _nth(happened, "end one", 2)) is not host_bound
+
+
+def test_programs_that_wait_for_an_experiment_without_time_left_end(
+    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SECONDS", "1")
+    one, two = (experiment(n, runs=(Run("r", ("--variant", n)),), needs=("torch",)) for n in ("one", "two"))
+    known(monkeypatch, one, two, one=10.0, two=1000.0)
+    assert lab.capture(wishes=Wishes(budget_s=100.0)) == 0
+    happened = events(log)
+    assert happened.count("begin import") == 2 and "begin two on None" not in happened
+    assert "left out, for they would not be done in time: two;" in lab.printed
+    assert [path.name for path in (lab.sets / "mine").iterdir() if path.name.startswith(".")] == []
+
+
+TIMES_ITSELF = f"""
+import json, pathlib, sys, tempfile, time
+sys.path.insert(0, {str(fakes.HERE)!r})
+from tests.capture.fakes import log
+name = sys.argv[sys.argv.index("--variant") + 1]
+log(f"begin {{name}}")
+if name == "recorded":
+    time.sleep(0.5)
+    place = pathlib.Path(tempfile.gettempdir()) / "made-1"
+    place.mkdir()
+    (place / "report").touch()
+    log("needs no GPU")
+time.sleep({{"recorded": 3.0, "made": 1.0}}.get(name, 0.2))
+log(f"end {{name}}")
+place = sys.argv[sys.argv.index("--json") + 1]
+json.dump({{"program": "timed", "results": {{}}, "checks": {{}}}}, open(place, "w"))
+"""
+
+
+@pytest.mark.parametrize("counters_s", [10.0, 1.0])
+def test_what_the_lab_times_of_itself_goes_on_beside_counters_that_last_as_long(
+    counters_s: float, lab: Lab, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.program.write_text(TIMES_ITSELF)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setitem(runner._PARTS, "ncu", runner._PARTS["bench"])
+    monkeypatch.setitem(runner._MEASURED, "ncu", runner._MEASURED["bench"])
+    monkeypatch.setattr(needs, "unmet", lambda _: {})
+    recorded = experiment("recorded", times=("program.py",), frees_gpu="made-*/report", host_bound=True)
+    made = replace(recorded, id="made", frees_gpu="", needs_gpus=0)
+    each = [*(experiment(name, tool="ncu") for name in ("first", "second")), experiment("plain"), recorded]
+    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in (*each, made)]
+    known(monkeypatch, *runs, first=counters_s, second=counters_s, plain=9e9, recorded=8.0, made=9.0)
+    monkeypatch.setattr(schedule, "pages_using", lambda: Counter(first=1, second=1))
+    assert lab.capture() == 0, lab.printed
+    happened = events(log)
+    beside = store.load_set("mine").experiments["recorded"].shared_with
+    if counters_s == 10.0:  # then they wait until it needs no GPU, and what depends on nothing for its end
+        assert happened[:3] == ["begin recorded", "needs no GPU", "begin first"]
+        assert happened.index("end second") < happened.index("end recorded") < happened.index("begin plain")
+        assert beside == ("first", "second")
+    else:
+        assert happened.index("end plain") < happened.index("begin recorded")
+        assert beside == ()
+    assert happened.index("end recorded") < happened.index("begin made")
 
 
 def test_where_nsys_watches_python_programs_start_as_ever(

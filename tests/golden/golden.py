@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-KEPT_LINES = 300  # of a long report
+KEPT_LINES = 60  # of a long report: enough to see what differs; the hashes see whether
 BLOCK_LINES = 250
 
 

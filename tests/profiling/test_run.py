@@ -18,7 +18,7 @@ import pytest
 
 from labcode import tools
 from labcode.profiling import run
-from labcode.profiling.plan import Plan
+from labcode.profiling.plan import Plan, Wishes, make
 from tests.support.command import labcode
 
 REAL_NSYS = tools.find_nsys()
@@ -153,6 +153,19 @@ def test_a_rank_that_dies_ends_the_others_and_is_named() -> None:
     assert "rank 1 was the first to end, after " in result.stderr
     assert "ended by the launcher for it: rank 0" in result.stderr
     assert named("two-nsys") == ["two.rank0.partial.nsys-rep", "two.rank1.partial.nsys-rep"]
+
+
+def test_ranks_without_the_meter_run_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meter's words end in a «--» of their own."""
+    Path("two.py").write_text("import os; print('rank', os.environ['RANK'])\n")
+    plan = make(Wishes("two.py", tool="energy", gpus=2, cpu=True), gpus=2)
+    words = plan.command[plan.command.index("labcode.profiling.rank") + 1 :]
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "labcode.profiling.rank", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout == "rank 1\n", done.stderr
 
 
 def test_what_is_said_of_ranks() -> None:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from labcode.workloads.energy import lm as energy_lm  # noqa: E402
 from labcode.workloads.energy import matmul as energy_matmul  # noqa: E402
+from labcode.workloads.energy import products as energy_products  # noqa: E402
 from labcode.workloads.energy import ranges as energy_ranges  # noqa: E402
 from labcode.workloads.energy import sensor as energy_sensor  # noqa: E402
 from labcode.workloads.shared.windows import Windows, Zeus  # noqa: E402
@@ -71,6 +72,27 @@ def test_a_wrong_matmul_is_found() -> None:
     assert energy_matmul.check(torch, matmul, "fp32").passed
     matmul.result()[0, 0] += 1
     assert not energy_matmul.check(torch, matmul, "fp32").passed
+
+
+def test_products_are_measured_by_size_and_kernel_and_say_what_cannot_run(tmp_path: Path) -> None:
+    record = ran(energy_products, tmp_path, *SHORT, "--sizes", "16,32,64", "--settle", "0.01")
+    windows = record["results"]["windows"]
+    assert in_order(windows)
+    assert [(one["size"], one["values"]) for one in windows.values()] == [
+        (16, "normal"),
+        (32, "normal"),
+        (64, "normal"),
+        (32, "uniform"),
+    ]
+    assert windows["cuBLAS, 64 normal"]["flop"] == 2 * 64**3 * windows["cuBLAS, 64 normal"]["repetitions"]
+    assert set(record["results"]["left_out"]) == {name.replace("cuBLAS", "this book's") for name in windows}
+
+
+def test_uniform_operands_lie_between_zero_and_one() -> None:
+    made = energy_products.Case("cuBLAS", "uniform", 32).make(torch, CPU)
+    assert all(float(one.min()) >= 0 and float(one.max()) <= 1 for one in (made.left, made.right))
+    made.call()
+    assert energy_matmul.check(torch, made, "bf16").passed
 
 
 def test_waves_begin_on_their_period(tmp_path: Path) -> None:

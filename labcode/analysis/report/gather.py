@@ -25,9 +25,8 @@ from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_m
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
-from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.kineto.report import KinetoReport
@@ -120,7 +119,9 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
         every = [(kind, report) for kind, some in opened.items() for report in some]
         told, found = _verdicts(every)
         timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
-        shares = time_shares(timeline) if timeline is not None else pd.DataFrame()
+        shares = (
+            time_shares(timeline.gpu_ops(), timeline.window()) if timeline is not None else pd.DataFrame()
+        )
         if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
@@ -160,31 +161,6 @@ def _opened(path: Path, stack: ExitStack) -> Any:
 
 
 # ---- what is said first
-
-
-def time_shares(report: TimelineReport) -> pd.DataFrame:
-    """What each GPU did with the measured part, each ns once: device; computing, communication (while nothing
-    computes), copies and memsets (while neither runs), idle; all in ns.
-    """
-    begin, end = report.window()
-    ops = report.gpu_ops()
-    rows = []
-    for device, mine in ops.groupby("device"):
-        talks = is_communication(mine).to_numpy()
-        works = mine["kind"].isin(["kernel", "graph"]).to_numpy()
-        row: dict[str, int] = {"device": int(str(device))}
-        before = 0
-        for name, some in (
-            ("computing_ns", works & ~talks),
-            ("communication_ns", works),
-            ("copies_ns", works | True),
-        ):
-            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
-            covered = intervals.total(*intervals.clip(start, stop, (begin, end)))
-            row[name] = covered - before
-            before = covered
-        rows.append({**row, "idle_ns": end - begin - before})
-    return pd.DataFrame(rows)
 
 
 def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterations | None) -> Iterator[str]:

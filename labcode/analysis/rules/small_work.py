@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import Tables, matching, percent, spans, time_text, top
+from labcode.analysis.rules.tables import LAUNCHES, Tables, matching, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window
 from labcode.analysis.timeline.summary import kernel_summary
@@ -38,7 +38,7 @@ def tiny_kernels(tables: Tables) -> Finding:
     """
     tables.need_ops()
     tables.need_kernels()
-    launches = matching(tables.calls["name"], r"^cu(?:da)?Launch(?!HostFunc)")
+    launches = matching(tables.calls["name"], LAUNCHES)
     limit = tables.launch_ns if launches.any() else TINY_NS
     kernels = tables.kernels
     is_tiny = (tables.ops["kind"] == "kernel").to_numpy() & (duration_ns(tables.ops) < limit)

@@ -25,9 +25,9 @@ from labcode.reports.report import MEASURED, TimelineReport
 Ints = NDArray[np.int64]
 Spans = tuple[Ints, Ints]
 
-LAUNCHES = r"^cu(?:da)?Launch(?!HostFunc)"
+LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
-GRAPH_LAUNCHES = r"^cu(?:da)?GraphLaunch"
+GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
 _LOSS = 20
 _WARM_UP = 0.1  # of the operations, in a capture that does not say what is measured

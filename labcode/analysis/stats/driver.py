@@ -42,8 +42,8 @@ class Written:
 @dataclass(frozen=True)
 class Asked:
     """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches;
-    ``beside``: the Nsight Systems export of a power log's run; ``scheduler``: where a folder's reports are
-    read.
+    ``beside``: the Nsight Systems export of a power log's run, or the trace that one is compared with;
+    ``scheduler``: where a folder's reports are read.
     """
 
     reports: tuple[str, ...] = ()
@@ -235,12 +235,13 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
         if asked.kernel is not None or asked.launch is not None:
             expect(file, "stats --kernel" if asked.launch is None else "stats --launch", "ncu")
         if asked.beside is not None:
-            expect(file, "stats --with", "power")
+            expect(file, "stats --with", "power", "kineto")
         if asked.scheduler is not None:
             expect(file, "stats --scheduler", "ranks")
-        check_names(shelf_at(file), asked.reports)
-    if asked.beside is not None:
-        expect(asked.beside, "stats --with", "nsys")
+        shelf = shelf_at(file)
+        check_names(shelf, asked.reports)
+        if asked.beside is not None and shelf.beside is not None:
+            expect(asked.beside, "stats --with", shelf.beside[0])
     check_format(fmt)
     return asked
 
@@ -248,8 +249,8 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
 @contextmanager
 def _opened(shelf: Shelf[Any], file: Path, asked: Asked) -> Iterator[Any]:
     with shelf.open(file) as source:
-        if asked.beside is not None:
-            yield replace(source, beside=asked.beside)
+        if asked.beside is not None and shelf.beside is not None:
+            yield shelf.beside[1](source, asked.beside)
         elif asked.scheduler is not None:
             with replace(source, scheduler=asked.scheduler) as ranks:
                 yield ranks

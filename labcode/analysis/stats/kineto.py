@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pandas as pd
 
 from labcode.analysis.lm import kineto as lm_kineto
-from labcode.analysis.stats import kineto_gpu, ranks
+from labcode.analysis.stats import kineto_gpu, kineto_time, ranks
+from labcode.analysis.stats.kineto_ops import op_diff as difference
 from labcode.analysis.stats.kineto_ops import op_summary
+from labcode.analysis.stats.kineto_path import by_kind
+from labcode.analysis.stats.kineto_path import critical_path as path_of
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.iterations import iterations as iterations_of
@@ -127,6 +131,76 @@ def arrivals(report: KinetoReport) -> pd.DataFrame:
     return _need(kineto_gpu.arrivals(report), report, "collectives of several ranks", "a folder of ranks")
 
 
+def op_diff(report: KinetoReport) -> pd.DataFrame:
+    """How operators, calls and kernels of two traces (--with) differ in count, CPU and GPU time."""
+    if report.beside is None:
+        raise LackingError(report.path, "the difference to an earlier trace; name that: --with TRACE")
+    with open_trace(report.beside) as before:
+        return difference(before, report)
+
+
+def critical_path(report: KinetoReport) -> pd.DataFrame:
+    """What decides how long the run took, by kind of work, and what less of each gains at most."""
+    return by_kind(_path(report))
+
+
+def critical_path_sum(report: KinetoReport) -> pd.DataFrame:
+    """The critical path by operator, call and kernel, and what less of each gains at most."""
+    return by_kind(_path(report), names=True)
+
+
+def critical_path_trace(report: KinetoReport) -> pd.DataFrame:
+    """The critical path piece by piece, by time."""
+    return _path(report)
+
+
+def _path(report: KinetoReport) -> pd.DataFrame:
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return _need(path_of(report), report, "calls of CUDA", CUDA)
+
+
+def temporal_breakdown(report: KinetoReport) -> pd.DataFrame:
+    """How much of its time each GPU computes, does other work, or is idle, and why."""
+    _need(report.gpu_ops(), report, "GPU operations", CUDA)
+    return kineto_time.temporal_breakdown(report)
+
+
+def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
+    """Bytes, time and bandwidth of copies and memsets by direction."""
+    return _need(kineto_time.memory_bandwidth(report), report, "copies or memsets", CUDA)
+
+
+def memory_bandwidth_trace(report: KinetoReport) -> pd.DataFrame:
+    """Bandwidth of copies and memsets over time, a row for each change."""
+    return _need(kineto_time.bandwidth_series(report), report, "copies or memsets", CUDA)
+
+
+def queue_length_trace(report: KinetoReport) -> pd.DataFrame:
+    """How many operations wait in each stream over time, a row for each change."""
+    return _need(kineto_gpu.queue_series(report), report, "launches with their operations", CUDA)
+
+
+def queue_full(report: KinetoReport) -> pd.DataFrame:
+    """How long the launch queue of each stream was full, and what the CPU was blocked for."""
+    return _need(kineto_time.queue_full(report), report, "launches with their operations", CUDA)
+
+
+def kernel_sequences(report: KinetoReport) -> pd.DataFrame:
+    """Sequences of kernels that operators launch, the most frequent first."""
+    found = kineto_time.kernel_sequences(report)
+    return _need(found, report, "operators with three or more kernels", CUDA)
+
+
+def kernel_runs(report: KinetoReport) -> pd.DataFrame:
+    """Kernels that come again in the same order on a stream, with the gaps between them."""
+    return _need(kineto_time.kernel_runs(report), report, "kernels that come again in a row", CUDA)
+
+
+def _compared(report: KinetoReport, before: Path) -> KinetoReport:
+    report.beside = before
+    return report
+
+
 REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "op_sum": op_sum,
     "kernel_sum": kernel_sum,
@@ -134,7 +208,18 @@ REPORTS: Mapping[str, Callable[[KinetoReport], pd.DataFrame]] = {
     "module_sum": module_sum,
     "idle_breakdown": idle_breakdown,
     "comm_overlap": comm_overlap,
+    "temporal_breakdown": temporal_breakdown,
+    "critical_path": critical_path,
+    "critical_path_sum": critical_path_sum,
+    "critical_path_trace": critical_path_trace,
+    "op_diff": op_diff,
+    "kernel_sequences": kernel_sequences,
+    "kernel_runs": kernel_runs,
+    "memory_bandwidth": memory_bandwidth,
+    "memory_bandwidth_trace": memory_bandwidth_trace,
     "queue_length": queue_length,
+    "queue_length_trace": queue_length_trace,
+    "queue_full": queue_full,
     "launch_stats": launch_stats,
     "memory_timeline": memory_timeline,
     "op_sum_python": op_sum_python,
@@ -153,4 +238,5 @@ SHELF = Shelf(
     open=open_trace,
     notes=lambda report: report.warnings,
     advice="record the trace again",
+    beside=("kineto", _compared),
 )

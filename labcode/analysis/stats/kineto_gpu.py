@@ -6,13 +6,15 @@ and these are equal where both are given; here they are in nanoseconds, over all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.analysis.timeline.launch import launch_latency
+from labcode.analysis.timeline.launch import launch_latency, queue_changes
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.reports.kineto.report import STEP, KinetoReport
 
@@ -21,26 +23,28 @@ Ints = NDArray[np.int64]
 BETWEEN_KERNELS_NS = 30_000  # a shorter gap, with the launch long made, is the GPU's own way to the next
 LONG_CALL_NS = 50_000
 LONG_DELAY_NS = 100_000
-QUEUED_BY = (
-    *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
-    *("cudaLaunchCooperativeKernel", "cudaMemcpyAsync", "cudaMemsetAsync"),
-)
 CATEGORIES = ("host_wait", "kernel_wait", "other")
 
 
-def idle_gaps(report: KinetoReport, *, between_ns: int = BETWEEN_KERNELS_NS) -> pd.DataFrame:
+def idle_gaps(
+    report: KinetoReport,
+    *,
+    between_ns: int = BETWEEN_KERNELS_NS,
+    of: Sequence[str] = ("rank", "device", "stream"),
+) -> pd.DataFrame:
     """Every gap between two operations of a stream: rank, device, stream, start_ns, idle_ns, category.
 
-    ``host_wait``: the call that launched the operation after the gap began after the gap did, so the CPU was
-    late. ``kernel_wait``: it began earlier and the gap is shorter than ``between_ns``. ``other``: longer, for
-    instance a wait for another stream; also where the trace holds no launch.
+    ``of`` ('rank', 'device') gives those of whole GPUs instead. ``host_wait``: the call that launched the
+    operation after the gap began after the gap did, so the CPU was late. ``kernel_wait``: it began earlier
+    and the gap is shorter than ``between_ns``. ``other``: longer, for instance a wait for another stream;
+    also where the trace holds no launch.
     """
     ops, api = report.gpu_ops(), report.api()
     row = launch_rows(ops, api)
     called = np.where(row >= 0, np.append(api["start_ns"].to_numpy(np.int64), 0)[row], np.iinfo(np.int64).min)
-    ops = ops[["rank", "device", "stream", "start_ns", "end_ns"]].assign(called=called)
+    ops = ops[[*of, "start_ns", "end_ns"]].assign(called=called)
     parts = []
-    for _, mine in ops.groupby(["rank", "device", "stream"], sort=True):
+    for _, mine in ops.groupby(list(of), sort=True):
         mine = mine.sort_values("start_ns", kind="stable")
         before = np.maximum.accumulate(mine["end_ns"].to_numpy(np.int64))[:-1]
         after = mine.iloc[1:]
@@ -48,11 +52,11 @@ def idle_gaps(report: KinetoReport, *, between_ns: int = BETWEEN_KERNELS_NS) -> 
         late = after["called"].to_numpy(np.int64) > before
         kind = np.where(late, 0, np.where(gap < between_ns, 1, 2))
         parts.append(
-            after[["rank", "device", "stream"]].assign(
+            after[list(of)].assign(
                 start_ns=before, idle_ns=np.maximum(gap, 0), category=np.array(CATEGORIES, object)[kind]
             )
         )
-    columns = ["rank", "device", "stream", "start_ns", "idle_ns", "category"]
+    columns = [*of, "start_ns", "idle_ns", "category"]
     gaps = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
     return gaps.astype({**dict.fromkeys(columns[:-1], "int64"), "category": "str"})
 
@@ -86,21 +90,10 @@ def comm_overlap(report: KinetoReport) -> pd.DataFrame:
 
 
 def queue_series(report: KinetoReport) -> pd.DataFrame:
-    """How many operations each stream had been given and not begun: rank, device, stream, start_ns, queued.
-
-    A row for each change: one more when a call in `QUEUED_BY` begins, one less when its operation begins.
+    """How many operations each stream had been given and not begun: rank, device, stream, start_ns, queued;
+    see `queue_changes`.
     """
-    ops, api = report.gpu_ops(), report.api()
-    row = launch_rows(ops, api)
-    queued = np.isin(api["name"].to_numpy(object).astype(str), QUEUED_BY) if len(api) else np.empty(0, bool)
-    known = np.flatnonzero((row >= 0) & np.append(queued, False)[row])
-    mine = ops.iloc[known][["rank", "device", "stream", "start_ns"]].reset_index(drop=True)
-    begun = mine.assign(start_ns=api["start_ns"].to_numpy(np.int64)[row[known]], step=1)
-    changes = pd.concat([begun, mine.assign(step=-1)], ignore_index=True)
-    keys = ["rank", "device", "stream"]
-    changes = changes.sort_values([*keys, "start_ns"], kind="stable", ignore_index=True)
-    changes["queued"] = changes.groupby(keys)["step"].cumsum()
-    return changes.drop(columns="step")
+    return queue_changes(report.gpu_ops(), report.api(), ["rank", "device", "stream"])
 
 
 def queue_length(report: KinetoReport) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""A trace in; operators, annotations, calls and kernels by name, as ``prof.key_averages()`` has them, out."""
+"""A trace in; operators, annotations, calls and kernels by name, as ``prof.key_averages()`` has them, out;
+and of two traces their difference.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import duration_ns
-from labcode.analysis.timeline.links import nearest
+from labcode.analysis.timeline.joins import duration_ns, named_like
+from labcode.analysis.timeline.links import launch_events, nearest
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -131,7 +133,7 @@ def _async(report: KinetoReport) -> pd.DataFrame:
 
 def _steps(names: pd.Series) -> pd.Series:
     """``ProfilerStep#3`` → ``ProfilerStep*``."""
-    return names.where(~names.str.startswith(STEP), "ProfilerStep*")
+    return names.where(~named_like(names, f"^{STEP}"), "ProfilerStep*")
 
 
 def _memory(report: KinetoReport, events: pd.DataFrame) -> dict[str, Ints]:
@@ -203,3 +205,67 @@ def _on_gpu(report: KinetoReport) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).reindex(
         columns=["name", "device_type", "annotation", "calls", *_SUMS], fill_value=0
     )
+
+
+# ---- two traces
+
+
+def op_totals(report: KinetoReport) -> pd.DataFrame:
+    """Operators, annotations, calls and what ran on GPUs, by type and name: type; name; calls; cpu_ns; gpu_ns
+    (of what they launched, those inside included; of kernels, copies and memsets their own).
+    """
+    tree = kineto_tree.build(report)
+    events, ops = tree.events, report.gpu_ops()
+    where = launch_events(report, tree)
+    own = np.zeros(len(events) + 1, np.int64)
+    np.add.at(own, where, duration_ns(ops))
+    keys = ["type", "name"]
+    launched = pd.DataFrame(
+        {"type": events["kind"].replace("op", "operator"), "name": _steps(events["name"])}
+    )
+    gpu = tree.inclusive(own[:-1])
+    inside = launched.assign(gpu_ns=gpu)[gpu > 0].groupby(keys)["gpu_ns"].sum()
+    on_cpu = [("operator", report.ops()), ("annotation", report.annotations()), ("call", report.api())]
+    cpu = pd.concat(
+        [
+            pd.DataFrame({"type": kind, "name": _steps(table["name"]), "cpu_ns": duration_ns(table)})
+            for kind, table in on_cpu
+        ]
+    ).groupby(keys)
+    found = cpu["cpu_ns"].agg(["size", "sum"]).set_axis(["calls", "cpu_ns"], axis=1).join(inside)
+    ran = [
+        ("kernel", report.kernels(), "name"),
+        ("copy", report.memcpys(), "raw_name"),
+        ("memset", report.memsets(), "raw_name"),
+    ]
+    gpu_rows = pd.concat(
+        [pd.DataFrame({"type": k, "name": t[c], "gpu_ns": duration_ns(t)}) for k, t, c in ran]
+    ).groupby(keys)
+    on_gpu = gpu_rows["gpu_ns"].agg(["size", "sum"]).set_axis(["calls", "gpu_ns"], axis=1)
+    whole = pd.concat([found.reset_index(), on_gpu.reset_index()], ignore_index=True)
+    return whole.fillna({"cpu_ns": 0, "gpu_ns": 0}).astype({"cpu_ns": "int64", "gpu_ns": "int64"})
+
+
+def op_diff(before: KinetoReport, after: KinetoReport) -> pd.DataFrame:
+    """The difference of two traces by name, the largest in time first.
+
+    type ('operator', 'annotation', 'call', 'kernel', 'copy', 'memset'); name; change ('new', 'gone', 'more',
+    'fewer', 'same' number of calls); calls_before, calls_after, calls_diff; cpu_before_ns, cpu_after_ns,
+    cpu_diff_ns; gpu_before_ns, gpu_after_ns, gpu_diff_ns. Whole traces: record as many steps of each.
+    """
+    keys = ["type", "name"]
+    one, other = (op_totals(report).set_index(keys) for report in (before, after))
+    table = one.add_suffix("_before").join(other.add_suffix("_after"), how="outer").fillna(0).astype("int64")
+    found: dict[str, pd.Series] = {}
+    for what in ("calls", "cpu", "gpu"):
+        unit = "" if what == "calls" else "_ns"
+        had, has = (table[f"{what}{unit}_{when}"] for when in ("before", "after"))
+        found |= {f"{what}_before{unit}": had, f"{what}_after{unit}": has, f"{what}_diff{unit}": has - had}
+    table = pd.DataFrame(found)
+    fewer = np.where(table["calls_diff"] < 0, "fewer", "same")
+    change = np.where(table["calls_diff"] > 0, "more", fewer)
+    change = np.where(table["calls_after"] == 0, "gone", change)
+    table.insert(0, "change", np.where(table["calls_before"] == 0, "new", change))
+    weight = table["gpu_diff_ns"].abs() + table["cpu_diff_ns"].abs()
+    order = np.lexsort((np.arange(len(table)), -weight.to_numpy()))
+    return table.iloc[order].reset_index().astype({"type": "str", "name": "str", "change": "str"})

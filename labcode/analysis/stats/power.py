@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import wraps
 
 import pandas as pd
@@ -61,4 +62,5 @@ SHELF = Shelf(
     open=lambda path: nullcontext(open_log(path)),
     notes=lambda log: log.warnings,
     advice="record for longer with `labcode energy`",
+    beside=("nsys", lambda log, capture: replace(log, beside=capture)),
 )

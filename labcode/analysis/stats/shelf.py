@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from labcode.analysis.stats.table import Table
+    from labcode.reports import Kind
 
 R = TypeVar("R")
 
@@ -40,8 +41,9 @@ class Shelf(Generic[R]):
     the functions where they need help. ``default``: those that are printed when none is
     named; ``every``: those of ``--all``. ``of``: which reports they are, for messages. ``plain``: a name
     without arguments, `LabError` for one it does not take. ``open`` opens a file, ``notes`` says what is odd
-    about it. ``exact``: numbers keep their digits; else they have nsys' decimals. ``tells``: defaults that
-    lack data are told in their places, as nsys does, else on stderr. ``advice``: how to record some.
+    about it. ``beside``: the kind of file that --with names, and how an opened file is told of it.
+    ``exact``: numbers keep their digits; else they have nsys' decimals. ``tells``: defaults that lack
+    data are told in their places, as nsys does, else on stderr. ``advice``: how to record some.
     """
 
     of: str
@@ -54,5 +56,6 @@ class Shelf(Generic[R]):
     about: Callable[[str], str] | None = None
     plain: Callable[[str], str] = str
     notes: Callable[[R], Sequence[str]] = no_notes
+    beside: tuple[Kind, Callable[[R, Path], R]] | None = None
     exact: bool = True
     tells: bool = False

@@ -22,7 +22,8 @@ from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-_BLOCKING = r"^cudaMemcpy(?:Async)?$|^cuMemcpy"  # they return when the copy is done, where memory is pageable
+# they return when the copy is done, where memory is pageable
+_BLOCKING = r"^(?:cuda|hip)Memcpy(?:Async|WithStream)?$|^cuMemcpy"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -305,13 +304,13 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
     from labcode.hardware.specs import find_spec
 
     spec = find_spec(str(name.iloc[0])) if len(name) else None
-    tf32 = bool(kernels["name"].str.contains("tf32", case=False).any())
+    tf32 = bool(named_like(kernels["name"], "tf32", ignore_case=True).any())
     flops, ideal_s = 0.0, 0.0
     peaks: set[str] = set()
     skipped: set[str] = set()
     looked: dict[int, int] = {}
-    columns = ("name", "input_dims", "input_types")
-    for (op, dims, types), often in Counter(zip(*(ops[name] for name in columns), strict=True)).items():
+    alike = ops.groupby(["name", "input_dims", "input_types"]).size().reset_index(name="often")
+    for op, dims, types, often in alike.itertuples(index=False, name=None):
         sizes, kinds = json.loads(dims), json.loads(types or "[]")
         if op == "aten::embedding" and len(sizes) > 1 and sizes[0]:
             looked[sizes[0][0]] = looked.get(sizes[0][0], 0) + often * int(np.prod(sizes[1]))

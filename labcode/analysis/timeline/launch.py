@@ -1,11 +1,20 @@
-"""From the launch call to the GPU: operations and API calls in, one row for each launch out."""
+"""From the launch call to the GPU: operations and API calls in; a row for each launch, and queues, out."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+
+QUEUED_BY = (
+    *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
+    *("cudaLaunchCooperativeKernel", "cudaMemcpyAsync", "cudaMemsetAsync"),
+    *("hipLaunchKernel", "hipExtLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel"),
+    *("hipMemcpyAsync", "hipMemcpyWithStream", "hipMemsetAsync"),
+)
 
 
 def launch_latency(ops: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
@@ -38,3 +47,20 @@ def launch_latency(ops: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
         }
     )
     return table.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def queue_changes(ops: pd.DataFrame, api: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """How many operations each stream had been given and not begun: ``keys`` (what names a stream), start_ns,
+    queued.
+
+    A row for each change: one more when a call in `QUEUED_BY` begins, one less when its operation begins.
+    """
+    row = launch_rows(ops, api)
+    queued = api["name"].isin(QUEUED_BY).to_numpy(np.bool_)
+    known = np.flatnonzero((row >= 0) & np.append(queued, False)[row])
+    mine = ops.iloc[known][[*keys, "start_ns"]].reset_index(drop=True)
+    begun = mine.assign(start_ns=api["start_ns"].to_numpy(np.int64)[row[known]], step=1)
+    changes = pd.concat([begun, mine.assign(step=-1)], ignore_index=True)
+    changes = changes.sort_values([*keys, "start_ns"], kind="stable", ignore_index=True)
+    changes["queued"] = changes.groupby(list(keys))["step"].cumsum()
+    return changes.drop(columns="step")

@@ -9,12 +9,36 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, in_window, named_like
 
 NCCL = r"^nccl(?:Dev)?Kernel|^nccl.*Kernel"
+_BESIDE = 0.02  # of a kernel's time: from there on it ran beside something
 _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 
 
 def is_communication(ops: pd.DataFrame) -> pd.Series:
     """Which rows are NCCL's kernels, by their name."""
     return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
+
+
+def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    """What each GPU did in the window, each ns once: device; computing, communication (while nothing
+    computes), copies and memsets (while neither runs), idle; all in ns.
+    """
+    rows = []
+    for device, mine in ops.groupby("device"):
+        talks = is_communication(mine).to_numpy()
+        works = mine["kind"].isin(["kernel", "graph"]).to_numpy()
+        row: dict[str, int] = {"device": int(str(device))}
+        before = 0
+        for name, some in (
+            ("computing_ns", works & ~talks),
+            ("communication_ns", works),
+            ("copies_ns", works | True),
+        ):
+            start, stop = (mine[c].to_numpy()[some] for c in ("start_ns", "end_ns"))
+            covered = intervals.total(*intervals.clip(start, stop, window))
+            row[name] = covered - before
+            before = covered
+        rows.append({**row, "idle_ns": window[1] - window[0] - before})
+    return pd.DataFrame(rows)
 
 
 def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:
@@ -53,6 +77,39 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
 
 def _spans(table: pd.DataFrame) -> tuple[intervals.Ints, intervals.Ints]:
     return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+
+
+def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """What kernels take alone, and while ``others`` (operations of the same report) run on their GPU.
+
+    By short_name and blocks (of the grid): alone_ns and beside_ns (mean time), alone_count, beside_count,
+    ratio (beside by alone), spent_ns (all time beside); those with both, most spent_ns first. A kernel is
+    beside the others from 2 % of its time on.
+    """
+    keys = ["short_name", "blocks"]
+    found = kernels.assign(
+        blocks=kernels["grid_x"] * kernels["grid_y"] * kernels["grid_z"],
+        ns=kernels["end_ns"] - kernels["start_ns"],
+        covered=0,
+    )
+    for device, mine in found.groupby("device"):
+        spans = _spans(others[others["device"] == device])
+        found.loc[mine.index, "covered"] = intervals.covered_within(*spans, *_spans(mine))
+    beside = found["covered"] > _BESIDE * found["ns"]
+    alone, slowed = (
+        found[rows].groupby(keys)["ns"].agg(["mean", "count", "sum"]) for rows in (~beside, beside)
+    )
+    table = pd.DataFrame(
+        {
+            "alone_ns": alone["mean"],
+            "beside_ns": slowed["mean"],
+            "alone_count": alone["count"],
+            "beside_count": slowed["count"],
+            "ratio": slowed["mean"] / alone["mean"],
+            "spent_ns": slowed["sum"],
+        }
+    )
+    return table.dropna().sort_values("spent_ns", ascending=False).reset_index()
 
 
 def copy_compute_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -69,3 +71,20 @@ def host_memory(memcpys: pd.DataFrame) -> pd.Series:
     target = memcpys["dst_kind"].where(memcpys["dst_kind"].isin(_HOST), "")
     slower = (source == "") | (target == "pageable")
     return target.where(slower, source)
+
+
+def bandwidth_changes(moved: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """How fast bytes are moved: ``keys``, start_ns, gb_per_s; a row for each change.
+
+    moved: ``keys``, start_ns, end_ns, bytes. Each row moves its bytes evenly from its start to its end; those
+    that run together add up.
+    """
+    spent = np.maximum(duration_ns(moved), 1)
+    speed = moved["bytes"].to_numpy(np.float64) / spent
+    begins = moved[[*keys, "start_ns"]].assign(step=speed, running=1)
+    ends = begins.assign(start_ns=moved["start_ns"] + spent, step=-speed, running=-1)
+    changes = pd.concat([begins, ends], ignore_index=True)
+    changes = changes.sort_values([*keys, "start_ns"], kind="stable", ignore_index=True)
+    levels = changes.groupby(list(keys))[["step", "running"]].cumsum()
+    changes["gb_per_s"] = levels["step"].where(levels["running"] > 0, 0.0)
+    return changes.drop(columns=["step", "running"])

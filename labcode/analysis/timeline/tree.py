@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from labcode.reports.kineto.report import KinetoReport
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_BUILT: WeakKeyDictionary[KinetoReport, dict[bool, Tree]] = WeakKeyDictionary()
 ASYNC = r"^(?:nccl|gloo|ucc|mpi):"
 HIDDEN = (
     "profiler::_record_function_enter",
@@ -56,7 +58,15 @@ class Tree:
 
 
 def build(report: KinetoReport, *, python: bool = True) -> Tree:
-    """The tree of a trace; without ``python``, Python's functions are left out."""
+    """The tree of a trace; without ``python``, Python's functions are left out. Built once a report."""
+    built = _BUILT.setdefault(report, {})
+    python = python and len(report.python_functions()) > 0
+    if python not in built:
+        built[python] = _build(report, python=python)
+    return built[python]
+
+
+def _build(report: KinetoReport, *, python: bool) -> Tree:
     api = report.api()
     parts = {
         "op": report.ops(),

@@ -21,8 +21,11 @@ from labcode.reports.frames import codes_of
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
 
-SYNCHRONIZING = r"Synchronize|^cu(?:da)?(?:Memcpy|Memset)(?!.*Async)|^cu(?:da)?(?:Free|MemFree)(?:_v\d+)?$"
-LAUNCHING = r"^cu(?:da)?(?:Launch|GraphLaunch|Memcpy|Memset)"
+SYNCHRONIZING = (
+    r"Synchronize|^(?:cu(?:da)?|hip)(?:Memcpy|Memset)(?!.*Async)|"
+    r"^(?:cu(?:da)?|hip)(?:Free|MemFree)(?:_v\d+)?$"
+)
+LAUNCHING = r"^(?:cu(?:da)?|hip)(?:Ext)?(?:Module)?(?:Launch|GraphLaunch|Memcpy|Memset)"
 
 
 def device_busy(

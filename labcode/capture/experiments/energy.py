@@ -43,6 +43,21 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
         (_run("record", *_SECONDS, "--settle", "2"),),
         (),
     ),
+    _torch(
+        "products",
+        "Joules of matrix products and attention: sizes, operands, cuBLAS, both ends of this book's ladders",
+        (_run("record", "--seconds", "2.2", "--warmup", "0.25", "--settle", "2"),),
+        (
+            *_workload("matmul", "ladders"),
+            *workloads("attention_steps", "transformer_model", "marks"),
+            *(f"labcode/kernels/{name}.py" for name in ("checking", "launch", "tensor_maps")),
+            *(f"labcode/kernels/topics/{name}.py" for name in ("gemm", "attention")),
+            *(f"cuda/gemm/{name}.cuh" for name in ("bf16", "fp32", "instructions", "layout")),
+            *(f"cuda/attention/{name}.cuh" for name in ("attention", "tensor")),
+            "cuda/common/rows.cuh",
+        ),
+        ("cupy",),
+    ),
     Experiment(
         id="energy_kernels",
         title="Joules of memory traffic, multiply-adds and tensor cores, and of the same work at other paces",

@@ -16,6 +16,7 @@ _TRAINING = (
     *_GROUP,
 )
 _FEW_CTAS = ("--nccl-ctas", "8", "--strategies", "overlapped,bucketed")
+_HIDING = (*workloads("hiding", "engines", "marks"), *_TRAINING)
 _TWO_RANKS = ("--gpus", "2", "--counts", "2", "--size", "small", "--batch", "16", "--steps", "2")
 
 
@@ -62,6 +63,13 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
         (*workloads("overlap", "marks"), *_TRAINING),
     ),
     _bench(
+        "scaling_hiding",
+        "Training steps with gradients summed by NCCL or by copy engines: what communication adds",
+        "hiding",
+        (_run("weak"),),
+        _HIDING,
+    ),
+    _bench(
         "scaling_tensor",
         "A feed-forward network split over 1, 2, 4 … GPUs: activations gathered, or one all-reduce a pass",
         "tensor_parallel",
@@ -77,6 +85,35 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
             _run(name, *_TWO_RANKS, "--strategies", name, variant="weak") for name in ("naive", "overlapped")
         ),
         sources=_TRAINING,
+        needs_gpus=2,
+        needs=("torch",),
+        host_bound=True,
+    ),
+    Experiment(
+        id="scaling_ranks",
+        title="Reading and comparing the reports of many made-up ranks: what one costs",
+        tool="bench",
+        module="labcode.workloads.scaling.many_ranks",
+        runs=(_run("here"),),
+        sources=(*workloads("many_ranks"), "labcode/analysis/ranks/synthetic.py"),
+        needs_gpus=0,
+        times=("labcode/analysis/ranks/*.py",),
+        host_bound=True,
+    ),
+    Experiment(
+        id="scaling_engines",
+        title="Two ranks train in step: gradients summed by copy engines during the backward pass",
+        tool="nsys",
+        module="labcode.workloads.scaling.hiding",
+        runs=(
+            _run(
+                "engines",
+                *("--gpus", "2", "--counts", "2", "--size", "small", "--batches", "16", "--steps", "2"),
+                *("--ways", "engines:12"),
+                variant="weak",
+            ),
+        ),
+        sources=_HIDING,
         needs_gpus=2,
         needs=("torch",),
         host_bound=True,

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from labcode.analysis.ranks.heatmap import BINS, over_time
-from labcode.analysis.ranks.run import Run, open_run
-from labcode.analysis.ranks.stragglers import by_rank
-from labcode.errors import LabError
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled, tidy
-from labcode.outputs import whole
+from labcode.analysis.ranks.run import Run
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled, tidy
 
 _PANELS = (  # column, color's role, what is written above it
     ("compute", "kernel", "computing"),
@@ -22,6 +17,11 @@ _PANELS = (  # column, color's role, what is written above it
 )
 _POWER = (("power_w", "kernel", "power (W)"),)
 _ROW_IN, _LEAST_IN, _MOST_IN = 0.16, 1.2, 3.6
+
+
+def panels_of(run: Run) -> tuple[tuple[str, str, str], ...]:
+    """What is shown of a run: columns of `over_time`, each with its color's role and its name."""
+    return _POWER if run.kind == "power" else _PANELS
 
 
 @styled
@@ -36,8 +36,7 @@ def ranks_over_time(
     """
     palette = current()
     table = over_time(run, bins)
-    power = run.kind == "power"
-    panels = _POWER if power else _PANELS
+    power, panels = run.kind == "power", panels_of(run)
     ranks = table["rank"].drop_duplicates().to_numpy()
     tall = float(np.clip(len(ranks) * _ROW_IN, _LEAST_IN, _MOST_IN))
     above, below, left, apart = (0.55 if title else 0.28), 0.48, 0.72, 0.14
@@ -79,18 +78,3 @@ def ranks_over_time(
         if place == 0:
             axes.set_ylabel("rank", fontsize=TEXT_PT)
     return figure
-
-
-def write_ranks(folder: Path, output: Path, *, scheduler: str | None = None) -> Path:
-    """Draw a folder of ranks as an SVG, the rank that delays most marked; `LabError` for another kind of
-    file.
-    """
-    if output.suffix.lower() != ".svg":
-        raise LabError(f"{output}: the timeline of many ranks is a picture; name a file that ends in .svg")
-    with open_run(folder, scheduler=scheduler) as run, whole(output, reads=run.files) as part:
-        late = None
-        if run.clocks.meetings:
-            table = by_rank(run)
-            late = int(table["rank"].iloc[int(table["delay_ns"].argmax())])
-        part.write_bytes(render(lambda: ranks_over_time(run, mark=late, title=folder.name)))
-    return output

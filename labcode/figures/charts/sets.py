@@ -72,12 +72,17 @@ def shares_on_two(
 
 @styled
 def claims_on_two(
-    parts: Mapping[str, pd.DataFrame], *, names: tuple[str, str], width: float = WIDTH_IN
+    parts: Mapping[str, pd.DataFrame],
+    *,
+    names: tuple[str, str],
+    told: tuple[str, str] = ("holds on both, or on neither", "turns over"),
+    width: float = WIDTH_IN,
 ) -> Figure:
     """A row a part of the book: every claim's value on the second set by that on the first, as a dot.
 
     parts: tables with the columns ratio and turns_over; a claim that holds on one set alone is drawn as a
-    diamond. Ratios beyond a factor of 30 stand at the edge.
+    diamond. Ratios beyond a factor of 30 stand at the edge. told: what dots and diamonds are, where they are
+    other values than claims'.
     """
     figure, axes = bar_axes(len(parts) * 0.5, width, None)
     palette = current()
@@ -110,5 +115,5 @@ def claims_on_two(
     axes.set_yticks(range(len(parts)), labels=[shorten(part) for part in parts])
     axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
     axes.set_xlabel(f"value on the {names[1]} ÷ value on the {names[0]}")
-    color_key(axes, [("holds on both, or on neither", palette.fill("kernel")), ("turns over", palette.warn)])
+    color_key(axes, [(told[0], palette.fill("kernel")), (told[1], palette.warn)])
     return figure

@@ -19,8 +19,8 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
-from labcode.figures.charts.ranks import write_ranks
 from labcode.figures.pages.interactive import interactive_page
+from labcode.figures.pages.ranks import write_ranks
 from labcode.figures.style import render
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.picture import timeline

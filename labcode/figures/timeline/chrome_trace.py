@@ -1,8 +1,10 @@
 """A report in; a trace in Chrome's JSON format, which Perfetto opens, out.
 
 Processes, threads, GPUs and streams are named tracks in a fixed order; arrows lead from each call to the
-first operation that it launched. Times are microseconds on the capture's clock, with three decimals, so that
-no nanosecond is lost. Written in pieces: what is held in memory is the report's tables, not the text.
+first operation that it launched. Beside them stand the queue of each stream and the bandwidth of copies, as
+counters, and the critical path of a trace (`labcode.figures.timeline.overlay`). Times are microseconds on
+the capture's clock, with three decimals, so that no nanosecond is lost. Written in pieces: what is held in
+memory is the report's tables, not the text.
 
 The GPU's own counters, where they were sampled, are counter tracks of a group of their own for each GPU.
 
@@ -22,8 +24,17 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.groups import Report
+from labcode.figures.timeline.overlay import counters, microseconds, paths
 from labcode.figures.timeline.rows import Window
-from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
+from labcode.figures.timeline.tracks import (
+    Batch,
+    Track,
+    batches,
+    calls_track,
+    group_names,
+    thread_names,
+    track_names,
+)
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 
@@ -52,6 +63,8 @@ def write_chrome_trace(report: Report, output: TextIO, *, window: Window | None 
         elif batch.kind != "nvtx":
             columns = ["start_ns", "pid", "correlation"]
             ops.append(batch.events[columns].assign(track=number, group=group))
+    for beside in (counters(report, window, book.group), paths(report, window, book.track)):
+        output.writelines(f"{line},\n" for line in beside)
     devices = []
     for counter in report.counters() if isinstance(report, NsysReport) else []:
         part = counter.within(window) if window else counter
@@ -81,6 +94,16 @@ class _Numbers:
         key = (track.pid, track.device)
         number = _GPU + len(self._groups) if track.on_gpu else track.pid
         return self._groups.setdefault(key, number)
+
+    def group(self, pid: int, device: int) -> int | None:
+        """The number of a process' GPU, where it has one."""
+        return self._groups.get((pid, device))
+
+    def track(self, pid: int, device: int, context: int, number: int) -> tuple[int, int] | None:
+        """The numbers of the group and track of a stream, or of a thread's calls (device -1)."""
+        wanted = Track(pid, device, context, number, 0) if device >= 0 else calls_track(pid, number)
+        found = self._tracks.get(wanted)
+        return None if found is None else (self._groups[wanted.pid, wanted.device], found)
 
     def metadata(self, report: Report) -> list[str]:
         """Names and places of all groups and tracks."""
@@ -119,10 +142,10 @@ def _complete(batch: Batch, number: Ints, group: Ints) -> Iterator[list[str]]:
         args = _ARGUMENTS[batch.kind](rows)
         yield [
             f'{{"ph":"i","s":"t","name":{name},"cat":"{batch.kind}","pid":{pid},"tid":{tid},'
-            f'"ts":{_us(ts)},"args":{{{arg}}}}}'
+            f'"ts":{microseconds(ts)},"args":{{{arg}}}}}'
             if mark
             else f'{{"ph":"X","name":{name},"cat":"{batch.kind}","pid":{pid},"tid":{tid},'
-            f'"ts":{_us(ts)},"dur":{_us(dur)},"args":{{{arg}}}}}'
+            f'"ts":{microseconds(ts)},"dur":{microseconds(dur)},"args":{{{arg}}}}}'
             for (name, pid, tid, ts, dur), mark, arg in zip(heads, marks, args, strict=True)
         ]
 
@@ -136,7 +159,7 @@ def _samples(counter: Counter) -> Iterator[list[str]]:
     head = f'{{"ph":"C","name":{json.dumps(counter.metric)},"pid":{_COUNTERS + counter.device},"tid":0,"ts":'
     for low in range(0, len(times), _ROWS):
         pairs = zip(times[low : low + _ROWS], shown[low : low + _ROWS], strict=True)
-        yield [f'{head}{_us(time)},"args":{{"value":{value}}}}}' for time, value in pairs]
+        yield [f'{head}{microseconds(time)},"args":{{"value":{value}}}}}' for time, value in pairs]
 
 
 def _counter_groups(devices: Sequence[int]) -> list[str]:
@@ -146,12 +169,6 @@ def _counter_groups(devices: Sequence[int]) -> list[str]:
         lines.append(_metadata("process_name", number, 0, "name", f"GPU {device}, its own counters"))
         lines.append(_metadata("process_sort_index", number, 0, "sort_index", number))
     return lines
-
-
-def _us(ns: int) -> str:
-    """Nanoseconds as microseconds with three decimals, exactly."""
-    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
-    return f"{sign}{ns // 1000}.{ns % 1000:03d}"
 
 
 def _texts(column: pd.Series) -> Callable[[int, int], list[str]]:
@@ -252,8 +269,8 @@ def _flows(tables: Sequence[pd.DataFrame], calls: pd.DataFrame) -> Iterator[list
         begins = calls.iloc[low : low + _ROWS]
         columns = [frame[c].to_list() for frame in (begins, ends) for c in ("group", "track", "start_ns")]
         yield [
-            f'{{"ph":"s","name":"launch","cat":"launch","id":{number},"pid":{p},"tid":{t},"ts":{_us(at)}}},\n'
+            f'{{"ph":"s","name":"launch","cat":"launch","id":{number},"pid":{p},"tid":{t},"ts":{microseconds(at)}}},\n'
             f'{{"ph":"f","bp":"e","name":"launch","cat":"launch","id":{number},"pid":{q},"tid":{u},'
-            f'"ts":{_us(to)}}}'
+            f'"ts":{microseconds(to)}}}'
             for number, (p, t, at, q, u, to) in enumerate(zip(*columns, strict=True), start=low + 1)
         ]

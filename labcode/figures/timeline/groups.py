@@ -214,7 +214,8 @@ def _cpu_rows(
             name = "annotations" if "rank" in nvtx else "NVTX"  # as torch.profiler's traces call them
             rows.append(nvtx_row(mine, window, label=name + suffix, levels=choice.nvtx_levels))
         if "api" in choice.kinds:
-            rows.append(api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix))
+            row = api_row(api[api["tid"] == tid], window, label="CUDA API" + suffix)
+            rows.append(replace(row, place=(pid, -1, -1, tid)))
     return [row for row in rows if len(row.bars)]
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, percent, tidy, width_in
@@ -34,6 +36,7 @@ CAPTURE_GAP_IN = 0.16
 HEADING_IN = 0.27
 TITLE_IN = 0.22
 PAD_IN = 0.06
+PATH_IN = 0.025  # below a row, between it and the next
 SHADE_IN = 0.02  # how far the idle shading reaches beyond its rows
 WIDEST_LABEL_IN = 1.55
 SEPARATE_PX = 3.0  # bars at least this wide …
@@ -44,11 +47,12 @@ LOUD_IDLE_SHARE = 0.1
 
 @dataclass
 class Drawn:
-    """What a drawing shows: the roles in rows whose labels do not name them, idle time, joined events."""
+    """What a drawing shows: roles in rows whose labels do not name them, idle time, joined events, a path."""
 
     roles: set[str] = field(default_factory=set)
     idle: bool = False
     joined: bool = False
+    path: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,18 @@ class _PlacedGroup:
     bottom: float
 
 
-def draw_timeline(axes: Axes, groups: Sequence[Group], window: Window, *, unit: Unit = "auto") -> Drawn:
+def draw_timeline(
+    axes: Axes,
+    groups: Sequence[Group],
+    window: Window,
+    *,
+    unit: Unit = "auto",
+    path: pd.DataFrame | None = None,
+) -> Drawn:
     """Draw rows into axes of their final width: labels at the left, idle shares at the right, time below.
 
-    window: (start_ns, end_ns) on the clock of the bars; the axis is 0 at its start. unit: of the axis.
+    window: (start_ns, end_ns) on the clock of the bars; the axis is 0 at its start. unit: of the axis. path:
+    a critical path (`labcode.analysis.stats.kineto_path`), drawn as a line below the rows it is on.
     For bars with room for their texts, the axes should be `height_in(groups)` high.
     """
     chosen = choose_unit(window[1] - window[0]) if unit == "auto" else unit
@@ -92,11 +104,15 @@ def draw_timeline(axes: Axes, groups: Sequence[Group], window: Window, *, unit: 
     scale = _Scale(window[0], UNIT_NS[chosen], span / width_px)
     _draw_axis(axes, span, height_in(groups), chosen)
     drawn = Drawn()
+    lines: dict[tuple[int, ...], float] = {}
     for placed in _place(groups):
         _draw_texts(axes, placed, scale)
         _draw_idle(axes, placed, scale, drawn)
         for item in placed.rows:
             _draw_row(axes, item, scale, drawn)
+            lines[item.row.place] = item.bottom + PATH_IN
+    if path is not None:
+        _draw_path(axes, path, window, lines, scale, drawn)
     return drawn
 
 
@@ -231,6 +247,34 @@ def _draw_row(axes: Axes, item: _PlacedRow, scale: _Scale, drawn: Drawn) -> None
             seen_px[role] += sum((x1 - x0) / px * (y1 - y0) / (bottom - top) for x0, y0, x1, y1 in boxes)
     if not item.row.self_explaining:
         drawn.roles |= {role for role, seen in seen_px.items() if seen >= LEAST_PX}
+
+
+def _draw_path(
+    axes: Axes,
+    path: pd.DataFrame,
+    window: Window,
+    lines: dict[tuple[int, ...], float],
+    scale: _Scale,
+    drawn: Drawn,
+) -> None:
+    """One line through the pieces of a path, each at the height of its row; broken where no row is shown."""
+    ends = path["start_ns"] + path["duration_ns"]
+    path = path[(ends > window[0]) & (path["start_ns"] < window[1])]
+    if not len(path):
+        return
+    on_cpu = (path["tid"] >= 0).to_numpy()
+    threads = np.where(on_cpu, path["tid"], path["stream"])
+    places = zip(path["pid"], path["device"], path["context"], threads, strict=True)
+    heights = np.array([lines.get(tuple(map(int, place)), np.nan) for place in places])
+    begin = scale.of(path["start_ns"].clip(lower=window[0]))
+    end = scale.of((path["start_ns"] + path["duration_ns"]).clip(upper=window[1]))
+    first = np.append(True, (heights[1:] != heights[:-1]))
+    last = np.append(first[1:], True)
+    x = np.column_stack((begin[first], end[last])).ravel()
+    y = np.repeat(heights[first], 2)
+    effects = [Stroke(linewidth=3.6, foreground=current().paper), Normal()]
+    axes.plot(x, y, color=current().text, linewidth=1.8, zorder=4, path_effects=effects, clip_on=False)
+    drawn.path = True
 
 
 def _write(

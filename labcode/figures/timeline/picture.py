@@ -74,6 +74,7 @@ def timeline(
     copies: Copies = "apart",
     cpu_only: bool = False,
     width: float = WIDTH_IN,
+    path: pd.DataFrame | None = None,
 ) -> Figure:
     """The timeline of one capture.
 
@@ -83,14 +84,15 @@ def timeline(
     without GPU work and write its share. max_streams: rows of streams a GPU; the rest share one. max_threads:
     CPU threads a process, those longest in CUDA calls. copies: "apart" gives one row a direction, "in
     streams" leaves them in the rows of their streams. cpu_only: also show processes without work on a GPU,
-    such as data workers. width: of the figure, in inches; the height follows from the rows.
+    such as data workers. width: of the figure, in inches; the height follows from the rows. path: a critical
+    path to draw over it.
     """
     choice = Choice(
         devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies, cpu_only
     )
     shown = window or report.window()
     groups = report_groups(report, shown, choice, tolerance_ns=_half_pixel(shown[1] - shown[0]))
-    return compose(groups, shown, title=title, unit=unit, width=width)
+    return compose(groups, shown, title=title, unit=unit, width=width, path=path)
 
 
 @styled
@@ -143,6 +145,7 @@ def compose(
     title: str | None = None,
     unit: Unit = "auto",
     width: float = WIDTH_IN,
+    path: pd.DataFrame | None = None,
 ) -> Figure:
     """A figure of these groups of rows, just as high as they need, with a key of the colors below."""
     labels = [row.label for group in groups for row in group.rows]
@@ -155,7 +158,7 @@ def compose(
     body = height_in(groups)
     figure = Figure(figsize=(width, body))
     axes = figure.add_axes((left / width, 0, (width - left - right) / width, 1))
-    drawn = draw_timeline(axes, groups, window, unit=unit)
+    drawn = draw_timeline(axes, groups, window, unit=unit, path=path)
     key = _wrap(_key(drawn), width - left - right)
     below = AXIS_IN + KEY_IN * max(1, len(key)) + 0.02
     above = (0.3 if groups and not groups[0].heading else 0.33) if title else 0.05
@@ -181,6 +184,8 @@ def _key(drawn: Drawn) -> list[_Entry]:
         entries = []
     if drawn.idle:
         entries.append(_Entry("GPU idle", palette.tint))
+    if drawn.path:
+        entries.append(_Entry("critical path", palette.text, 0.25))
     if drawn.joined:
         entries.append(_Entry("part height: share of time", palette.muted, 0.5))
     return entries

@@ -29,12 +29,16 @@ MEASURED = "lab:measured"
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its label at the left, its bars, and a message where there is nothing to draw."""
+    """One row: its label at the left, its bars, and a message where there is nothing to draw.
+
+    ``place``: of which stream (pid, device, context, stream) or thread (pid, -1, -1, tid) it is, if of one.
+    """
 
     label: str
     bars: pd.DataFrame
     message: str = ""
     self_explaining: bool = False  # whether the label says what the colors mean
+    place: tuple[int, ...] = ()
 
     @property
     def lanes(self) -> int:
@@ -179,7 +183,8 @@ def stream_rows(
         what = ", NCCL" if (mine["role"] == "nccl").all() else ""
         label = f"stream {mine['stream'].iloc[0]}{what}"
         label += f", process {mine['pid'].iloc[0]}" if several else ""
-        rows.append(_gpu_row(label, mine, tolerance_ns))
+        place = tuple(int(mine[c].iloc[0]) for c in ("pid", "device", "context", "stream"))
+        rows.append(replace(_gpu_row(label, mine, tolerance_ns), place=place))
     rest = ops[~number.isin(kept)]
     if len(rest):
         start, end = intervals.union(rest["start_ns"], rest["end_ns"])

@@ -46,6 +46,11 @@ class Track:
         return self.device >= 0
 
 
+def calls_track(pid: int, tid: int) -> Track:
+    """The line of a thread's calls."""
+    return Track(pid, -1, -1 if pid == tid else tid, _API, 0)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Events of one kind: the report's columns with label and role added, by start and the longest first.

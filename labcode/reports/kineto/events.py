@@ -8,7 +8,6 @@ whose nearest double is a quarter of a microsecond away from its neighbors.
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Iterable, Sequence
@@ -21,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from labcode.reports.columns import narrow
 from labcode.reports.kineto.schema import ARGS, FIELDS, HOLDS, KINDS, MISSING, TYPES, Args, Event, Times
 
 Ints = NDArray[np.int64]
@@ -148,6 +148,11 @@ class Collector:
         self._many = msgspec.json.Decoder(list[Event], strict=False)
         self._one = msgspec.json.Decoder(Event, strict=False)
 
+    @property
+    def taken(self) -> int:
+        """How many events were taken, of whatever kind."""
+        return self._order
+
     def take(self, text: bytes) -> None:
         """A JSON array of events; `msgspec.DecodeError` when it is none, and then nothing was taken."""
         try:
@@ -182,16 +187,15 @@ class Collector:
         for kind, parts in self._parts.items():
             if not parts:
                 continue
-            columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+            out.kinds[kind] = together(parts)
             parts.clear()
-            out.kinds[kind] = columns
         texts = [_plain_text(raw) for raw in self._raws]
         offset = len(names)
         for kind, columns in out.kinds.items():
             for key in FIELDS[kind]:
                 if HOLDS[key] == "text":
                     codes = columns[key]
-                    columns[key] = np.where(codes < 0, codes, codes + offset)
+                    columns[key] = narrow(np.where(codes < 0, codes, codes + offset))
         out.texts = names + texts
         return out
 
@@ -220,8 +224,9 @@ class Collector:
     def _keep(self, kind: str, category: str, group: list[Any], places: Ints) -> None:
         if kind != "flow":
             phase = "i" if kind == "memory" else "X"
-            right = [event.ph == phase for event in group]
-            if not all(right):
+            phases = list(map(attrgetter("ph"), group))
+            if phases.count(phase) < len(phases):
+                right = [found == phase for found in phases]
                 group = [event for event, good in zip(group, right, strict=True) if good]
                 places = places[np.array(right, np.bool_)]
         if not group:
@@ -234,7 +239,9 @@ class Collector:
             duration, measured = nanoseconds(list(map(attrgetter("dur"), group)))
             known &= measured
         columns: dict[str, Any] = {
-            "name": np.fromiter(map(self._names.__getitem__, map(attrgetter("name"), group)), np.int64),
+            "name": np.fromiter(
+                map(self._names.__getitem__, map(attrgetter("name"), group)), np.int64, len(group)
+            ),
             "pid": self._track(list(map(attrgetter("pid"), group))),
             "tid": self._track(list(map(attrgetter("tid"), group))),
             "start": start,
@@ -242,8 +249,10 @@ class Collector:
             "order": places,
         }
         if kind == "flow":
-            columns["id"] = _integers([event.id for event in group])
-            columns["phase"] = np.fromiter((self._names[event.ph] for event in group), np.int64)
+            columns["id"] = _integers(list(map(attrgetter("id"), group)))
+            columns["phase"] = np.fromiter(
+                map(self._names.__getitem__, map(attrgetter("ph"), group)), np.int64, len(group)
+            )
             columns["category"] = np.full(len(group), self._names[category])
         arguments = list(map(attrgetter("args"), group))
         for key in FIELDS[kind]:
@@ -252,9 +261,7 @@ class Collector:
             if holds == "text":
                 columns[key] = self._codes(list(values))
             elif holds == "real":
-                columns[key] = np.fromiter(
-                    (math.nan if v is None else v for v in values), np.float64, len(group)
-                )
+                columns[key] = np.array(list(values), np.float64)  # None is nan
             else:
                 columns[key] = _integers(list(values))
         self._out.events += int(known.sum())
@@ -297,6 +304,11 @@ class Collector:
                 self._out.processes.append((pid, label))
             else:
                 self._out.threads.append((pid, tid, label))
+
+
+def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Columns of parts as those of one; the parts' are let go one by one."""
+    return {key: narrow(np.concatenate([part.pop(key) for part in parts])) for key in list(parts[0])}
 
 
 def _integers(values: list[Any]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.reports.kineto.events import Collector, Columns
 from labcode.reports.kineto.text import TraceText
+from labcode.reports.kineto.workers import SpreadCollector, UnreadableError, workers_for
 from labcode.reports.naming import rank_in_name
 
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
@@ -95,9 +97,7 @@ def _refuse_doubles(read: list[RankTrace]) -> None:
 
 def read_trace(path: Path) -> RankTrace:
     """Read one file."""
-    text, collector = TraceText(plain_file(path)), Collector()
-    text.read(collector.take, collector.take_one)
-    columns = collector.finish()
+    text, columns = _read(plain_file(path))
     distributed = text.metadata.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     world = distributed.get("world_size")
@@ -116,6 +116,19 @@ def read_trace(path: Path) -> RankTrace:
         text.cut_off,
         tuple(warnings),
     )
+
+
+def _read(path: Path) -> tuple[TraceText, Columns]:
+    """A file's text and events; of a large one decoded by workers, unless something in it is odd."""
+    workers = workers_for(path)
+    if workers:
+        text = TraceText(path)
+        with suppress(UnreadableError), SpreadCollector(workers) as spread:
+            text.read(spread.take, spread.take_one)
+            return text, spread.finish()
+    text, collector = TraceText(path), Collector()
+    text.read(collector.take, collector.take_one)
+    return text, collector.finish()
 
 
 def _rank(path: Path, distributed: dict[str, Any]) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from labcode.reports.columns import Column, Ints, objects, unique
+from labcode.reports.columns import Column, Ints, is_narrow, narrow, objects, unique
 from labcode.reports.kineto.open import RankTrace, correlation_doubles
 from labcode.reports.kineto.schema import FIELDS, HOLDS, MISSING
 
@@ -81,10 +81,10 @@ class Ranks:
         """start_ns … correlation of what ran on a GPU."""
         return {
             **self.times(one, raw),
-            "pid": np.full(len(raw["start"]), self.pid(one)),
+            "pid": np.broadcast_to(np.int64(self.pid(one)), len(raw["start"])),
             "device": self.device(one, _gpus(raw)),
             "context": filled(raw["context"]),
-            "stream": np.where(raw["stream"] == MISSING, raw["tid"], raw["stream"]),
+            "stream": narrow(np.where(raw["stream"] == MISSING, raw["tid"], raw["stream"])),
             "correlation": filled(raw["correlation"]),
         }
 
@@ -92,7 +92,7 @@ class Ranks:
         """Numbers of GPUs, of their own for each GPU."""
         distinct, codes = unique(np.asarray(numbers, np.int64))
         known = [self.devices.get((one.rank, int(number)), int(number)) for number in distinct]
-        return np.array(known, np.int64)[codes] if len(distinct) else np.asarray(numbers, np.int64)
+        return narrow(np.array(known, np.int64)[codes]) if len(distinct) else np.asarray(numbers, np.int64)
 
     def odd(self, path: Path) -> list[str]:
         """What is odd about the traces together, a line each."""
@@ -120,11 +120,15 @@ class Ranks:
 
 def filled(values: Ints) -> Ints:
     """Numbers, 0 where there is none."""
+    if is_narrow(values):
+        return np.broadcast_to(np.int64(0), len(values)) if values[0] == MISSING else values
     return np.where(values == MISSING, 0, values)
 
 
 def column(values: Ints) -> Column:
     """Numbers of which some may be missing."""
+    if is_narrow(values):
+        return Column(filled(values), None if values[0] != MISSING else np.zeros(len(values), np.bool_))
     present = values != MISSING
     return Column(values) if present.all() else Column(np.where(present, values, 0), present)
 
@@ -161,6 +165,8 @@ def _main_pid(one: RankTrace) -> int:
 
 def _gpus(raw: Mapping[str, Any]) -> Ints:
     """The GPU of each event: as its arguments say, else its process; 0 where neither is a GPU's number."""
+    if is_narrow(raw["device"]) and raw["device"][0] >= 0:
+        return np.asarray(raw["device"], np.int64)
     return np.asarray(np.where(raw["device"] < 0, raw["pid"], raw["device"]), np.int64).clip(0)
 
 

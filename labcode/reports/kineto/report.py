@@ -51,7 +51,8 @@ class KinetoReport:
     """The traces of one run: one file, or one for each rank.
 
     ``path`` is what was opened, ``ranks`` the numbers of the ranks that are there, ``world_size`` how many
-    there were, ``warnings`` what is odd, a line each, ``complete`` whether no file is cut off.
+    there were, ``warnings`` what is odd, a line each, ``complete`` whether no file is cut off,
+    ``beside`` a trace of another run that reports compare it with.
     """
 
     def __init__(self, path: Path, ranks: Sequence[RankTrace], notes: Sequence[str] = ()) -> None:
@@ -60,6 +61,7 @@ class KinetoReport:
         self.world_size: int = max(one.world_size for one in ranks)
         self.complete: bool = not any(one.cut_off for one in ranks)
         self.product_version = ""
+        self.beside: Path | None = None
         self._run = Ranks(ranks)
         self.origin_ns: int = self._run.origin_ns
         self._tables: dict[str, pd.DataFrame] = {}

@@ -26,7 +26,7 @@ PROGRAM = "collectives"
 VARIANTS = ("sweep", *OPERATIONS)
 _ITEM = 4  # bytes of a float32
 _WARMUP = 5
-_MOST_CALLS, _CALLS_TIMES_BYTES = 200, 2**30  # calls in one repetition: fewer, the larger they are
+_MOST_CALLS, _CALLS_TIMES_BYTES = 200, 2**34  # calls in one repetition: fewer, the larger they are
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from labcode import store
-from labcode.analysis.stats.kineto_ops import op_summary
+from labcode.analysis.stats.kineto_ops import op_diff, op_summary
 from labcode.reports.kineto.report import open_trace
 from tests.support.traces import ADD, BACKWARD, GEMM, MAIN, Trace
 
@@ -194,3 +194,34 @@ def test_overhead_of_the_profiler_and_asynchronous_annotations(tmp_path: Path) -
     assert found["c10d::allreduce_", "CPU"]["cpu_self_ns"] == 200
     collective = found["nccl:all_reduce", "CPU"]
     assert (collective["cpu_self_ns"], collective["cpu_total_ns"]) == (0, 900)
+
+
+def test_the_difference_of_two_traces(tmp_path: Path) -> None:
+    def recorded(name: str, faster: bool) -> Any:
+        trace = Trace()
+        trace.annotation("ProfilerStep#3", 0, 500_000)
+        op = trace.op("aten::mm", 0, 100_000)
+        trace.launch(GEMM, (10_000, 20_000), (30_000, 40_000 if faster else 90_000), external=op)
+        if faster:
+            trace.op("aten::fused", 100_000, 110_000)
+        else:
+            for at in (100_000, 200_000):
+                trace.op("aten::add", at, at + 50_000)
+        return open_trace(trace.write(tmp_path / name))
+
+    table = op_diff(recorded("a.trace.json", False), recorded("b.trace.json", True)).set_index("name")
+    assert table["change"].to_dict() == {
+        **dict.fromkeys(("ProfilerStep*", "aten::mm", "cudaLaunchKernel", GEMM), "same"),
+        "aten::fused": "new",
+        "aten::add": "gone",
+    }
+    mm = table.loc["aten::mm"]
+    assert (mm["type"], mm["gpu_before_ns"], mm["gpu_after_ns"], mm["gpu_diff_ns"]) == (
+        *("operator", 60_000, 10_000),
+        -50_000,
+    )
+    assert mm["cpu_diff_ns"] == 0 and table.loc[GEMM, "cpu_before_ns"] == 0
+    gone = table.loc["aten::add"]
+    assert (gone["calls_before"], gone["calls_after"], gone["calls_diff"]) == (2, 0, -2)
+    assert gone["cpu_diff_ns"] == -100_000 and table.loc["aten::fused", "cpu_diff_ns"] == 10_000
+    assert table.index[0] == "aten::add"  # the largest difference first

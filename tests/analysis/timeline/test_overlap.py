@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
+
 from labcode.analysis.timeline import overlap
 from tests.support.tables import copy, op, ops
 
@@ -95,3 +97,36 @@ def test_names_of_communication_kernels() -> None:
         False,
         False,
     ]
+
+
+def test_kernels_are_compared_with_themselves_beside_others() -> None:
+    def named(start: int, end: int, name: str, **more: int) -> dict[str, object]:
+        return {"short_name": name, "start_ns": start, "end_ns": end, "device": 0} | more
+
+    grid = {"grid_x": 4, "grid_y": 33, "grid_z": 1}
+    kernels = pd.DataFrame(
+        [
+            named(0, 100, "gemm", **grid),
+            named(100, 300, "gemm", **grid),
+            named(300, 500, "gemm", **grid),
+            named(500, 600, "gemm", **grid | {"device": 1}),  # another GPU: alone
+            named(600, 900, "gemm", **grid | {"grid_x": 8}),  # another grid: never alone
+            named(990, 1000, "add", **grid),  # never beside
+        ]
+    )
+    others = pd.DataFrame([named(150, 320, "nccl"), named(300, 400, "nccl"), named(600, 700, "nccl")])
+    found = overlap.slowed_beside(kernels, others)
+    assert found.to_dict("records") == [
+        {
+            "short_name": "gemm",
+            "blocks": 132,
+            "alone_ns": 100.0,
+            "beside_ns": 200.0,
+            "alone_count": 2.0,
+            "beside_count": 2.0,
+            "ratio": 2.0,
+            "spent_ns": 400.0,
+        }
+    ]
+    assert overlap.slowed_beside(kernels[:0], others).empty
+    assert overlap.slowed_beside(kernels, others[:0]).empty

@@ -7,7 +7,9 @@ import pytest
 
 from labcode import store
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
+from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
+from tests.support import traces
 from tests.support.exports import (
     call,
     domain,
@@ -192,6 +194,63 @@ def test_hostile_names_come_back_as_they_were(trace):
     )
     assert [event["name"] for event in slices(events)] == [HOSTILE] * 3
     assert any(HOSTILE in name for name in names(events))
+
+
+def counted(events):
+    """The values of each counter: (time in µs, value)."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for event in events:
+        if event["ph"] == "C":
+            found.setdefault(event["name"], []).append((event["ts"], *event["args"].values()))
+    return found
+
+
+def test_queues_and_bandwidth_are_counters(trace):
+    rows = {
+        "kernels": [kernel(3_000, 4_000, correlation=1), kernel(4_000, 6_000, correlation=2)],
+        "memcpys": [memcpy(5_000, 6_000, 8_000, correlation=3)],
+        "api": [
+            call(1_000, 1_500, "cudaLaunchKernel", correlation=1),
+            call(2_000, 2_500, "cudaLaunchKernel", correlation=2),
+        ],
+    }
+    events = trace(**rows)
+    assert counted(events) == {
+        "queue of stream 7": [(1, 1), (2, 2), (3, 1), (4, 0)],
+        "bandwidth H2D": [(5, 8), (6, 0)],
+    }
+    (gpu,) = {event["pid"] for event in slices(events) if event["cat"] == "kernel"}
+    assert {event["pid"] for event in events if event["ph"] == "C"} == {gpu}
+    part = counted(trace(window=(2_500, 3_500), **rows))
+    assert part == {"queue of stream 7": [(2.5, 2), (3, 1)]}
+
+
+def test_the_critical_path_of_a_trace_is_a_track_with_arrows(tmp_path):
+    one = traces.Trace()
+    one.op("aten::mm", 0, 30_000)
+    one.launch(traces.GEMM, (10_000, 20_000), (25_000, 90_000))
+    one.call("cudaDeviceSynchronize", 40_000, 95_000)
+    output = io.StringIO()
+    report = open_trace(one.write(tmp_path / "a.trace.json"))
+    assert write_chrome_trace(report, output) == 3  # the path is no event of the trace
+    events = json.loads(output.getvalue())["traceEvents"]
+    path = [event for event in slices(events) if event["cat"] == "critical path"]
+    assert [(e["args"]["kind"], e["ts"], e["dur"]) for e in path] == [
+        ("operator", 0, 10),
+        ("CUDA call", 10, 10),
+        ("launch latency", 20, 5),
+        ("kernel", 25, 65),
+        ("wait ends", 90, 5),
+    ]
+    assert names(events, "process_name")[0] == "critical path"
+    arrows = [event for event in events if event.get("cat") == "critical path" and event["ph"] in "sf"]
+    where = {event["cat"]: (event["pid"], event["tid"]) for event in slices(events)}
+    assert [(e["ph"], (e["pid"], e["tid"]), e["ts"]) for e in arrows] == [
+        ("s", where["api"], 19.999),
+        ("f", where["kernel"], 20),
+        ("s", where["kernel"], 89.999),
+        ("f", where["api"], 90),
+    ]
 
 
 def test_nothing_is_still_json(trace):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
@@ -11,14 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from PIL import Image
 
+from labcode.analysis.stats.kineto_path import critical_path
 from labcode.figures import compare_timelines, render, style, timeline
 from labcode.figures.style import LIGHT, PALETTES
 from labcode.figures.timeline.groups import NO_GPU_WORK
 from labcode.figures.timeline.paint import choose_unit, draw_timeline
 from labcode.figures.timeline.picture import compose
 from labcode.figures.timeline.rows import Group, Row, make_bars
+from labcode.reports.kineto.report import open_trace
 from tests.figures.reading import assert_readable, texts, words
 from tests.figures.tables import Tables, data_parallel, pipeline, streams, training
+from tests.support import traces
 
 
 def boxes(figure: Figure, role: str) -> list[tuple[float, float]]:
@@ -51,6 +55,22 @@ def test_realistic_captures_are_readable(report: Tables, mode: str) -> None:
 def test_comparisons_are_readable() -> None:
     pairs = [("baseline", data_parallel(overlapped=False), None), ("improved", data_parallel(), None)]
     assert_readable(compare_timelines(pairs))
+
+
+def test_a_critical_path_is_a_line_below_its_rows(tmp_path: Path) -> None:
+    one = traces.Trace()
+    one.launch(traces.GEMM, (10_000, 20_000), (25_000, 90_000))
+    one.call("cudaDeviceSynchronize", 40_000, 95_000)
+    report = open_trace(one.write(tmp_path / "a.trace.json"))
+    figure = timeline(report, path=critical_path(report))
+    (line,) = figure.axes[0].get_lines()
+    x, y = line.get_data()
+    assert np.allclose(x, [0, 10, 10, 80, 80, 85])  # from the first event: call, kernel, the rest of the wait
+    assert y[0] == y[1] == y[4] == y[5] < y[2] == y[3]
+    assert "critical path" in words(figure)
+    assert_readable(figure)
+    elsewhere = timeline(report, rows=("api",), path=critical_path(report))
+    assert np.isnan(elsewhere.axes[0].get_lines()[0].get_ydata()).any()  # no row to draw the kernel at
 
 
 def test_rows_are_named_at_the_left_and_idle_time_at_the_right() -> None:

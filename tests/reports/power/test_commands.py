@@ -230,7 +230,7 @@ def test_stats_of_ranges_by_the_capture_of_the_same_run() -> None:
     for words, message in (
         ((log,), "the ranges are in the capture of the same run; name it: --with CAPTURE"),
         ((log, "--with", log), "`labcode stats --with` reads .sqlite and not this"),
-        ((capture, "--with", capture), "`labcode stats --with` reads .power.json and not this"),
+        ((capture, "--with", capture), "`labcode stats --with` reads .power.json or .json and not this"),
         *([((log, "--with", other), "they are of different runs")] if other.is_file() else []),
     ):
         said = labcode("stats", *words, "-r", "range_energy_sum")

@@ -1,0 +1,409 @@
+"""A trace in; the critical path of each rank, which decides how long it took, and what lies on it, out.
+
+The path is walked backward from the last event, each time to the dependency that was met last:
+
+- an operation on the GPU began when its stream was free, or its launch was made, or, after a wait for an
+  event (``cudaStreamWaitEvent``), another stream was done;
+- a call that waits returned when an operation on the GPU was done;
+- a thread without calls and operators for a while went on when another one was done (autograd's thread in the
+  backward pass, the main thread after it);
+- anything else on a thread came after what the thread did before.
+
+So the pieces of the path follow each other without a gap and add up to the time of the run. Making a piece
+shorter by some time makes the run shorter by at most that time: others may become critical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import launch_rows, named_like
+from labcode.analysis.timeline.overlap import is_communication
+from labcode.analysis.timeline.tree import holders
+from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
+from labcode.reports.columns import objects
+from labcode.reports.kineto.report import KinetoReport
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ALONE_NS = 20_000  # a thread may have been handed its work where it did nothing for so long …
+HANDED = 0.5  # … and another one did something for this share of that time
+UNASKED_NS = 5_000  # of an operation whose launch was not recorded: what a longer gap ended with is its cause
+STREAM_WAIT = r"StreamWaitEvent"
+ASYNC_COPY = r"^(?:cuda|hip|cu)Memcpy\w*(?:Async|WithStream)"
+KINDS = (
+    *("kernel", "communication", "copy", "memset", "gap on the GPU", "launch latency"),
+    *("operator", "CUDA call", "wait ends", "Python", "host"),
+)
+_KERNEL, _TALK, _COPY, _MEMSET, _GAP, _LATENCY, _OP, _CALL, _WAIT, _PYTHON, _HOST = range(len(KINDS))
+COLUMNS = {
+    **dict.fromkeys(("rank", "start_ns", "duration_ns"), "int64"),
+    **dict.fromkeys(("kind", "name"), "str"),
+    **dict.fromkeys(("pid", "tid", "device", "context", "stream"), "int64"),
+}
+
+
+def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -> pd.DataFrame:
+    """The critical path of each rank within the window (by default the measured part), by rank and time.
+
+    rank; start_ns, duration_ns; kind (one of `KINDS`); name (of the kernel, operator, call or function; of
+    'host', where nothing is recorded, the annotation around; of a gap or latency, the operation that it
+    delayed); pid; tid (of what ran on the CPU, else -1); device, context, stream (of what ran on a GPU, or
+    was about to, else -1).
+    """
+    low, high = report.window() if window is None else window
+    ops, api = report.gpu_ops(), report.api()
+    parts = []
+    for rank in report.ranks:
+        mine, calls = ops[ops["rank"] == rank], api[api["rank"] == rank]
+        found = _Rank(report, rank, mine, calls, low, high).path() if len(mine) or len(calls) else None
+        if found is not None:
+            parts.append(found)
+    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
+    return whole[list(COLUMNS)].astype(COLUMNS)
+
+
+def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
+    """A path summed up by kind, or by kind and name, the most time first: rank; kind; name; pieces; total_ns;
+    share (of the path); at_most (how many times as fast the run gets at most when these pieces take no time).
+    """
+    keys = ["rank", "kind", *(["name"] if names else [])]
+    table = path.groupby(keys, sort=False)["duration_ns"].agg(["size", "sum"]).reset_index()
+    table = table.rename(columns={"size": "pieces", "sum": "total_ns"})
+    table["share"] = table["total_ns"] / table.groupby("rank")["total_ns"].transform("sum")
+    table["at_most"] = 1 / (1 - table["share"]).where(table["share"] < 1)
+    by = ["rank", "total_ns", *keys[1:]]
+    return table.sort_values(by, ascending=[True, False, *[True] * len(keys[1:])], ignore_index=True)
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """A stretch of the path on one thread (``op`` -1) or stream: up to its operation ``op``."""
+
+    start: int
+    end: int
+    tid: int
+    op: int = -1
+    kind: int = -1  # of a leg that is a piece: gap or latency
+
+
+class _Rank:
+    """One rank's events as columns, and the walk through them.
+
+    Operations are sorted by stream and start; ``free`` is when the stream became free for each,
+    ``made`` when its launch was made, ``via`` the thread that made it, ``other`` the operation of another
+    stream that it waited for.
+    """
+
+    def __init__(
+        self,
+        report: KinetoReport,
+        rank: int,
+        ops: pd.DataFrame,
+        api: pd.DataFrame,
+        low: int,
+        high: int,
+    ) -> None:
+        self.report, self.rank, self.low, self.high = report, rank, low, high
+        stream = ops.groupby(["device", "context", "stream"], sort=True).ngroup().to_numpy(np.int64)
+        order = np.lexsort((ops["start_ns"].to_numpy(np.int64), stream))
+        self.ops, self.stream = ops.iloc[order], stream[order]
+        self.begun = self.ops["start_ns"].to_numpy(np.int64)
+        self.ended = np.maximum(self.ops["end_ns"].to_numpy(np.int64), self.begun)
+        self.calls = api
+        self._reasons(launch_rows(self.ops, api))
+        self.waits = {tid: self._waits(calls) for tid, calls in _by_thread(api)}
+        self.busy = {
+            tid: intervals.union(table["start_ns"], table["end_ns"])
+            for tid, table in _by_thread(self._working())
+        }
+        self.handed = {tid: self._handed(tid) for tid in self.busy}
+
+    # ---- what each event waited for
+
+    def _reasons(self, row: Ints) -> None:
+        count = len(self.ops)
+        nothing = np.int64(np.iinfo(np.int64).min)
+        first = np.append(True, self.stream[1:] != self.stream[:-1])[:count]
+        # the running maximum of each stream: streams lie apart when each is moved beyond the one before
+        low = int(self.begun.min()) if count else 0
+        width = int(self.ended.max()) - low + 1 if count else 1
+        reach = np.maximum.accumulate(self.ended - low + self.stream * width) - self.stream * width + low
+        self.free = np.where(first, nothing, np.append(nothing, reach[:-1])[:count])
+        known = row >= 0
+        starts, ends, tids = (
+            np.append(self.calls[c].to_numpy(np.int64), 0) for c in ("start_ns", "end_ns", "tid")
+        )
+        self.made = np.where(known, np.minimum(ends[row], self.begun), nothing)
+        self.via = np.where(known, tids[row], -1)
+        called = np.where(known, starts[row], nothing)
+        # after a wait for an event: the operation of any stream that was done last before
+        asked = np.sort(
+            self.calls.loc[named_like(self.calls["name"], STREAM_WAIT), "start_ns"].to_numpy(np.int64)
+        )
+        before = np.where(first, nothing, np.append(nothing, called[:-1])[:count])
+        waited = np.searchsorted(asked, called) > np.searchsorted(asked, before)
+        waited |= ~known & (self.begun - np.where(first, self.low, self.free) > UNASKED_NS)
+        self.by_end = np.argsort(self.ended, kind="stable")
+        self.ends = self.ended[self.by_end]
+        place = np.searchsorted(self.ends, self.begun, "right") - 1
+        candidate = np.append(self.by_end, -1)[place] if count else place
+        done = np.where(place >= 0, np.append(self.ended, nothing)[candidate], nothing)
+        other = waited & (done > np.maximum(self.free, self.made)) & (candidate != np.arange(count))
+        self.other = np.where(other, candidate, -1)
+        launched = (self.made > self.free) & ~other
+        # the operation at which the run of operations that only waited for each other begins
+        head = first | launched | other
+        self.head = np.maximum.accumulate(np.where(head, np.arange(count), 0)) if count else self.stream
+        self.launched = launched
+
+    def _waits(self, calls: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+        """Of calls of one thread that waited: when each returned, and began, and for which operation."""
+        copies = named_like(calls["name"], ASYNC_COPY)
+        rows = calls[copies | named_like(calls["name"], SYNCHRONIZING)]
+        start, end = (rows[c].to_numpy(np.int64) for c in ("start_ns", "end_ns"))
+        target = self._done_by(end)
+        own = launch_rows(rows, self.ops) if len(self.ops) else np.full(len(rows), -1, np.int64)
+        target = np.where(named_like(rows["name"], ASYNC_COPY), own, target)
+        done = np.append(self.ended, np.iinfo(np.int64).min)[target]
+        real = (target >= 0) & (done > start) & (done <= end)
+        order = np.flatnonzero(real)[np.argsort(end[real], kind="stable")]
+        return end[order], start[order], target[order]
+
+    def _done_by(self, times: Ints) -> Ints:
+        """The operation that was done last by each time; -1 for none."""
+        place = np.searchsorted(self.ends, times, "right") - 1
+        return np.append(self.by_end, -1)[place] if len(self.ends) else place
+
+    def _working(self) -> pd.DataFrame:
+        """Operators and calls of the threads that launch something."""
+        columns = ["tid", "start_ns", "end_ns"]
+        ops = self.report.ops()
+        threads = self.calls.loc[named_like(self.calls["name"], LAUNCHING), "tid"].unique()
+        table = pd.concat(
+            [ops.loc[ops["rank"] == self.rank, columns], self.calls[columns]], ignore_index=True
+        )
+        return table[table["tid"].isin(threads)]
+
+    def _handed(self, tid: int) -> tuple[Ints, Ints, Ints]:
+        """Where others worked while a thread did not: when it went on, when the other was done, and which."""
+        starts, ends = self.busy[tid]
+        gap_low, gap_high = ends[:-1], starts[1:]
+        long = gap_high - gap_low >= ALONE_NS
+        gap_low, gap_high = gap_low[long], gap_high[long]
+        if len(starts):  # before its first event, too
+            gap_low = np.append(self.low, gap_low)
+            gap_high = np.append(max(int(starts[0]), self.low), gap_high)
+        best, which = np.full(len(gap_low), np.iinfo(np.int64).min), np.full(len(gap_low), -1)
+        for other, (low, high) in self.busy.items():
+            if other == tid or not len(low):
+                continue
+            worked = intervals.covered_within(low, high, gap_low, gap_high) >= HANDED * (gap_high - gap_low)
+            place = np.searchsorted(high, gap_high, "right") - 1
+            done = np.where(place >= 0, high[place], np.iinfo(np.int64).min)
+            better = worked & (done > gap_low) & (done > best)
+            best, which = np.where(better, done, best), np.where(better, other, which)
+        some = which >= 0
+        return gap_high[some], best[some], which[some]
+
+    # ---- the walk
+
+    def path(self) -> pd.DataFrame | None:
+        """The path's pieces by time."""
+        legs = list(self._walk())
+        if not legs:
+            return None
+        on_gpu = [leg for leg in legs if leg.op >= 0 and leg.kind < 0]
+        single = [leg for leg in legs if leg.kind >= 0]
+        on_cpu = [leg for leg in legs if leg.op < 0 and leg.kind < 0]
+        parts = [self._on_gpu(on_gpu), self._single(single), self._on_cpu(on_cpu)]
+        whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+        pid = int(self.calls["pid"].iloc[0] if len(self.calls) else self.ops["pid"].iloc[0])
+        whole = whole[whole["duration_ns"] > 0].assign(rank=self.rank, pid=pid)
+        return whole.sort_values("start_ns", kind="stable", ignore_index=True)
+
+    def _walk(self) -> Iterator[_Leg]:
+        op, tid, at = self._last()
+        while at > self.low:
+            if op < 0:
+                leg, op, tid, at = self._thread(tid, at)
+                yield leg
+                continue
+            head = int(self.head[op])
+            begun = min(int(self.begun[head]), at)
+            yield _Leg(max(begun, self.low), at, -1, op)
+            if self.launched[head]:
+                made = min(int(self.made[head]), begun)
+                yield _Leg(max(made, self.low), begun, -1, head, _LATENCY)
+                op, tid, at = -1, int(self.via[head]), made
+            elif self.other[head] >= 0:
+                op = int(self.other[head])
+                done = int(self.ended[op])
+                yield _Leg(max(done, self.low), begun, -1, head, _GAP)
+                at = done
+            else:
+                return  # launched before the recording
+
+    def _last(self) -> tuple[int, int, int]:
+        """Where the walk begins: the operation, or -1 and the thread, that was last active in the window."""
+        op, at, tid = -1, self.low, -1
+        inside = np.flatnonzero(self.begun < self.high)
+        if len(inside):
+            op = int(inside[np.minimum(self.ended[inside], self.high).argmax()])
+            at = min(int(self.ended[op]), self.high)
+        for table in (self.calls, self._of("ops"), self._of("annotations")):
+            table = table[table["start_ns"] < self.high]
+            ends = table["end_ns"].clip(upper=self.high).to_numpy(np.int64)
+            if len(ends) and int(ends.max()) >= at:
+                op, tid, at = -1, int(table["tid"].iloc[int(ends.argmax())]), int(ends.max())
+        return op, tid, at
+
+    def _thread(self, tid: int, at: int) -> tuple[_Leg, int, int, int]:
+        """Back along a thread to where it waited for the GPU or for another thread."""
+        none = np.empty(0, np.int64)
+        ends, starts, targets = self.waits.get(tid, (none, none, none))
+        went_on, done, whom = self.handed.get(tid, (none, none, none))
+        stop, op, to = self.low, -1, -1
+        place = int(np.searchsorted(ends, at, "right")) - 1
+        if place >= 0:
+            stop, op = int(self.ended[targets[place]]), int(targets[place])
+        if place + 1 < len(ends) and starts[place + 1] < at:  # in the middle of a call that waits
+            inner = int(self._done_by(np.array([at - 1]))[0])
+            if inner >= 0 and self.ended[inner] > max(int(starts[place + 1]), stop):
+                stop, op = int(self.ended[inner]), inner
+        place = int(np.searchsorted(went_on, at, "right")) - 1
+        if place >= 0 and done[place] > stop and done[place] < at:
+            stop, op, to = int(done[place]), -1, int(whom[place])
+        if stop >= at:  # nothing earlier
+            stop, op, to = self.low, -1, -1
+        stop = max(stop, self.low)
+        return _Leg(stop, at, tid), op, to if to >= 0 else tid, stop
+
+    # ---- pieces
+
+    def _of(self, table: str) -> pd.DataFrame:
+        whole: pd.DataFrame = getattr(self.report, table)()
+        return whole[whole["rank"] == self.rank]
+
+    def _where(self, rows: Ints) -> dict[str, object]:
+        columns = ("device", "context", "stream")
+        return {**{c: self.ops[c].to_numpy(np.int64)[rows] for c in columns}, "tid": -1}
+
+    def _on_gpu(self, legs: list[_Leg]) -> pd.DataFrame:
+        """The operations of runs, each up to the next, and the gaps between them."""
+        last = np.array([leg.op for leg in legs], np.int64)
+        run, op = intervals.expand(np.append(self.head, -1)[last], last + 1)
+        start = np.maximum(self.begun[op], np.array([leg.start for leg in legs], np.int64)[run])
+        ends = np.array([leg.end for leg in legs], np.int64)[run]
+        same = np.append(run[1:] == run[:-1], False)[: len(run)]
+        following = np.where(same, np.append(start[1:], 0)[: len(run)], ends)
+        end = np.minimum(np.minimum(self.ended[op], ends), following)
+        end = np.maximum(end, start)
+        kinds = self.ops["kind"].to_numpy(object)
+        talks = is_communication(self.ops).to_numpy() & (kinds == "kernel")
+        kind = np.where(
+            talks, _TALK, np.where(kinds == "memcpy", _COPY, np.where(kinds == "memset", _MEMSET, _KERNEL))
+        )
+        names = self.ops["short_name"].to_numpy(object)
+        late = np.flatnonzero((following > end) & same)
+        return pd.DataFrame(
+            {
+                "start_ns": np.concatenate((start, end[late])),
+                "duration_ns": np.concatenate((end - start, (following - end)[late])),
+                "kind": objects(np.concatenate((kind[op], np.full(len(late), _GAP))), KINDS),
+                "name": np.concatenate((names[op], names[op[late + 1]] if len(late) else names[:0])),
+                **self._where(np.concatenate((op, op[late + 1] if len(late) else late))),
+            }
+        )
+
+    def _single(self, legs: list[_Leg]) -> pd.DataFrame:
+        rows = np.array([leg.op for leg in legs], np.int64)
+        return pd.DataFrame(
+            {
+                "start_ns": np.array([leg.start for leg in legs], np.int64),
+                "duration_ns": np.array([leg.end - leg.start for leg in legs], np.int64),
+                "kind": objects(np.array([leg.kind for leg in legs], np.int64), KINDS),
+                "name": self.ops["short_name"].to_numpy(object)[rows],
+                **self._where(rows),
+            }
+        )
+
+    def _on_cpu(self, legs: list[_Leg]) -> pd.DataFrame:
+        """Stretches of threads, each cut into what was innermost."""
+        low, high, tids = (
+            np.array([getattr(leg, name) for leg in legs], np.int64) for name in ("start", "end", "tid")
+        )
+        events = self._events()
+        rows_of = {int(str(tid)): rows for tid, rows in events.groupby("tid").indices.items()}
+        parts = [pd.DataFrame(columns=["start_ns", "duration_ns", "kind", "name", "tid"])]
+        for tid in np.unique(tids).tolist():
+            mine = np.flatnonzero(tids == tid)
+            mine = mine[np.argsort(low[mine], kind="stable")]
+            table = events.iloc[rows_of.get(tid, mine[:0])]
+            parts.append(self._cut(tid, low[mine], high[mine], table))
+        whole = pd.concat(parts[1:] or parts, ignore_index=True)
+        return whole.assign(device=-1, context=-1, stream=-1)
+
+    def _cut(self, tid: int, low: Ints, high: Ints, events: pd.DataFrame) -> pd.DataFrame:
+        """Stretches of one thread, by time, cut into what was innermost of its events."""
+        starts, ends = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        met = np.searchsorted(high, starts, "right") < np.searchsorted(low, ends, "left")
+        events = events[met]
+        edge, inner = _innermost(starts[met], ends[met])
+        edge = np.concatenate(([self.low], np.maximum(edge, self.low), [np.iinfo(np.int64).max]))
+        leg, piece = intervals.expand(
+            np.searchsorted(edge, low, "right") - 1, np.searchsorted(edge, high, "left")
+        )
+        start, end = np.maximum(edge[piece], low[leg]), np.minimum(edge[piece + 1], high[leg])
+        row = np.append(-1, inner)[piece]
+        kind = np.append(events["code"].to_numpy(np.int64), _HOST)[row]
+        back, began, _ = self.waits.get(tid, (edge[:0],) * 3)
+        if len(back):  # what is left of a call after what it waited for was done
+            place = np.minimum(np.searchsorted(back, end, "left"), len(back) - 1)
+            after = (began[place] < start) & (end <= back[place]) & (start == low[leg])
+            kind = np.where(after & (kind == _CALL), _WAIT, kind)
+        names = np.append(events["name"].to_numpy(object), "")[row]
+        return pd.DataFrame(
+            {
+                "start_ns": start,
+                "duration_ns": end - start,
+                "kind": objects(kind, KINDS),
+                "name": names,
+                "tid": tid,
+            }
+        )
+
+    def _events(self) -> pd.DataFrame:
+        """What threads did: start_ns, end_ns, tid, name, code (the kind of piece)."""
+        parts = (("ops", _OP), ("annotations", _HOST), ("python_functions", _PYTHON))
+        columns = ["start_ns", "end_ns", "tid", "name"]
+        tables = [self._of(name)[columns].assign(code=code) for name, code in parts]
+        return pd.concat([*tables, self.calls[columns].assign(code=_CALL)], ignore_index=True)
+
+
+def _by_thread(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
+    for tid, mine in table.groupby("tid"):
+        yield int(str(tid)), mine
+
+
+def _innermost(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Of one thread's events, which nest: the times at which another is innermost, and which; or -1."""
+    order = np.lexsort((-ends, starts))
+    around = holders(np.zeros(len(order), np.int64), ends[order], starts[order])
+    depth = intervals.depths(around)
+    outer = np.where(around >= 0, order[around], -1) if len(order) else around
+    times = np.concatenate((starts[order], ends[order]))
+    which = np.concatenate((order, outer))
+    begins = np.repeat([1, 0], len(order))
+    ranks = np.concatenate((depth, -depth))
+    rows = np.lexsort((ranks, begins, times))
+    times, which = times[rows], which[rows]
+    last = np.append(times[1:] != times[:-1], True)[: len(times)]
+    return times[last], which[last]
