@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import resource
+import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from labcode import reports
+from labcode.analysis.ranks import synthetic
+from labcode.analysis.ranks.run import open_run
+from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
 from labcode.outputs import whole
-from labcode.workloads.scaling.many_ranks import measure
 
 
 def main(
@@ -38,3 +46,35 @@ def main(
         with whole(json_file, reads=[capture]) as part:
             part.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return 0 if all(row["slow_rank_named"] for row in rows) else 1
+
+
+def measure(capture: Path, count: int, scheduler: str | None) -> dict[str, Any]:
+    """Make up so many ranks, read and compare them: what that took, and whether the slow one was named."""
+    slow = count * 3 // 5
+    with tempfile.TemporaryDirectory(prefix="labcode-ranks-") as work:
+        folder = Path(work) / "ranks"
+        with reports.open_timeline(capture, "timeline") as report:
+            files = synthetic.write(report, folder, synthetic.Planted(count, slow=slow, factor=1.1))
+        size = sum(path.stat().st_size for path in files)
+        before, began = _cpu_s(), time.perf_counter()
+        with open_run(folder, scheduler=scheduler) as run:
+            lanes = run.lanes
+            read = _cpu_s() - before
+            verdict = {one.rule: one for one in diagnose(run)}["late-rank"]
+        wall, cpu = time.perf_counter() - began, _cpu_s() - before
+    return {
+        "ranks": count,
+        "bytes": size,
+        "lane_bytes": len(pickle.dumps(lanes[0])),
+        "wall_s": round(wall, 3),
+        "cpu_s": round(cpu, 3),
+        "read_s": round(read, 3),
+        "cpu_ms_a_rank": round(1e3 * cpu / count, 2),
+        "slow_rank_named": f"rank {slow} comes last" in verdict.message,
+    }
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of the workers that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from labcode.bench import ranks
 from labcode.errors import LabError
-from labcode.workloads.scaling import many_ranks
 
 CAPTURE = Path(__file__).parents[2] / "captures/h200/torch_distributed/improved.rank0.trace.json.gz"
 
@@ -24,12 +23,3 @@ def test_the_record_tells_the_cost_and_whether_the_slow_rank_was_named(tmp_path:
     assert "5 ranks:" in said.getvalue() and "slow rank named" in said.getvalue()
     with pytest.raises(LabError, match="--ranks takes numbers from 2 up"):
         ranks.main(CAPTURE, [1], None, None, Console(file=said))
-
-
-def test_the_program_records_each_set(tmp_path: Path) -> None:
-    file = tmp_path / "r.json"
-    assert many_ranks.main(["--ranks", "4", "3", "--json", str(file)]) == 0
-    record = json.loads(file.read_text())
-    assert [row["ranks"] for row in record["results"]["sets"]] == [4, 3]
-    assert record["checks"]["slow_rank_named"]["passed"]
-    assert all(0 < row["read_s"] <= row["cpu_s"] and row["lane_bytes"] for row in record["results"]["sets"])

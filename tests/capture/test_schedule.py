@@ -60,7 +60,7 @@ def test_most_pages_first_then_the_shortest_and_the_labs_own_speed_last() -> Non
     pages = schedule.pages_using()
     order = in_order(EXPERIMENTS.values(), took)
     assert sorted(e.id for e in order) == sorted(EXPERIMENTS)
-    own = {"easy_overhead", "meter_overhead", "report_speed", "report_speed_recorded", "scaling_ranks"}
+    own = {"easy_overhead", "meter_overhead", "report_speed", "report_speed_recorded"}
     assert {e.id for e in order[-len(own) :]} == own
     keys = [(-pages[e.id], took.get(e.id, math.inf)) for e in order[: -len(own)]]
     assert keys == sorted(keys) and pages[order[0].id] >= 5

@@ -90,17 +90,6 @@ SCALING_EXPERIMENTS: tuple[Experiment, ...] = (
         host_bound=True,
     ),
     Experiment(
-        id="scaling_ranks",
-        title="Reading and comparing the reports of many made-up ranks: what one costs",
-        tool="bench",
-        module="labcode.workloads.scaling.many_ranks",
-        runs=(_run("here"),),
-        sources=(*workloads("many_ranks"), "labcode/analysis/ranks/synthetic.py"),
-        needs_gpus=0,
-        times=("labcode/analysis/ranks/*.py",),
-        host_bound=True,
-    ),
-    Experiment(
         id="scaling_engines",
         title="Two ranks train in step: gradients summed by copy engines during the backward pass",
         tool="nsys",
