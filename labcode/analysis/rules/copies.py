@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import Ints, Tables, matching, one_line, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Ints, Tables, one_line, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
 from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
@@ -42,7 +42,7 @@ def pageable_copies(tables: Tables) -> Finding:
     if len(copies):
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
-    asynchronous = matching(copies["call"], ASYNC)
+    asynchronous = named_like(copies["call"], ASYNC)
     slow = copies[asynchronous & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
     spent = intervals.total(*_copies_and_calls(tables, slow))
     share = spent / tables.width
@@ -166,7 +166,7 @@ def synchronous_copies(tables: Tables) -> Finding:
         tables.need_api()
     small = (copies["copy_kind"] == "H2D") & (copies["bytes"] <= BUFFERED_BYTES)
     between = ~small & ~copies["copy_kind"].isin(["D2D", "H2H"])
-    return _waited(tables, copies[between & matching(copies["call"], SYNC_COPY)], "copies")
+    return _waited(tables, copies[between & named_like(copies["call"], SYNC_COPY)], "copies")
 
 
 @rule(
@@ -188,7 +188,7 @@ def synchronous_memsets(tables: Tables) -> Finding:
         tables.need_api()
     memsets = tables.called(memsets)
     host = memsets["mem_kind"].isin(["pinned", "managed", "managed static"])
-    return _waited(tables, memsets[host & matching(memsets["call"], SYNC_MEMSET)], "memsets")
+    return _waited(tables, memsets[host & named_like(memsets["call"], SYNC_MEMSET)], "memsets")
 
 
 def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:

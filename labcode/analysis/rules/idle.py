@@ -11,7 +11,6 @@ from labcode.analysis.rules.tables import (
     LOADING,
     Ints,
     Tables,
-    matching,
     one_line,
     percent,
     spans,
@@ -19,7 +18,7 @@ from labcode.analysis.rules.tables import (
     top,
 )
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
 
 IDLE_SHARE = 0.10
@@ -65,11 +64,11 @@ def idle_gaps(tables: Tables) -> Finding:
     )
     if found:
         message += "; " + _causes(gaps[gaps["device"] == device])
-        loads = gaps[(gaps["device"] == device) & matching(gaps["call"].fillna(""), LOADING)]
+        loads = gaps[(gaps["device"] == device) & named_like(gaps["call"].fillna(""), LOADING)]
         if loads["own_ns"].sum() >= LOADING_SHARE * worst:
             message += "; code is loaded there for the first time: let it warm up before you measure"
         nodes = tables.ops["graph_node"].notna().any()
-        if nodes and matching(gaps.loc[gaps["call_share"] >= 0.5, "call"], GRAPH_LAUNCHES).any():
+        if nodes and named_like(gaps.loc[gaps["call_share"] >= 0.5, "call"], GRAPH_LAUNCHES).any():
             message += (
                 " (tracing graphs node by node lengthens their launches: compare with the default trace)"
             )

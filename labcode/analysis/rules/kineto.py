@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
-from labcode.analysis.rules.tables import Tables, matching, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
-from labcode.analysis.timeline.joins import in_window
+from labcode.analysis.timeline.joins import in_window, named_like
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
@@ -110,7 +110,7 @@ def reads_in_loop(tables: Tables) -> Finding:
     trace = _trace(tables)
     tables.need_ops()
     ops = trace.trace.ops()
-    reads = in_window(ops[matching(ops["name"], READS)], tables.window)
+    reads = in_window(ops[named_like(ops["name"], READS)], tables.window)
     waits = tables.waits
     worst, found = 0, []
     for key, mine in reads.groupby(["pid", "tid"]):
@@ -151,11 +151,11 @@ def unfused_optimizer(tables: Tables) -> Finding:
     trace = _trace(tables)
     tables.need_kernels()
     marks = trace.trace.annotations()
-    if not matching(marks["name"], OPTIMIZER).any():
+    if not named_like(marks["name"], OPTIMIZER).any():
         raise CannotJudgeError("the trace marks no Optimizer.step (no optimizer of torch.optim ran in it)")
     table = trace.launched
     table = table[(table["kind"] == "kernel") & (table["pass"] == "optimizer")]
-    updates = marks[matching(marks["name"], OPTIMIZER)].sort_values("start_ns")
+    updates = marks[named_like(marks["name"], OPTIMIZER)].sort_values("start_ns")
     table = table.assign(called=table["start_ns"] - table["queue_ns"])
     place = np.full(len(table), -1, np.int64)
     for rank, mine in updates.groupby("rank"):
@@ -203,7 +203,7 @@ def fp32_products(tables: Tables) -> Finding:
     """
     return _by_kernels(
         tables,
-        lambda table: matching(table["whole_name"], SIMT),
+        lambda table: named_like(table["whole_name"], SIMT),
         "kernels multiply in fp32 without tensor cores",
         SIMT_SHARE,
         1,
@@ -269,7 +269,7 @@ def slow_first_step(tables: Tables) -> Finding:
         ]
     )
     first = steps.groupby("rank")["end_ns"].min().max()
-    compiling = names[matching(names["name"], COMPILING) & (names["start_ns"] <= first).to_numpy()]
+    compiling = names[named_like(names["name"], COMPILING) & (names["start_ns"] <= first).to_numpy()]
     built = intervals.total(*spans(compiling))
     message = f"the first step takes {ratio:.3g} × the median of the others (rank {worst})"
     if len(compiling):
@@ -374,7 +374,7 @@ def _ancestors(trace: TraceTables, pattern: str) -> NDArray[np.bool_]:
     from labcode.analysis.timeline import tree as kineto_tree
 
     tree = kineto_tree.build(trace.trace, python=False)
-    wanted = matching(tree.events["name"], pattern) & (tree.events["kind"] == "op").to_numpy()
+    wanted = named_like(tree.events["name"], pattern) & (tree.events["kind"] == "op").to_numpy()
     inside = kineto_links.nearest(tree, wanted) >= 0
     return np.append(inside, False)[kineto_links.launch_events(trace.trace, tree)]
 

@@ -9,7 +9,6 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import (
     LOADING,
     Tables,
-    matching,
     one_line,
     percent,
     spans,
@@ -17,7 +16,7 @@ from labcode.analysis.rules.tables import (
     top,
 )
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
 from labcode.analysis.timeline.nvtx import unattributed
 from labcode.reports.nsys.report import NsysReport
 
@@ -88,7 +87,7 @@ def start_up(tables: Tables) -> Finding:
         system = _nsys(tables).osrt()["start_ns"]
         begin = min(begin, int(system.min())) if len(system) else begin
     first = int(work["start_ns"].min())
-    loading = in_window(tables.api[matching(tables.api["name"], LOADING)], (begin, end))
+    loading = in_window(tables.api[named_like(tables.api["name"], LOADING)], (begin, end))
     starts, ends = spans(loading)
     spent = intervals.total(np.append(starts, begin), np.append(ends, first))
     width = max(end - begin, 1)
@@ -172,7 +171,7 @@ def dropped_events(tables: Tables) -> Finding:
             if old
             else "the capture holds no messages of the profiler"
         )
-    losing = matching(messages["text"], LOST)
+    losing = named_like(messages["text"], LOST)
     bad = losing | messages["severity"].isin(["warning", "error"]).to_numpy(np.bool_)
     table = messages[bad].assign(loses_events=losing[bad])
     table = table.sort_values(["loses_events", "time_ns"], ascending=[False, True], ignore_index=True)

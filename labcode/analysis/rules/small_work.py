@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import LAUNCHES, Tables, matching, percent, spans, time_text, top
+from labcode.analysis.rules.tables import LAUNCHES, Tables, percent, spans, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
 from labcode.analysis.timeline.summary import kernel_summary
 
 TINY_SHARE = 0.10
@@ -38,7 +38,7 @@ def tiny_kernels(tables: Tables) -> Finding:
     """
     tables.need_ops()
     tables.need_kernels()
-    launches = matching(tables.calls["name"], LAUNCHES)
+    launches = named_like(tables.calls["name"], LAUNCHES)
     limit = tables.launch_ns if launches.any() else TINY_NS
     kernels = tables.kernels
     is_tiny = (tables.ops["kind"] == "kernel").to_numpy() & (duration_ns(tables.ops) < limit)
@@ -89,7 +89,7 @@ def allocation_churn(tables: Tables) -> Finding:
     tables.need_api()
     steady = tables.steady
     width = max(steady[1] - steady[0], 1)
-    calls = in_window(tables.api[matching(tables.api["name"], ALLOCATING)], steady)
+    calls = in_window(tables.api[named_like(tables.api["name"], ALLOCATING)], steady)
     count, worst = 0, 0
     for _, mine in calls.groupby("pid"):
         worst = max(worst, intervals.total(*spans(mine)))

@@ -167,7 +167,7 @@ class Tables:
     @cached_property
     def launch_ns(self) -> float:
         """What launching a kernel costs the CPU: the median duration of launch calls."""
-        launches = self.calls[matching(self.calls["name"], LAUNCHES)]
+        launches = self.calls[named_like(self.calls["name"], LAUNCHES)]
         return float(np.median(duration_ns(launches))) if len(launches) else float(_USUAL_LAUNCH_NS)
 
     @cached_property
@@ -181,7 +181,7 @@ class Tables:
     @cached_property
     def waits(self) -> pd.DataFrame:
         """The synchronizing calls within the window."""
-        return self.calls[matching(self.calls["name"], SYNCHRONIZING)]
+        return self.calls[named_like(self.calls["name"], SYNCHRONIZING)]
 
     @property
     def has_counters(self) -> bool:
@@ -241,7 +241,7 @@ class Tables:
         Neither the whole graph nor one of its nodes is in the capture then, whichever of the nested calls the
         operations name.
         """
-        calls = self.calls[matching(self.calls["name"], GRAPH_LAUNCHES)]
+        calls = self.calls[named_like(self.calls["name"], GRAPH_LAUNCHES)]
         if not len(calls):
             return calls.assign(lost=False)
         mine, theirs = process_keys(
@@ -284,11 +284,6 @@ class Tables:
         """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
-
-
-def matching(names: pd.Series, pattern: str) -> NDArray[np.bool_]:
-    """Which names match a regular expression; each distinct name is tried once."""
-    return named_like(names, pattern)
 
 
 def spans(table: pd.DataFrame) -> Spans:

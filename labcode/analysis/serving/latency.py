@@ -119,9 +119,3 @@ def curve(runs: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def rate_at(curve: pd.DataFrame, limit_ms: float, column: str = "p99_ms") -> float:
-    """The highest measured rate whose percentile keeps the limit; 0 where none does."""
-    kept = curve.loc[curve[column] <= limit_ms, "served_per_s"]
-    return float(kept.max()) if len(kept) else 0.0
