@@ -109,14 +109,12 @@ class Spreader:
         try:
             futures = dict(zip(self._client.map(work, files, pure=False, retries=0), files, strict=True))
             for future in as_completed(futures):
-                if future.status == "finished":
-                    found[futures[future]] = future.result()
-                elif future.status == "cancelled":
+                if future.status == "cancelled":
                     raise ConnectionError
-                elif isinstance(future.exception(), self._lost):
+                try:  # its status may change: what a worker had finished is worked out anew when it dies
+                    found[futures[future]] = future.result()
+                except self._lost:
                     again.append(futures[future])
-                else:
-                    raise future.exception()
                 future.release()
             for path in again:  # alone: the one that dies again took the others with it
                 future = self._client.submit(work, path, pure=False, retries=0)

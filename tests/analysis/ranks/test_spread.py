@@ -63,6 +63,26 @@ def test_a_worker_that_dies_loses_its_file_alone(files: list[Path]) -> None:
     ]
 
 
+class _Recomputed:
+    """A future that was done; then its worker died, and the scheduler has it worked out anew."""
+
+    status = "lost"
+
+    def result(self) -> tuple[int, None]:
+        return 7, None
+
+    def exception(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def test_what_a_dead_worker_had_done_is_done_anew(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "as_completed", list)
+    with Spreader(files=1) as spreader:
+        spreader._client = SimpleNamespace(map=lambda *_, **__: [_Recomputed() for _ in files])
+        assert spreader.map(ranks.size, files) == ([7] * len(files), [])
+
+
 def test_a_scheduler_by_its_address(files: list[Path], scheduler: Any) -> None:
     with Spreader(scheduler.scheduler_address, files=2) as spreader:
         assert spreader.map(ranks.size, files)[0] == list(range(10)) and spreader.note == ""
