@@ -135,11 +135,11 @@ def base_names(files: Iterable[Path]) -> dict[Path, str]:
 
     Files that are named twice come once. `LabError` when two of them cannot be told apart by their folder.
     """
-    distinct = list({file.resolve(): file for file in files}.values())
+    distinct = list({os.path.realpath(file): file for file in files}.values())
     plain = {file: _without_suffix(file) for file in distinct}
     twice = {name for name in plain.values() if list(plain.values()).count(name) > 1}
     names = {
-        file: f"{file.resolve().parent.name}-{name}" if name in twice else name
+        file: f"{Path(os.path.realpath(file)).parent.name}-{name}" if name in twice else name
         for file, name in plain.items()
     }
     seen: dict[str, Path] = {}

@@ -7,6 +7,7 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -142,11 +143,12 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
 
 def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
     opened: dict[Kind, list[Any]] = {}
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for path in files:
-        if path.resolve() in seen:
+        real = os.path.realpath(path)  # `Path.resolve` raises for links that go in a circle
+        if real in seen:
             raise LabError(f"{path}: named twice; name each file once")
-        seen.add(path.resolve())
+        seen.add(real)
         opened.setdefault(reports.kind_of(path), []).append(_opened(path, stack))
     return {kind: opened[kind] for kind in ("nsys", "kineto", "ncu", "memory", "power") if kind in opened}
 
