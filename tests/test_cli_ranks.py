@@ -62,7 +62,7 @@ def test_the_diagnosis(folder: Path) -> None:
     for words in (("diagnose", file), ("compare", file, file), ("stats", file)):
         refused = labcode(*words, "--scheduler", "here")
         assert refused.returncode == 2
-        assert f"`labcode {words[0]} --scheduler` reads / and not this" in refused.stderr
+        assert f"`labcode {words[0]} --scheduler` reads a folder of ranks and not this" in refused.stderr
 
 
 def test_runs_are_compared(folder: Path, tmp_path: Path) -> None:
@@ -83,6 +83,12 @@ def test_runs_are_compared(folder: Path, tmp_path: Path) -> None:
     ):
         refused = labcode("compare", *words)
         assert refused.returncode == 2 and message in refused.stderr
+
+
+def test_more_than_two_runs_are_compared(folder: Path, tmp_path: Path) -> None:
+    result = labcode("compare", folder, *(ranks.run(tmp_path / name) for name in "ab"), "-f", "json")
+    assert result.returncode == 0, result.stderr
+    assert {row["group"] for row in json.loads(result.stdout)["rows"]} == {folder.name, "a", "b"}
 
 
 def test_the_picture(folder: Path, tmp_path: Path) -> None:
@@ -131,6 +137,8 @@ def test_a_few_traces_are_one_report_and_a_run_of_ranks(tmp_path: Path) -> None:
     assert labcode("stats", tmp_path, "-r", "op_sum").returncode == 0
     table = json.loads(labcode("stats", tmp_path, "-r", "rank_sum", "-f", "json").stdout)
     assert [row["rank"] for row in table] == [0, 1]
+    refused = labcode("diagnose", tmp_path, "--scheduler", "here").stderr
+    assert "a folder of up to 8 traces, which are read as one; leave out --scheduler" in refused
     found = labcode("diagnose", tmp_path, "-f", "json").stdout
     assert {"late-rank", "stragglers"} <= {verdict["rule"] for verdict in json.loads(found)["verdicts"]}
     alone = labcode("stats", tmp_path / "run.rank0.trace.json", "-r", "rank_sum")

@@ -82,6 +82,12 @@ def test_an_endless_device_behind_a_link_is_not_read(words: tuple[str, ...], tmp
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("words", [("report", "a.sqlite"), ("stats", "a.sqlite", "-o", "t")])
+def test_links_in_a_circle_are_not_followed(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "a.sqlite").symlink_to("a.sqlite")
+    assert "a.sqlite: Too many levels of symbolic links" in one_line(labcode(*words, cwd=tmp_path))
+
+
 HEADS = {".ncu-rep": b"NVR\0", ".sqlite": b"SQLite format 3\0"}
 
 

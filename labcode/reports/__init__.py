@@ -107,7 +107,13 @@ def expect(path: Path, command: str, *kinds: Kind) -> Kind:
     ``kinds``."""
     kind = kind_of(path)
     if kind not in kinds:
-        takes = " or ".join(FORMATS[one].suffixes[0] for one in kinds if one != "ranks" or len(kinds) == 1)
+        if kinds == ("ranks",) and path.is_dir():
+            raise LabError(
+                f"{path}: a folder of up to {TOGETHER} traces, which are read as one; leave out --scheduler"
+            )
+        takes = (
+            " or ".join(FORMATS[one].suffixes[0] for one in kinds if one != "ranks") or "a folder of ranks"
+        )
         raise LabError(
             f"{path}: {FORMATS[kind].what}; `labcode {command}` reads {takes} and not this, which is for "
             f"labcode {FORMATS[kind].commands}"

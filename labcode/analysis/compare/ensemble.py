@@ -191,7 +191,8 @@ def read(paths: Sequence[Path], *, scheduler: str | None = None) -> list[Measure
     ]
     found: dict[Path, Measured] = {}
     timelines = [path for path, kind in zip(paths, kinds, strict=True) if kind in ("nsys", "kineto")]
-    found.update(zip(timelines, _timelines(timelines), strict=True))
+    if timelines:
+        found.update(zip(timelines, _timelines(timelines), strict=True))
     for path, kind in zip(paths, kinds, strict=True):
         if kind == "power":
             energies = power.by_name(open_log(path))["joules"].dropna()

@@ -123,9 +123,9 @@ class Curve:
 
     def counter(self, t_ns: float) -> tuple[float, float, float]:
         """What the counter would have said at a moment: estimate, lower and upper bound, in J."""
-        place = int(np.searchsorted(self.t_ns, t_ns, side="right")) - 1
+        place = int(self.t_ns.searchsorted(t_ns, "right")) - 1
         low = float(self.joules[max(place, 0)])
-        later = int(np.searchsorted(self.known_after_ns, t_ns, side="left"))
+        later = int(self.known_after_ns.searchsorted(t_ns))
         if later < len(self.knots_j):
             high = float(self.knots_j[later])
         else:  # no update after this moment was seen: as much as two updates bring
@@ -149,7 +149,7 @@ class Curve:
             return float("nan")
 
         def until(t_ns: float) -> float:
-            place = int(np.clip(np.searchsorted(self.power_ns, t_ns) - 1, 0, len(self.power_ns) - 2))
+            place = min(max(int(self.power_ns.searchsorted(t_ns)) - 1, 0), len(self.power_ns) - 2)
             watts = float(np.interp(t_ns, self.power_ns, self.watts))
             first = float(self.watts[place]) if t_ns >= self.power_ns[0] else watts
             since_ns = t_ns - float(self.power_ns[place])
@@ -172,11 +172,11 @@ class Curve:
         if covered < 0.995:
             flags.append(f"samples cover {covered:.0%} of it")
         seconds = (end - begin) / 1e9
-        inside = (self.power_ns >= begin) & (self.power_ns <= end)
-        peak = float(self.watts[inside].max()) if inside.any() else nan
+        inside = self.watts[_between(self.power_ns, begin, end)]
+        peak = float(inside.max()) if len(inside) else nan
         integral = self.power_j(begin, end)
         joules = error = nan
-        updates = int(((self.knots_ns >= begin) & (self.knots_ns <= end)).sum())
+        updates = len(self.knots_ns[_between(self.knots_ns, begin, end)])
         declined = updates < LEAST_UPDATES
         if len(self.t_ns) < 2:
             flags.append("the counter was not read")
@@ -193,7 +193,7 @@ class Curve:
             error = max(e0 - low0, high0 - e0) + max(e1 - low1, high1 - e1)
             if updates < FEW_UPDATES:
                 flags.append(f"short: {updates} updates of the counter")
-            if ((self.resets >= begin) & (self.resets <= end)).any():
+            if len(self.resets[_between(self.resets, begin, end)]):
                 flags.append("the counter was reset or wrapped, which power bridges")
             if abs(integral - joules) > max(DISAGREEMENT * joules, error):
                 flags.append(f"counter and power disagree by {integral / joules - 1:+.0%}")
@@ -205,14 +205,22 @@ class Curve:
 
     def throttled(self, begin_ns: float, end_ns: float) -> dict[str, float]:
         """Seconds in which each reason slowed the clocks down; a reading holds until the next sample."""
-        starts = np.clip(self.all_ns, begin_ns, end_ns)
+        inside = _between(self.all_ns, begin_ns, end_ns)
+        there = slice(max(inside.start - 1, 0), inside.stop + 1)  # what was read before holds at the begin
+        reasons = self.reasons[there]
+        if not reasons.any():
+            return {}
+        starts = np.clip(self.all_ns[there], begin_ns, end_ns)
         held = np.diff(np.append(starts, starts[-1])) / 1e9
         found = {
-            name: float(held[(self.reasons & bit) != 0].sum())
-            for bit, (name, slows) in REASONS.items()
-            if slows
+            name: float(held[(reasons & bit) != 0].sum()) for bit, (name, slows) in REASONS.items() if slows
         }
         return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+
+def _between(sorted_ns: Floats, begin_ns: float, end_ns: float) -> slice:
+    """Where the times from one moment to another lie, both included."""
+    return slice(int(sorted_ns.searchsorted(begin_ns)), int(sorted_ns.searchsorted(end_ns, "right")))
 
 
 def curve_of(samples: pd.DataFrame) -> Curve:

@@ -152,7 +152,7 @@ class _Process:
             main = work.value_counts().index[0]
             known = known & (self.ops[keys] == list(main)).all(axis=1).to_numpy()
         if tid is not None:
-            known &= self.api["tid"].to_numpy()[self.rows] == tid
+            known[known] = self.api["tid"].to_numpy()[self.rows[known]] == tid
         called = self.api["start_ns"].to_numpy(np.int64)[self.rows[known]]
         order = np.argsort(called, kind="stable")
         return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]

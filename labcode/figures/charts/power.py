@@ -132,7 +132,8 @@ def write_power(log: PowerLog, output: Path, *, window: tuple[int, int] | None =
 def _whole(log: PowerLog) -> tuple[int, int]:
     if not len(log.samples):
         return 0, 1
-    return int(log.samples["t_ns"].min()), int(log.samples["t_ns"].max())
+    begin, end = int(log.samples["t_ns"].min()), int(log.samples["t_ns"].max())
+    return begin, max(end, begin + 1)
 
 
 def _shade(axes: Axes, windows: pd.DataFrame, zero: int, shown: tuple[int, int]) -> None:

@@ -29,6 +29,7 @@ _MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
     "memory_mhz": 1_000_000,
     "temperature_c": 1_000,
 }
+_MOST_WINDOWS = 1 << 18  # the meter keeps 100,000
 _DEVICE_TYPES = {
     "device": "int64",
     "nvml_index": "Int64",
@@ -120,11 +121,20 @@ def open_log(path: str | Path) -> PowerLog:
 def log_of(document: Document, path: Path) -> PowerLog:
     """A log as tables; ``path`` is for messages. `InputError` for columns of unequal length, times that go
     back and values that no GPU has."""
-    frames = [_samples(device, path) for device in document.devices or [Device(number=0, name="")]]
-    samples = pd.concat(frames, ignore_index=True)
     numbers = [device.number for device in document.devices]
     if len(set(numbers)) < len(numbers):
         raise InputError(f"{path}: two devices have the same number; the log is damaged, record it again")
+    if any(not -1 < number < 1 << 31 for d in document.devices for number in (d.number, d.nvml_index or 0)):
+        raise InputError(
+            f"{path}: a device has a number that no GPU has; the log is damaged, record it again"
+        )
+    frames = [_samples(device, path) for device in document.devices or [Device(number=0, name="")]]
+    samples = pd.concat(frames, ignore_index=True)
+    if len(document.windows) > _MOST_WINDOWS:
+        raise InputError(
+            f"{path}: {len(document.windows):,} windows, and a power log can have {_MOST_WINDOWS:,}; measure "
+            "several repetitions of short work in one window"
+        )
     for window in document.windows:
         if not 0 <= window.begin_ns <= window.end_ns < _MOST:
             raise InputError(

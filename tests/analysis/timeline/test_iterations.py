@@ -54,6 +54,10 @@ def test_two_steps_are_two_iterations_when_their_name_says_so(tmp_path: Path) ->
     assert found_in(tmp_path, **steps([20, 20], name="part {}")) is None
 
 
+def test_ranges_without_recorded_calls_are_none(tmp_path: Path) -> None:
+    assert found_in(tmp_path, **{**steps([20] * 6), "api": []}) is None
+
+
 def test_ranges_that_cover_little_or_overlap_are_none(tmp_path: Path) -> None:
     rows = steps([20] * 6)
     rows["nvtx"] = [x.push_pop(i * 20_000, i * 20_000 + 500, f"tick {i}") for i in range(6)]

@@ -170,6 +170,8 @@ def test_compare_what_is_new_gone_short_or_elsewhere(tmp_path: Path, file: Path)
 
 
 def test_compare_refuses(tmp_path: Path, file: Path) -> None:
+    write_document(power.document(power.device(power.steady(), seconds=0.02)), tmp_path / "one.power.json")
+    assert "GPU 0" in write_timeline(tmp_path / "one.power.json", tmp_path / "one.svg").read_text()
     write_document(power.document(), tmp_path / "none.power.json")
     for one, other, options, message in (
         (

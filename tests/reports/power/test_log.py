@@ -67,6 +67,14 @@ def _column(name: str, place: int, value: Any) -> Callable[[dict[str, Any]], Non
     return change
 
 
+def _device(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content["devices"][0].update(values)
+
+
+def _windows(count: int) -> Callable[[dict[str, Any]], None]:
+    return _change(windows=[{"name": "a", "begin_ns": 5, "end_ns": 6}] * count)
+
+
 def _shorter(content: dict[str, Any]) -> None:
     content["devices"][0]["sm_mhz"].pop()
 
@@ -94,10 +102,16 @@ def _twice(content: dict[str, Any]) -> None:
         (_column("instant_mw", 2, 10**12), r"instant_mw of GPU 0 has a value that no GPU has"),
         (_column("temperature_c", 2, 40.5), r"JSON, but no power log \(Expected `int \| null`"),
         (_shorter, r"GPU 0 has 600 times and 599 values of sm_mhz"),
+        (_windows(3), r"3 windows, and a power log can have 2; measure several repetitions"),
+        (_device(number=1 << 70), r"a device has a number that no GPU has"),
+        (_device(nvml_index=-1), r"a device has a number that no GPU has"),
         (_twice, r"two devices have the same number"),
     ],
 )
-def test_damaged_logs(file: Path, change: Callable[[dict[str, Any]], None], message: str) -> None:
+def test_damaged_logs(
+    file: Path, change: Callable[[dict[str, Any]], None], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labcode.reports.power.log._MOST_WINDOWS", 2)
     content = json.loads(file.read_text())
     change(content)
     file.write_text(json.dumps(content))
