@@ -6,6 +6,8 @@ as they are.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -44,14 +46,33 @@ class _Plain:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Whatever is printed meanwhile to stdout and stderr reaches a terminal as `plain` text."""
+    """Whatever is printed meanwhile to stdout and stderr reaches a terminal as `plain` text, what it cannot
+    show as «?»; files and pipes get UTF-8, whatever the locale. Streams that came closed lead nowhere."""
+    _open_closed()
     with ExitStack() as restored:
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
+            if isinstance(stream, io.TextIOWrapper):
+                restored.callback(stream.reconfigure, encoding=stream.encoding, errors=stream.errors)
+                stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
             if stream is not None and stream.isatty():
                 setattr(sys, name, _Plain(stream))
                 restored.callback(setattr, sys, name, stream)
         yield
+
+
+def _open_closed() -> None:
+    """Where ``>&-`` closed a stream, else the next file that is opened would get its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                nowhere = os.open(os.devnull, os.O_RDWR)
+                if nowhere != number:
+                    os.dup2(nowhere, number)
+                    os.close(nowhere)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def raw(stream: TextIO) -> TextIO:

@@ -153,3 +153,19 @@ def test_a_closed_pipe_is_no_error() -> None:
             stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60,
         )  # fmt: skip
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_files_and_pipes_get_utf_8_in_every_locale(encoding: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "labcode", "stats", "µs\udcff.sqlite"],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding}, timeout=60,
+    )  # fmt: skip
+    assert result.stderr.decode() == "labcode: µs?.sqlite: no such file; check the path\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_lead_nowhere(closed: str) -> None:
+    command = f'"{sys.executable}" -m labcode captures list {closed}'
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -185,7 +185,9 @@ def capture(
         filed: list[str] = []
         left_out: list[str] = []
         if able:
-            site = _prepare(folder, able, wishes.gpus, machine(), doctor)
+            here = machine()
+            _refuse_other_gpus(set_name, manifest, here)
+            site = _prepare(folder, able, wishes.gpus, here, doctor)
             _build(sorted({e.program for e in able if e.program}), console)
             filed, left_out = _capture_each(able, site, manifest, problems, console, keep, deadline)
         if problems and not filed and not fresh:
@@ -577,6 +579,19 @@ def _note_skipped(folder: Path, manifest: dict[str, Any], lacking: Mapping[str, 
         manifest["skipped"] = dict(sorted(skipped.items()))
         if (folder / MANIFEST).exists():
             write_json(folder / MANIFEST, manifest)
+
+
+def _refuse_other_gpus(set_name: str, manifest: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """`LabError` where the set was captured on GPUs, and none of this machine is such a one."""
+    mine, have = (
+        {str(gpu["name"]) for machine in machines for gpu in machine.get("gpus") or () if gpu.get("name")}
+        for machines in ([here], manifest["machines"].values())
+    )
+    if have and not mine & have:
+        raise LabError(
+            f"{set_name}: captured on {', '.join(sorted(have))}, and this machine has "
+            f"{', '.join(sorted(mine)) or 'no GPU'}; name a set of its own with --set"
+        )
 
 
 def _prepare(

@@ -149,7 +149,7 @@ def _forbidden_import(forbidden: Sequence[str], file: Path) -> str:
         return ""
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # the latter two: nested too deep
         return ""  # loading the file says what is wrong with it
     guard = [node for node in tree.body if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)]
     resting = {id(child) for node in guard for child in ast.walk(node)}

@@ -156,7 +156,7 @@ def check(wishes: Wishes, mode: Mode) -> None:
     if tool == "ncu":
         _check_kernel(wishes, alone=mode == "single")
     if tool == "torch" and wishes.warmup < WARMUP_LEAST:
-        raise LabError(f"--warmup {wishes.warmup}: at least {WARMUP_LEAST} step goes before what is recorded")
+        raise LabError(f"--warmup {wishes.warmup}: at least {WARMUP_LEAST} steps go before what is recorded")
 
 
 def _check_kernel(wishes: Wishes, *, alone: bool) -> None:

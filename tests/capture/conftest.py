@@ -32,10 +32,12 @@ class Lab:
             return runner.capture(
                 list(names),
                 "mine",
-                machine=lambda: {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"},
                 doctor=lambda: {"problems": []},
                 console=console,
-                **options,  # type: ignore[arg-type]
+                **{  # type: ignore[arg-type]
+                    "machine": lambda: {"gpus": [{"name": "Fake GPU"}], "gpu_count": 2, "driver": "1.2"},
+                    **options,
+                },
             )
         finally:
             self.printed = stream.getvalue()

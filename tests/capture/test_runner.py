@@ -71,6 +71,16 @@ def test_unknown_experiments_and_set_names_are_refused(lab: Lab) -> None:
     assert lab.tree() == {}
 
 
+def test_a_set_of_another_gpu_is_left_alone(captured: Lab) -> None:
+    before = captured.tree()
+    for gpus, has in (([], "no GPU"), ([{"name": "Other GPU"}], "Other GPU")):
+        with pytest.raises(
+            LabError, match=f"mine: captured on Fake GPU, and this machine has {has}; name a set"
+        ):
+            captured.capture("beta", machine=lambda gpus=gpus: {"gpus": gpus})
+    assert captured.tree() == before
+
+
 def test_one_failure_does_not_keep_others_from_being_filed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PROGRAM", "crash")
     monkeypatch.setenv("FAKE_VARIANT", "improved")

@@ -91,6 +91,8 @@ def test_a_file_that_cannot_be_loaded(tmp_path: Path) -> None:
     found = verdict(tmp_path, "def double(x)\n")
     assert found.headline == "the file cannot be loaded"
     assert found.details[0].startswith("a_double.py, line 1: SyntaxError")
+    found = verdict(tmp_path, f"x = {'-' * 100_000}1\n")  # too deep for the parser
+    assert found.headline == "the file cannot be loaded"
 
 
 def test_an_endless_loop_is_too_slow(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ needed no longer, so a small file can stand for them in a repository.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ FORMAT = "labcode baselines"
 SCHEMA = 1
 FILE = "labcode-baselines.json"
 _LARGEST = 1 << 28
+_MOST = 1e30  # no time in ns and no energy is so large
 
 
 def keep(path: Path, name: str, runs: Sequence[Measured], reads: Sequence[Path]) -> None:
@@ -47,7 +47,7 @@ def keep(path: Path, name: str, runs: Sequence[Measured], reads: Sequence[Path])
     }
     document = {"format": FORMAT, "schema": SCHEMA, "baselines": every}
     with whole(path, reads=reads) as part:
-        part.write_text(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def kept(path: Path, name: str) -> list[Measured]:
@@ -112,5 +112,5 @@ def _is_row(row: Any) -> bool:
         isinstance(row, list)
         and [type(part) for part in row[:2]] == [str, str]
         and len(row) == 4
-        and all(type(part) in (int, float) and math.isfinite(part) for part in row[2:])
+        and all(type(part) in (int, float) and abs(part) < _MOST for part in row[2:])
     )

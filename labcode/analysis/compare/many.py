@@ -20,6 +20,7 @@ from labcode.errors import LabError
 
 _MOST = 20  # rows of a kind that people are shown
 _LONGEST = 60
+_LARGEST = 1e100  # value of a parameter
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,13 @@ def _values(column: str | None, groups: Sequence[str] | dict[str, list[Path]]) -
         values = [float(text) for text in texts.split(",")]
     except ValueError:
         values = []
-    if not key or not values or not all(map(math.isfinite, values)):
+    if not key or not values or not all(abs(value) < _LARGEST for value in values):
         raise LabError(f"--column {column}: write KEY=NUMBER,NUMBER, a number for each file or group")
+    if len(set(values)) < len(values):
+        raise LabError(
+            f"--column {column}: a number stands twice; put runs of the same {key} into one --group "
+            "NAME=FILE,FILE"
+        )
     if len(values) != len(groups):
         raise LabError(
             f"--column {column}: {len(values)} numbers for {len(groups)} files and groups: "

@@ -151,6 +151,11 @@ def test_a_baseline_is_kept_and_compared_with_when_its_files_are_gone(run, tmp_p
             '[{"file": "a", "sha256": [], "rows": [["kernel", "k", NaN, 1]]}]}}}',
             "a baseline in it lacks what belongs there",
         ),
+        (
+            '{"format": "labcode baselines", "schema": 1, "baselines": {"a": {"what": "timeline", "runs": '
+            f'[{{"file": "a", "sha256": [], "rows": [["kernel", "k", 1, 1{"0" * 400}]]}}]}}}}}}',
+            "a baseline in it lacks what belongs there",
+        ),
     ],
 )
 def test_files_of_baselines_that_are_none(tmp_path: Path, run, content: str, message: str) -> None:
@@ -176,6 +181,11 @@ def test_what_does_not_fit_together_is_told_in_one_line(run, tmp_path: Path) -> 
             "--column batch=1: 1 numbers for 2 files and groups: a.sqlite",
         ),
         (Asked([one, other], column="batch=1,x"), "--column batch=1,x: write KEY=NUMBER,NUMBER"),
+        (Asked([one, other], column="batch=1,1e308"), "--column batch=1,1e308: write KEY=NUMBER,NUMBER"),
+        (
+            Asked([one, other], column="batch=1,1"),
+            "--column batch=1,1: a number stands twice; put runs of the same batch into one --group",
+        ),
         (
             Asked([one], baseline="main", kept_in=tmp_path / "no"),
             "--baseline main: none of a.sqlite, and there is",
