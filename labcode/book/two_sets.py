@@ -138,7 +138,7 @@ def _products(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, f
         for key, value in results.items():
             if key.endswith(_RATE):
                 name = key.removesuffix(_RATE)
-                where = (f"{kind} products", problem, name.replace("_", " "))
+                where = (f"{kind} matmuls", problem, name.replace("_", " "))
                 found[where] = (float(value), float(results[f"{name}_us"]), name == "cublas")
     return found
 
