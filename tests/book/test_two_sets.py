@@ -131,7 +131,7 @@ def test_products_attention_and_decoding_are_compared_where_both_sets_have_them(
     ]
     assert two_sets.decoding(pair).to_dict("records") == [
         {
-            "way": "graph",
+            "way": "the same in one graph",
             "first": 4.0,
             "second": 5.0,
             "ratio": 1.25,
