@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -55,13 +56,41 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
 
 
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:
+@contextlib.contextmanager
+def with_torch() -> Iterator[str]:
+    """A command to use as Python that need not import PyTorch."""
     if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
         yield sys.executable
         return
     # PyTorch's optimizers import torch._dynamo
     with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
+        yield command
+
+
+@contextlib.contextmanager
+def with_kernels() -> Iterator[str]:
+    """A JUPYTER_PATH with kernels that need not import what pages do."""
+    before = os.environ.pop("JUPYTER_PATH", None)
+    with kernels():
+        yield os.environ.pop("JUPYTER_PATH", "")
+    if before is not None:
+        os.environ["JUPYTER_PATH"] = before
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """The processes among which pytest-xdist shares out the tests have these servers together."""
+    servers = contextlib.ExitStack()
+    config.add_cleanup(servers.close)
+    os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
+    if importlib.util.find_spec("torch"):
+        os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
+
+
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[str]:
+    shared = os.environ.get("TESTS_WITH_TORCH")
+    with contextlib.nullcontext(shared) if shared else with_torch() as command:
         yield command
 
 
@@ -93,11 +122,9 @@ def tab(_chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def _with_kernels() -> Iterator[str]:
-    before = os.environ.pop("JUPYTER_PATH", None)
-    with kernels():
-        yield os.environ.pop("JUPYTER_PATH", "")
-    if before is not None:
-        os.environ["JUPYTER_PATH"] = before
+    shared = os.environ.get("TESTS_WITH_KERNELS")
+    with contextlib.nullcontext(shared) if shared else with_kernels() as path:
+        yield path
 
 
 @pytest.fixture
