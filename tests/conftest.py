@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 
 @cache
@@ -127,8 +130,18 @@ def _with_kernels() -> Iterator[str]:
         yield path
 
 
+@pytest.fixture(scope="session")
+def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from jinja2 import FileSystemBytecodeCache
+    from sphinx import jinja2glue
+
+    compiled = FileSystemBytecodeCache(str(tmp_path_factory.mktemp("templates")))
+    return functools.partial(jinja2glue.SandboxedEnvironment, bytecode_cache=compiled)
+
+
 @pytest.fixture
-def kernel_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds share the server whose kernels need not import IPython and pandas."""
+def builds_at_hand(_with_kernels: str, _templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds share the server whose kernels need not import IPython and pandas, and compiled templates."""
     monkeypatch.setenv("JUPYTER_PATH", _with_kernels)
     monkeypatch.setattr("labcode.book.build.kernels", contextlib.nullcontext)
+    monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)

@@ -92,12 +92,14 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     baseline, improved = (Run(v, ("--variant", v, "--gpus", GPUS)) for v in ("baseline", "improved"))
     sources = ("program.py",)
     experiments = (
-        Experiment("alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 20.0),
         Experiment(
-            *("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 20.0),
+            "alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 120.0
+        ),
+        Experiment(
+            *("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 120.0),
             host_bound=True,
         ),
-        Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 20.0),
+        Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 120.0),
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
     monkeypatch.setattr(needs, "gpu_count", lambda: 2)

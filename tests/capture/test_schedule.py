@@ -32,7 +32,7 @@ from tests.capture.conftest import Lab
 
 
 def experiment(name: str, **changes: object) -> Experiment:
-    plain = Experiment(name, "A measurement", "bench", "program", (Run("record"),), ("program.py",), 1, 20.0)
+    plain = Experiment(name, "A measurement", "bench", "program", (Run("record"),), ("program.py",), 1, 120.0)
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 

@@ -178,7 +178,8 @@ def test_folder_is_gone_after_an_error(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: signal.SIG_DFL)  # else the handler stays
     with (
         pytest.raises(LabError, match="No such file or directory; check the path"),
         files.temporary_folder(tmp_path / "none"),
