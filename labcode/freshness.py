@@ -198,7 +198,7 @@ def _add_node(node: ast.AST, parts: list[str]) -> None:
                 value = _without_places([item for item in value if not _idle(item)])
             if not value:
                 continue
-        elif isinstance(node, ast.FormattedValue) and name == "format_spec" and not _merged(value.values):
+        elif name == "format_spec" and value is not None and not _merged(value.values):
             continue
         parts += (name, "=")
         _add(value, parts)
