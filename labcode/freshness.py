@@ -110,7 +110,9 @@ def python_meaning(source: str, name: str = "") -> str:
         tree.body = [statement for statement in tree.body if name in _defined(statement)]
         if not tree.body:
             raise LookupError(name)
-    return "".join(_node(tree))
+    parts: list[str] = []
+    _add(tree, parts)
+    return "".join(parts)
 
 
 def c_meaning(source: str) -> str:
@@ -169,37 +171,39 @@ def _defined(statement: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-def _node(node: ast.AST) -> Iterator[str]:
-    yield type(node).__name__
-    yield "("
-    for name, value in sorted(ast.iter_fields(node)):
+def _add(value: object, parts: list[str]) -> None:
+    """Add the texts of a node, of a list of them, or of a constant."""
+    if isinstance(value, ast.AST):
+        _add_node(value, parts)
+    elif isinstance(value, list):
+        parts.append("[")
+        for item in value:
+            _add(item, parts)
+            parts.append(",")
+        parts.append("]")
+    else:
+        parts.append(ascii(value))
+
+
+def _add_node(node: ast.AST, parts: list[str]) -> None:
+    parts += (type(node).__name__, "(")
+    for name in sorted(node._fields):
+        value = getattr(node, name, None)
         if name in _SKIPPED_FIELDS or (value is None and not isinstance(node, ast.Constant)):
             continue
-        if isinstance(node, ast.JoinedStr) and name == "values":
-            value = _merged(value)
-        elif isinstance(node, ast.FormattedValue) and name == "format_spec" and not _merged(value.values):
+        if isinstance(value, list):
+            if isinstance(node, ast.JoinedStr):
+                value = _merged(value)
+            else:
+                value = _without_places([item for item in value if not _idle(item)])
+            if not value:
+                continue
+        elif name == "format_spec" and value is not None and not _merged(value.values):
             continue
-        elif isinstance(value, list):
-            value = _without_places([item for item in value if not _idle(item)])
-        if value == []:
-            continue
-        yield name + "="
-        yield from _value(value)
-        yield ";"
-    yield ")"
-
-
-def _value(value: object) -> Iterator[str]:
-    if isinstance(value, ast.AST):
-        yield from _node(value)
-    elif isinstance(value, list):
-        yield "["
-        for item in value:
-            yield from _value(item)
-            yield ","
-        yield "]"
-    else:
-        yield ascii(value)
+        parts += (name, "=")
+        _add(value, parts)
+        parts.append(";")
+    parts.append(")")
 
 
 def _idle(item: object) -> bool:

@@ -92,12 +92,13 @@ def private_folder(parent: Path | None = None) -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     machine = _machine()
-    for left in parent.glob(f"{WORK}*"):
-        made = _NAME.fullmatch(left.name)
-        if made and made["machine"] == machine and _began(made["pid"]) != made["began"]:
-            with contextlib.suppress(OSError):
-                if left.lstat().st_uid == os.geteuid():
-                    shutil.rmtree(left, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        for name in (entry.name for entry in os.scandir(parent)):
+            made = _NAME.fullmatch(name) if name.startswith(WORK) else None
+            if made and made["machine"] == machine and _began(made["pid"]) != made["began"]:
+                with contextlib.suppress(OSError):
+                    if (parent / name).lstat().st_uid == os.geteuid():
+                        shutil.rmtree(parent / name, ignore_errors=True)
     prefix = f"{WORK}{machine}-{os.getpid()}-{_began('self')}-"
     with _named(parent):
         folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))

@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -240,7 +241,13 @@ def load_set(name: str | None = None) -> CaptureSet:
             f"{folder}: no capture set of this name (there are: {have}); "
             f"`labcode capture --set {name}` makes one"
         )
-    return parse_manifest(load_json(manifest), folder)
+    return _opened(plain_file(manifest, most_bytes=_LARGEST_JSON).read_bytes(), folder)
+
+
+@lru_cache(maxsize=8)
+def _opened(manifest: bytes, folder: Path) -> CaptureSet:
+    """The set of a manifest; pages open the same one again and again."""
+    return parse_manifest(_json(manifest, folder / "manifest.json"), folder)
 
 
 def holder(name: str, experiment: str) -> CaptureSet:
@@ -370,8 +377,12 @@ def _check_hash(path: Path, expected: str) -> None:
 
 def load_json(path: Path) -> object:
     """The JSON in a file of a set; `InputError` when it is none, or one that no reader takes."""
+    return _json(plain_file(path, most_bytes=_LARGEST_JSON).read_bytes(), path)
+
+
+def _json(data: bytes, path: Path) -> object:
     try:
-        return json.loads(plain_file(path, most_bytes=_LARGEST_JSON).read_text(encoding="utf-8"))
+        return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also numbers of more digits than Python reads
         raise InputError(f"{path}: not valid JSON ({error}); restore it from version control") from None
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
+import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 
 @cache
@@ -55,13 +59,41 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
 
 
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:
+@contextlib.contextmanager
+def with_torch() -> Iterator[str]:
+    """A command to use as Python that need not import PyTorch."""
     if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
         yield sys.executable
         return
     # PyTorch's optimizers import torch._dynamo
     with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
+        yield command
+
+
+@contextlib.contextmanager
+def with_kernels() -> Iterator[str]:
+    """A JUPYTER_PATH with kernels that need not import what pages do."""
+    before = os.environ.pop("JUPYTER_PATH", None)
+    with kernels():
+        yield os.environ.pop("JUPYTER_PATH", "")
+    if before is not None:
+        os.environ["JUPYTER_PATH"] = before
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """The processes among which pytest-xdist shares out the tests have these servers together."""
+    servers = contextlib.ExitStack()
+    config.add_cleanup(servers.close)
+    os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
+    if importlib.util.find_spec("torch"):
+        os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
+
+
+@pytest.fixture(scope="session")
+def _with_torch() -> Iterator[str]:
+    shared = os.environ.get("TESTS_WITH_TORCH")
+    with contextlib.nullcontext(shared) if shared else with_torch() as command:
         yield command
 
 
@@ -93,15 +125,23 @@ def tab(_chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def _with_kernels() -> Iterator[str]:
-    before = os.environ.pop("JUPYTER_PATH", None)
-    with kernels():
-        yield os.environ.pop("JUPYTER_PATH", "")
-    if before is not None:
-        os.environ["JUPYTER_PATH"] = before
+    shared = os.environ.get("TESTS_WITH_KERNELS")
+    with contextlib.nullcontext(shared) if shared else with_kernels() as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from jinja2 import FileSystemBytecodeCache
+    from sphinx import jinja2glue
+
+    compiled = FileSystemBytecodeCache(str(tmp_path_factory.mktemp("templates")))
+    return functools.partial(jinja2glue.SandboxedEnvironment, bytecode_cache=compiled)
 
 
 @pytest.fixture
-def kernel_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds share the server whose kernels need not import IPython and pandas."""
+def builds_at_hand(_with_kernels: str, _templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds share the server whose kernels need not import IPython and pandas, and compiled templates."""
     monkeypatch.setenv("JUPYTER_PATH", _with_kernels)
     monkeypatch.setattr("labcode.book.build.kernels", contextlib.nullcontext)
+    monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from types import FrameType
+from typing import NamedTuple
 
 
 def experiments_behind(frame: FrameType | None, known: Collection[str]) -> list[str]:
@@ -36,30 +38,54 @@ def behind_line(cells: Sequence[str], line: int, known: Collection[str]) -> set[
     imported: set[str] = set()
     for position, cell in enumerate(cells):
         for statement in _statements(cell):
-            own = _named(statement, known)
-            names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-            used = {node.id for node in names if isinstance(node.ctx, ast.Load)}
-            own = own.union(*(behind.get(name, ()) for name in used))
-            if position == len(cells) - 1 and line <= (statement.end_lineno or line):
+            own = {name for name in known if name in statement.texts or statement.written.fullmatch(name)}
+            own = own.union(*(behind.get(name, ()) for name in statement.used))
+            if position == len(cells) - 1 and line <= statement.last_line:
                 return own
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                imported |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
-                continue
-            fresh = isinstance(statement, ast.Assign) and {
-                target.id for target in statement.targets if isinstance(target, ast.Name)
-            }
-            for name in set(_changed(statement)) - imported:
-                behind[name] = own if fresh and name in fresh else behind.get(name, set()) | own
+            imported |= statement.imported
+            for name in statement.changed - imported:
+                behind[name] = own if name in statement.fresh else behind.get(name, set()) | own
     return set()
 
 
-def _statements(cell: str) -> Iterator[ast.stmt]:
+class _Statement(NamedTuple):
+    """What counts of a statement: its last line, the texts in it, what its f-strings can be, names."""
+
+    last_line: int
+    texts: frozenset[str]
+    written: re.Pattern[str]
+    used: frozenset[str]
+    imported: frozenset[str]
+    changed: frozenset[str]
+    fresh: frozenset[str]  # of those changed, the ones that it gives a value of its own
+
+
+@lru_cache(maxsize=256)
+def _statements(cell: str) -> tuple[_Statement, ...]:
+    """The statements of a cell; every claim of a page asks about the cells before it."""
     try:
         body = ast.parse(cell).body
     except SyntaxError:  # a magic line: pages have none
-        return
-    for statement in body:
-        yield from _pairs(statement) or [statement]
+        return ()
+    return tuple(_read(one) for statement in body for one in _pairs(statement) or [statement])
+
+
+def _read(statement: ast.stmt) -> _Statement:
+    nodes = list(ast.walk(statement))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    imports = isinstance(statement, ast.Import | ast.ImportFrom)
+    aliases = statement.names if isinstance(statement, ast.Import | ast.ImportFrom) else []
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return _Statement(
+        statement.end_lineno or statement.lineno,
+        frozenset(texts),
+        re.compile("|".join(_patterns(nodes)) or r"(?!)"),
+        frozenset(node.id for node in names if isinstance(node.ctx, ast.Load)),
+        frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases),
+        frozenset(() if imports else _changed(statement, nodes)),
+        frozenset(target.id for target in targets if isinstance(target, ast.Name)),
+    )
 
 
 def _pairs(statement: ast.stmt) -> list[ast.stmt]:
@@ -77,26 +103,21 @@ def _pairs(statement: ast.stmt) -> list[ast.stmt]:
     ]
 
 
-def _named(statement: ast.stmt, known: Collection[str]) -> set[str]:
-    """The known experiments whose names are written in a statement, whole or with a part filled in."""
-    found = set()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Constant) and node.value in known:
-            found.add(str(node.value))
-        elif isinstance(node, ast.JoinedStr):
+def _patterns(nodes: list[ast.AST]) -> Iterator[str]:
+    """What the f-strings can be that have a letter of their own, with anything filled in."""
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
             written = [str(part.value) if isinstance(part, ast.Constant) else "" for part in node.values]
             if any(letter.isalpha() for letter in "".join(written)):
-                pattern = "".join(re.escape(part) or r"\w+" for part in written)
-                found |= {name for name in known if re.fullmatch(pattern, name)}
-    return found
+                yield "".join(re.escape(part) or r"\w+" for part in written)
 
 
-def _changed(statement: ast.stmt) -> Iterator[str]:
+def _changed(statement: ast.stmt, nodes: list[ast.AST]) -> Iterator[str]:
     """The names that a statement gives a value to, or whose value it changes in place."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
         return
-    for node in ast.walk(statement):
+    for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from labcode.grading.codec import Other, decode, encode
+from labcode.grading.codec import Other, decode, encode, pack
 from labcode.grading.records import Verdict
 
 __all__ = [
@@ -65,6 +66,11 @@ class Case:
     limit_s: float | None = None
     measured: Mapping[str, Any] | None = None
     exam: bool = False
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The arguments, from which they are made anew for each call."""
+        return pack(self.arguments)
 
     @property
     def time_s(self) -> float:

@@ -204,9 +204,9 @@ def beside(exercise: records.Exercise, part: records.Part, what: str) -> ModuleT
         raise LabError(f"solutions/{exercise.folder}/{part.letter}_{what}.py is not there") from None
 
 
-def namespace(source: str, file: Path) -> dict[str, Any]:
-    """The names that a solution's text defines; of a query, a function ``answer`` that runs it."""
-    if file.suffix == ".sql":
+def namespace(source: str | ast.Module, file: Path) -> dict[str, Any]:
+    """The names that a solution's text or tree defines; of a query, a function ``answer`` that runs it."""
+    if file.suffix == ".sql" and isinstance(source, str):
         return {"answer": lambda export, columns: sql.answer(source, export, columns)}
     module = ModuleType("exercise")
     module.__file__ = str(file)
@@ -220,7 +220,7 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
     made = contextlib.nullcontext() if not any(map(_is_file, case.arguments)) else temporary_files()
     folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
     with made, importable(folder), limited(limit_s):
-        return cases.plain(names[case.function](*codec.unpack(codec.pack(case.arguments))))
+        return cases.plain(names[case.function](*codec.unpack(case.packed)))
 
 
 @contextlib.contextmanager

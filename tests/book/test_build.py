@@ -38,7 +38,7 @@ It took {glue:text}`time`, and $t \\le T$.
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel_at_hand: None) -> Path:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: None) -> Path:
     """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
     root = tmp_path / "house"
     (root / "book" / "_static").mkdir(parents=True)

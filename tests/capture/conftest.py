@@ -88,18 +88,20 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("LABCODE_HOME", str(home))
     monkeypatch.setenv("LABCODE_SETS", str(sets))
     monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
-    unset = ("FAKE_NSYS", "FAKE_PROGRAM", "FAKE_VARIANT", "FAKE_LOG", "FAKE_SECONDS")
+    unset = ("FAKE_NSYS", "FAKE_PROGRAM", "FAKE_VARIANT", "FAKE_LOG", "FAKE_SECONDS", "FAKE_WAITS")
     for name in ("LABCODE_NSYS", "CUDA_VISIBLE_DEVICES", *unset):
         monkeypatch.delenv(name, raising=False)
     baseline, improved = (Run(v, ("--variant", v, "--gpus", GPUS)) for v in ("baseline", "improved"))
     sources = ("program.py",)
     experiments = (
-        Experiment("alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 20.0),
         Experiment(
-            *("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 20.0),
+            "alpha", "Two runs under nsys", "nsys", "program", (baseline, improved), sources, 1, 120.0
+        ),
+        Experiment(
+            *("beta", "One measurement", "bench", "program", (Run("record"),), sources, 1, 120.0),
             host_bound=True,
         ),
-        Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 20.0),
+        Experiment("gamma", "Needs more", "bench", "program", (Run("record"),), sources, 3, 120.0),
     )
     monkeypatch.setattr(catalogue, "EXPERIMENTS", {e.id: e for e in experiments})
     monkeypatch.setattr(needs, "gpu_count", lambda: 2)

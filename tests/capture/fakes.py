@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -38,17 +39,18 @@ if verb == "profile":
     if mode == "silent":
         sys.exit(1)
     if mode == "slow-report":
-        from tests.capture.fakes import log
-        time.sleep(1.5)
+        from tests.capture.fakes import held, log
+        held("report")
         log("report written")
     print("WARNING: CPU IP/backtrace sampling not supported, see /home/someone/notes.txt")
     out.with_name(out.name + ".nsys-rep").write_bytes(b"report")
     sys.exit(code)
 if verb == "export":
-    from tests.capture.fakes import log
+    from tests.capture.fakes import held, log
     log("begin export")
+    held("export")
     if mode == "slow-export":
-        time.sleep(1.5)
+        time.sleep(0.4)
     if mode == "export-hangs":
         time.sleep(600)
     log("end export")
@@ -64,21 +66,20 @@ if verb == "export":
 sys.exit(3)
 """
 
-PROGRAM = '''"""A program under test."""
+PROGRAM = f'''"""A program under test."""
 import argparse, json, os, signal, subprocess, sys, time
-
-def log(what):
-    if "FAKE_LOG" in os.environ:
-        with open(os.environ["FAKE_LOG"], "a") as file:
-            file.write(f"{time.monotonic()} {what}\\n")
-
+sys.path.insert(0, {str(HERE)!r})
+from tests.capture.fakes import begin, log
+del sys.path[0]
+'''
+PROGRAM += """
 options = argparse.ArgumentParser()
 options.add_argument("--variant", default="record")
 options.add_argument("--json")
 options.add_argument("--gpus")
 given = options.parse_args()
 mode = os.environ.get("FAKE_PROGRAM", "")
-log(f"begin {given.variant} on {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+begin(given.variant)
 time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
 log(f"end {given.variant}")
 if mode == "hang":
@@ -102,7 +103,7 @@ record = {
 if mode != "no-record":
     open(given.json, "w").write("{" if mode == "bad-record" else json.dumps(record))
 sys.exit(1 if mode == "check" else 0)
-'''
+"""
 
 
 def log(what: str) -> None:
@@ -110,6 +111,23 @@ def log(what: str) -> None:
     if "FAKE_LOG" in os.environ:
         with open(os.environ["FAKE_LOG"], "a") as file:
             file.write(f"{time.monotonic()} {what}\n")
+
+
+def begin(variant: str) -> None:
+    """A program begins, and is held as often as it is named: ``one 1`` the first time."""
+    log(f"begin {variant} on {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+    if "FAKE_LOG" in os.environ:
+        held(f"{variant} {Path(os.environ['FAKE_LOG']).read_text().count(f' begin {variant} on ')}")
+
+
+def held(name: str) -> None:
+    """Go on when the log has as many lines of a kind as FAKE_WAITS says, or after a minute."""
+    line, number = json.loads(os.environ.get("FAKE_WAITS", "{}")).get(name, ("", 0))
+    began = time.monotonic()
+    while number and time.monotonic() - began < 60:
+        if Path(os.environ["FAKE_LOG"]).read_text().count(f" {line}\n") >= number:
+            break
+        time.sleep(0.01)
 
 
 def private_export(path: Path, *, window: bool = True) -> Path:

@@ -30,7 +30,7 @@ def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any)
         folder=staging,
         name="record",
         what="alpha/record",
-        time_limit_s=20.0,
+        time_limit_s=120.0,
         cwd=lab.home,
         **options,
     )
@@ -58,7 +58,7 @@ def test_under_nsys_the_export_is_filed_too(
     ) -> ToolResult:
         assert (options, command[0]) == (["--trace=cuda"], sys.executable)
         record = Path(command[command.index("--json") + 1])
-        power.bench.run_program(("python", "-m", "program"), record, time_limit_s=20, cwd=lab.home, what="")
+        power.bench.run_program(("python", "-m", "program"), record, time_limit_s=120, cwd=lab.home, what="")
         report.write_bytes(b"report")
         return ToolResult(0, "", "", 1.0)
 

@@ -146,7 +146,7 @@ def test_an_nsys_without_execute_permission_is_named(lab: Lab, monkeypatch: pyte
 
 def test_an_nsys_that_hangs_is_stopped_with_all_it_started(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NSYS", "hang")
-    monkeypatch.setattr("labcode.capture.nsys.PROCESSING_S", -18.0)  # 2 s are left
+    monkeypatch.setattr("labcode.capture.nsys.PROCESSING_S", -118.0)  # 2 s are left
     with pytest.raises(
         ToolError,
         match="alpha/baseline under nsys: not done after 2 s, so it and all it started were stopped",

@@ -302,9 +302,9 @@ def test_a_condition_of_a_table_is_never_computed(export: Path, tmp_path: Path) 
         db.execute("PRAGMA ignore_check_constraints = ON")
         db.executemany("INSERT INTO CUBLAS_EVENTS VALUES (?)", [(900_000_000,)] * 50)
         db.commit()
-    began = time.monotonic()
+    began = time.process_time()
     scrub_export(export, tmp_path / "clean.sqlite")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert rows(tmp_path / "clean.sqlite", "SELECT count(*) FROM CUBLAS_EVENTS") == [(50,)]
 
 

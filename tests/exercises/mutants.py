@@ -1,4 +1,5 @@
-"""Mutants of a solution: its text in, texts with one small change inside of its marked regions out.
+"""Mutants of a solution: its text in, texts or syntax trees with one small change inside of its marked
+regions out.
 
 A change is one that a learner could make: a bound that is one off or takes in its end, the largest for the
 sum, one key of a sort or of a group less, a condition that is left out. Each mutant has a name that stays the
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,12 @@ _SQL = [
 ]
 
 
-def mutants(source: str, file: str) -> Iterator[tuple[str, str, int]]:
-    """The name and the text of each mutant of a solution, and the line of what was changed."""
+def mutants(source: str, file: str) -> Iterator[tuple[str, str | ast.Module, int]]:
+    """The name of each mutant of a solution, its text or tree, which is another's thereafter, and the line of
+    what was changed.
+    """
     regions = _regions(source, SIGNS[Path(file).suffix])
+    changed: Iterable[tuple[str, str | ast.Module, int]]
     changed = _of_sql(source, regions) if file.endswith(".sql") else _of_python(source, regions)
     seen: Counter[str] = Counter()
     for name, text, line in changed:
@@ -116,17 +120,22 @@ def _of_sql(source: str, regions: set[int]) -> Iterator[tuple[str, str, int]]:
                 yield f"{' '.join(code.split())} -> {' '.join(line.split())}", text, number
 
 
-def _of_python(source: str, regions: set[int]) -> Iterator[tuple[str, str, int]]:
-    """Each place is changed in the tree itself, written out, and put back."""
+def _of_python(source: str, regions: set[int]) -> Iterator[tuple[str, str | ast.Module, int]]:
+    """Each place is changed in the tree itself, and put back."""
     tree = ast.parse(source)
     for function, statement, node in _nodes(tree, regions):
         before = _shown(statement)
         for change in _changes(node):
             undo = change()
-            after, text = _shown(statement), ast.unparse(tree)
+            if (after := _shown(statement)) != before:
+                ast.fix_missing_locations(statement)
+                alone = isinstance(node, ast.BoolOp) and len(node.values) == 1  # which no compiler takes
+                yield (
+                    f"{function}: {before} -> {after}",
+                    ast.unparse(tree) if alone else tree,
+                    statement.lineno,
+                )
             undo()
-            if after != before:
-                yield f"{function}: {before} -> {after}", text, statement.lineno
 
 
 def _nodes(tree: ast.Module, regions: set[int]) -> Iterator[tuple[str, ast.stmt, ast.AST]]:

@@ -56,7 +56,7 @@ def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("torch_at_hand")
-def test_a_rank_that_fails_ends_the_others() -> None:
-    done = start("--json", "/nonexistent/r.json")
+def test_a_rank_that_fails_ends_the_others(tmp_path: Path) -> None:
+    done = start("--json", str(tmp_path / "none/r.json"))
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "distributed_training: /nonexistent/r.json.part: No such file or directory" in done.stderr
+    assert f"distributed_training: {tmp_path}/none/r.json.part: No such file or directory" in done.stderr

@@ -57,11 +57,11 @@ def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("torch_at_hand")
-def test_one_process_that_fails_ends_the_others() -> None:
+def test_one_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     begin = time.monotonic()
-    done = start("--json", "/nonexistent/r.json", "--steps", "1", "--warmup", "1")
+    done = start("--json", str(tmp_path / "none/r.json"), "--steps", "1", "--warmup", "1")
     assert done.returncode == 2
-    assert "multi_gpu: /nonexistent/r.json.part: No such file or directory" in done.stderr
+    assert f"multi_gpu: {tmp_path}/none/r.json.part: No such file or directory" in done.stderr
     assert "Traceback" not in done.stderr
     assert time.monotonic() - begin < 60
 
