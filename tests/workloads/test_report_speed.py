@@ -33,7 +33,7 @@ def test_what_is_missing_is_named_and_the_rest_recorded(
     monkeypatch.setattr(report_speed, "LONGEST_FIRST", ("osrt_sum", "cuda_api_sum"))
     monkeypatch.setattr(report_speed, "SHORT", ("nvtx_pushpop_sum",))
     monkeypatch.setattr(report_speed, "TABLES", {"osrt_sum": 0, "cuda_api_sum": 0, "nvtx_pushpop_sum": 0})
-    words = ["--ops", "400", "--limit-s", "6", "--repetitions", "1", "--json", str(tmp_path / "r.json")]
+    words = ["--ops", "400", "--limit-s", "12", "--repetitions", "1", "--json", str(tmp_path / "r.json")]
     assert report_speed.main(words) == 0
     record = json.loads((tmp_path / "r.json").read_text())
     results = record["results"]
