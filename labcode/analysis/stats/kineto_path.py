@@ -28,6 +28,7 @@ from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
 from labcode.reports.columns import objects
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 
 Ints = NDArray[np.int64]
@@ -75,7 +76,11 @@ def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     share (of the path); at_most (how many times as fast the run gets at most when these pieces take no time).
     """
     keys = ["rank", "kind", *(["name"] if names else [])]
+    texts = {key: codes_of(path[key]) for key in keys[1:]}  # numbers are sooner grouped than texts
+    path = path[["rank", "duration_ns"]].assign(**{key: codes for key, (codes, _) in texts.items()})
     table = path.groupby(keys, sort=False)["duration_ns"].agg(["size", "sum"]).reset_index()
+    for key, (_, distinct) in texts.items():
+        table[key] = pd.Series(distinct[table[key]], dtype="str")
     table = table.rename(columns={"size": "pieces", "sum": "total_ns"})
     table["share"] = table["total_ns"] / table.groupby("rank")["total_ns"].transform("sum")
     table["at_most"] = 1 / (1 - table["share"]).where(table["share"] < 1)
