@@ -138,3 +138,19 @@ def test_a_few_traces_are_one_report_and_a_run_of_ranks(tmp_path: Path) -> None:
         alone.returncode == 2
         and "rank_sum compares ranks; name a folder with a trace for each" in alone.stderr
     )
+
+
+def test_traces_of_the_cpu_alone_are_not_judged_by_who_waits(tmp_path: Path) -> None:
+    traces.training(tmp_path, ranks=2, steps=2, layers=2)
+    for path in tmp_path.iterdir():
+        trace = json.loads(path.read_text())
+        on_gpu = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "ac2g")
+        trace["traceEvents"] = [one for one in trace["traceEvents"] if one.get("cat") not in on_gpu]
+        path.write_text(json.dumps(trace))
+    found = json.loads(labcode("diagnose", tmp_path, "-f", "json").stdout)["verdicts"]
+    said = {verdict["rule"]: verdict for verdict in found}
+    assert "failed" not in {verdict["status"] for verdict in found}
+    assert (
+        said["late-rank"]["status"] == "could not judge"
+        and "no GPU operations" in said["late-rank"]["message"]
+    )

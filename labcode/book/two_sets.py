@@ -28,6 +28,17 @@ PARTS = {
     "scaling": "Scaling",
     "serving": "Serving",
 }
+WAYS = {  # rungs of the decoder's ladder, as pages name them
+    "growing": "plain loop",
+    "static": "cache of fixed size",
+    "graph": "the same in one graph",
+    "kernels": "five kernels a layer",
+    "early": "five kernels, launched early",
+    "streamed": "one kernel a token",
+    "short ring": "one kernel, 8 slots",
+    "int8": "five kernels, int8",
+    "fp8": "five kernels, fp8",
+}
 _BENCH = "kernel_bench"
 _NEEDED = (_BENCH, "ceilings")
 _COPY = "ceiling"
@@ -126,7 +137,7 @@ def decoding(of: Pair) -> pd.DataFrame:
     both = tables[0].add_suffix("_1").join(tables[1].add_suffix("_2"), how="inner")
     both = both.assign(first=both["ms_1"], second=both["ms_2"], ratio=both["ms_2"] / both["ms_1"])
     columns = ["way", "first", "second", "ratio", "of_roof_1", "of_roof_2"]
-    return both.rename_axis("way").reset_index()[columns]
+    return both.rename(index=WAYS).rename_axis("way").reset_index()[columns]
 
 
 def _products(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, float, bool]]:
@@ -138,7 +149,7 @@ def _products(captures: CaptureSet) -> dict[tuple[str, str, str], tuple[float, f
         for key, value in results.items():
             if key.endswith(_RATE):
                 name = key.removesuffix(_RATE)
-                where = (f"{kind} products", problem, name.replace("_", " "))
+                where = (f"{kind} matmuls", problem, name.replace("_", " "))
                 found[where] = (float(value), float(results[f"{name}_us"]), name == "cublas")
     return found
 

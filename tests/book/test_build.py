@@ -391,7 +391,8 @@ def test_without_sphinx_the_command_says_what_to_install(house, monkeypatch):
 
 def test_on_paper_folded_code_and_downloads_are_left_out(house):
     folded = PAGE.replace("```{code-cell} python\n", "```{code-cell} python\n:tags: [hide-input]\n")
-    write_page(house, "page", folded + "\n```{code-cell} python\nshown_code = time\n```\n")
+    checks = "\n```{code-cell} python\n:tags: [hide-cell]\nmore_code = time\n```\n"
+    write_page(house, "page", folded + checks + "\n```{code-cell} python\nshown_code = time\n```\n")
     out = house / "_build"
     assert run_sphinx(house, "latex", house / "book", out / "latex", out / "doctrees", strict=False).code == 0
     text = (out / "latex" / "profiling-lab.tex").read_text(encoding="utf-8")

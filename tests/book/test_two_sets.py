@@ -126,12 +126,12 @@ def test_products_attention_and_decoding_are_compared_where_both_sets_have_them(
     add(root, "h200", 4000.0, values, quick=1.0, more=computed(1.0))
     pair = two_sets.pair()
     assert two_sets.computing(pair)[["group", "name", "library", "first", "ratio"]].to_numpy().tolist() == [
-        ["record products", "cublas", True, 50.0, pytest.approx(0.8)],
+        ["record matmuls", "cublas", True, 50.0, pytest.approx(0.8)],
         ["attention, fp32", "one pass", False, 20.0, pytest.approx(0.8)],
     ]
     assert two_sets.decoding(pair).to_dict("records") == [
         {
-            "way": "graph",
+            "way": "the same in one graph",
             "first": 4.0,
             "second": 5.0,
             "ratio": 1.25,

@@ -314,7 +314,7 @@ def test_record_of_a_variant_with_workers(tmp_path: Path) -> None:
     assert "folder" not in parameters
     assert len(results["step_host_ms"]) == len(results["data_wait_ms"]) == len(results["copy_ms"]) == 4
     assert len(results["losses"]) == 28
-    assert results["images_per_s"] == pytest.approx(1e3 * 24 * 4 / results["total_ms"], rel=1e-3)
+    assert results["images_per_s"] == pytest.approx(1e3 * 24 * 4 / results["total_ms"], abs=0.06)  # rounded
     assert 0 < results["data_wait_share"] < 1
     assert min(results[f"{stage}_us"] for stage in feed.STAGES) > 0
     assert results["first_batch_s"] > 0

@@ -1,4 +1,4 @@
-"""Exercise lm-ex05, part a: softmax against products.
+"""Exercise lm-ex05, part a: softmax against matmuls.
 
     ops      kind ('kernel', 'memcpy', 'memset'), name, start_ns, end_ns, device, stream, path: what the GPU
              did, in no particular order. The path are the names of the ranges around the launch, outermost

@@ -1,4 +1,4 @@
-"""Exercise lm-ex08, part a: attention on longer texts.
+"""Exercise lm-ex08, part a: attention on longer sequences.
 
 ``cases`` is a list of dictionaries, one for each length and width that was tried, in no particular order:
 

@@ -9,6 +9,7 @@ from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, named
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
 from labcode.analysis.rules.tables import percent, time_text, top
+from labcode.errors import InputError
 
 LATE_SHARE = 0.03  # of the window
 LINK_SHARE, LINK_OFTEN = 0.05, 0.5  # of the time of transfers; of the collectives
@@ -227,13 +228,17 @@ POWER_RULES: tuple[Rule[Run], ...] = (slow_clock, missing_ranks)
 
 
 def _compared(run: Run) -> pd.DataFrame:
-    """`stragglers.by_rank` of the ranks that meet; `CannotJudgeError` where none do."""
-    if not run.clocks.meetings:
+    """`stragglers.by_rank` of the ranks that meet; `CannotJudgeError` where none do, or no GPU was seen."""
+    try:
+        meetings = run.clocks.meetings
+    except InputError as error:
+        raise CannotJudgeError(str(error)) from error
+    if not meetings:
         raise CannotJudgeError(
             run.clocks.notes[0] if run.clocks.notes else "fewer than two ranks have collectives in common"
         )
     table = stragglers.by_rank(run)
-    return table[table["rank"].isin(run.ranks[run.clocks.meetings[0].lanes])].reset_index(drop=True)
+    return table[table["rank"].isin(run.ranks[meetings[0].lanes])].reset_index(drop=True)
 
 
 def _kernels(run: Run, rank: int) -> str:

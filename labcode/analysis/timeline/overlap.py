@@ -85,8 +85,9 @@ def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """What kernels take alone, and while ``others`` (operations of the same report) run on their GPU.
 
     By short_name and blocks (of the grid): alone_ns and beside_ns (mean time), alone_count, beside_count,
-    ratio (beside by alone), spent_ns (all time beside); those with both, most spent_ns first. A kernel is
-    beside the others from 2 % of its time on.
+    ratio (beside by alone), alone_spread (90th by 10th percentile of the times alone: well above 1 where one
+    name and grid work on several sizes, so that the means cannot be compared), spent_ns (all time beside);
+    those with both, most spent_ns first. A kernel is beside the others from 2 % of its time on.
     """
     keys = ["short_name", "blocks"]
     found = kernels.assign(
@@ -101,6 +102,7 @@ def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     alone, slowed = (
         found[rows].groupby(keys)["ns"].agg(["mean", "count", "sum"]) for rows in (~beside, beside)
     )
+    often, seldom = (found[~beside].groupby(keys)["ns"].quantile(share) for share in (0.9, 0.1))
     table = pd.DataFrame(
         {
             "alone_ns": alone["mean"],
@@ -108,6 +110,7 @@ def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
             "alone_count": alone["count"],
             "beside_count": slowed["count"],
             "ratio": slowed["mean"] / alone["mean"],
+            "alone_spread": often / seldom,
             "spent_ns": slowed["sum"],
         }
     )

@@ -130,7 +130,8 @@ def by_stars(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
     for stars in sorted({exercise.stars for exercise in exercises}):
         found = sorted((e for e in exercises if e.stars == stars), key=lambda e: e.minutes)
         minutes = sum(exercise.minutes for exercise in found)
-        yield [[nodes.Text(f"{'★' * stars}: {len(found)} exercises, {minutes} minutes")]]
+        word = "exercise" if len(found) == 1 else "exercises"
+        yield [[nodes.Text(f"{'★' * stars}: {len(found)} {word}, {minutes} minutes")]]
         for exercise in found:
             facts = (
                 str(exercise.minutes),

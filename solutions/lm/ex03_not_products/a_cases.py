@@ -1,4 +1,4 @@
-"""Hidden cases of part a (what is no product of matrices): a generator or a capture in, cases out."""
+"""Hidden cases of part a (what is not a matmul): a generator or a capture in, cases out."""
 
 from __future__ import annotations
 

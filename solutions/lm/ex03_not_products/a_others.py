@@ -1,4 +1,4 @@
-"""Exercise lm-ex03, part a: what is no product of matrices.
+"""Exercise lm-ex03, part a: what is not a matmul.
 
     ops      kind ('kernel', 'memcpy', 'memset'), name, start_ns, end_ns, device, stream, path: what the GPU
              did, in no particular order. The path are the names of the ranges around the launch, outermost

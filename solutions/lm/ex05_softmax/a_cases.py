@@ -1,4 +1,4 @@
-"""Hidden cases of part a (softmax against products): a generator or a capture in, cases out."""
+"""Hidden cases of part a (softmax against matmuls): a generator or a capture in, cases out."""
 
 from __future__ import annotations
 

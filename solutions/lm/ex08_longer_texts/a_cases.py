@@ -1,4 +1,4 @@
-"""Hidden cases of part a (attention on longer texts): a generator or a measured sweep in, cases out."""
+"""Hidden cases of part a (attention on longer sequences): a generator or a measured sweep in, cases out."""
 
 from __future__ import annotations
 

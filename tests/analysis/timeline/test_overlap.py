@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pandas as pd
+import pytest
 
 from labcode.analysis.timeline import overlap
 from tests.support.tables import copy, op, ops
@@ -125,8 +126,12 @@ def test_kernels_are_compared_with_themselves_beside_others() -> None:
             "alone_count": 2.0,
             "beside_count": 2.0,
             "ratio": 2.0,
+            "alone_spread": 1.0,
             "spent_ns": 400.0,
         }
     ]
+    more = pd.DataFrame([named(1000, 1300, "gemm", **grid)])  # the same grid, more work
+    sizes = pd.concat([kernels, more], ignore_index=True)
+    assert overlap.slowed_beside(sizes, others)["alone_spread"].item() == pytest.approx(260 / 100)
     assert overlap.slowed_beside(kernels[:0], others).empty
     assert overlap.slowed_beside(kernels, others[:0]).empty
