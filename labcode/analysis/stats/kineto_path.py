@@ -63,7 +63,7 @@ def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -
     ops, api = report.gpu_ops(), report.api()
     parts = []
     for rank in report.ranks:
-        mine, calls = ops[ops["rank"] == rank], api[api["rank"] == rank]
+        mine, calls = _of_rank(ops, rank), _of_rank(api, rank)
         found = _Rank(report, rank, mine, calls, low, high).path() if len(mine) or len(calls) else None
         if found is not None:
             parts.append(found)
@@ -88,7 +88,7 @@ def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     return table.sort_values(by, ascending=[True, False, *[True] * len(keys[1:])], ignore_index=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Leg:
     """A stretch of the path on one thread (``op`` -1) or stream: up to its operation ``op``."""
 
@@ -190,11 +190,9 @@ class _Rank:
     def _working(self) -> pd.DataFrame:
         """Operators and calls of the threads that launch something."""
         columns = ["tid", "start_ns", "end_ns"]
-        ops = self.report.ops()
+        ops = self._of("ops")
         threads = self.calls.loc[named_like(self.calls["name"], LAUNCHING), "tid"].unique()
-        table = pd.concat(
-            [ops.loc[ops["rank"] == self.rank, columns], self.calls[columns]], ignore_index=True
-        )
+        table = pd.concat([ops[columns], self.calls[columns]], ignore_index=True)
         return table[table["tid"].isin(threads)]
 
     def _handed(self, tid: int) -> tuple[Ints, Ints, Ints]:
@@ -294,8 +292,7 @@ class _Rank:
     # ---- pieces
 
     def _of(self, table: str) -> pd.DataFrame:
-        whole: pd.DataFrame = getattr(self.report, table)()
-        return whole[whole["rank"] == self.rank]
+        return _of_rank(getattr(self.report, table)(), self.rank)
 
     def _where(self, rows: Ints) -> dict[str, object]:
         columns = ("device", "context", "stream")
@@ -391,6 +388,12 @@ class _Rank:
         columns = ["start_ns", "end_ns", "tid", "name"]
         tables = [self._of(name)[columns].assign(code=code) for name, code in parts]
         return pd.concat([*tables, self.calls[columns].assign(code=_CALL)], ignore_index=True)
+
+
+def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
+    """The rows of a rank; where all are, the table itself, for it may be large."""
+    mine = table["rank"] == rank
+    return table if mine.all() else table[mine]
 
 
 def _by_thread(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:
