@@ -227,10 +227,13 @@ class _Rank:
         single = [leg for leg in legs if leg.kind >= 0]
         on_cpu = [leg for leg in legs if leg.op < 0 and leg.kind < 0]
         parts = [self._on_gpu(on_gpu), self._single(single), self._on_cpu(on_cpu)]
+        del legs, on_gpu, single, on_cpu  # a million pieces fill memory; so no copy of them more than needed
         whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+        parts.clear()
         pid = int(self.calls["pid"].iloc[0] if len(self.calls) else self.ops["pid"].iloc[0])
-        whole = whole[whole["duration_ns"] > 0].assign(rank=self.rank, pid=pid)
-        return whole.sort_values("start_ns", kind="stable", ignore_index=True)
+        order = np.argsort(whole["start_ns"].to_numpy(np.int64), kind="stable")
+        order = order[whole["duration_ns"].to_numpy(np.int64)[order] > 0]
+        return whole.iloc[order].reset_index(drop=True).assign(rank=self.rank, pid=pid)
 
     def _walk(self) -> Iterator[_Leg]:
         op, tid, at = self._last()
