@@ -62,6 +62,16 @@ def is_narrow(values: NDArray[Any]) -> bool:
     return len(values) > 0 and values.strides == (0,)
 
 
+def packed(values: NDArray[Any]) -> NDArray[Any]:
+    """Of a column that is one number the first row, else all of it: what `spread` makes a column of again."""
+    return values[:1] if is_narrow(values) else values
+
+
+def spread(values: NDArray[Any], length: int) -> NDArray[Any]:
+    """The column of so many rows that was `packed`, in the memory of one number where it was that."""
+    return values if len(values) == length > 1 else np.broadcast_to(values[0], length)
+
+
 def unique(values: Ints) -> tuple[Ints, Ints]:
     """Distinct values in ascending order, and each value's place among them; fast where they are dense."""
     if len(values) == 0:

@@ -26,11 +26,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Section:
-    """Tables about one thing."""
+    """Tables about one thing; ``book`` is the book's page on it, '' where there is none."""
 
     id: str
     title: str
     tables: tuple[Shown, ...]
+    book: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,25 +13,30 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from labcode import reports
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
+from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, rules_on
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
 from labcode.analysis.rules.tables import Tables, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
+from labcode.analysis.stats.kineto_path import by_kind, critical_path
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
+from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import NcuReport
+from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
@@ -53,6 +58,8 @@ _SECTIONS: Mapping[str, str] = {
     "copies": "Copies",
     "ranges": "Ranges",
     "calls": "Calls of CUDA",
+    "path": "Critical path",
+    "counters": "Counters over time",
     "communication": "Communication",
     "memory": "Memory",
     "launches": "Launches in Nsight Compute",
@@ -77,6 +84,10 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
         "calls": (
             ("launch_stats", "What launching cost"),
             ("idle_breakdown", "Idle time of streams by cause"),
+        ),
+        "counters": (
+            ("memory_bandwidth", "Bandwidth of copies and memsets over time, by direction"),
+            ("queue_length", "How many operations wait in each stream"),
         ),
         "communication": (("comm_overlap", "Communication behind computing"),),
     },
@@ -134,7 +145,7 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
             found=tuple(one for one in told if one.verdict.status == "found"),
             others=tuple(one for one in told if one.verdict.status != "found"),
             iterations=found,
-            sections=_sections(every, joined),
+            sections=_sections(every, joined, told),
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
             opened=opened,
@@ -273,7 +284,9 @@ def _weight(one: Found) -> float:
 # ---- tables
 
 
-def _sections(every: Sequence[tuple[Kind, Any]], joined: Sequence[Shown]) -> tuple[Section, ...]:
+def _sections(
+    every: Sequence[tuple[Kind, Any]], joined: Sequence[Shown], told: Sequence[Found]
+) -> tuple[Section, ...]:
     tables: dict[str, list[Shown]] = {name: [] for name in _SECTIONS}
     tables["joined"] += joined
     for kind, report in every:
@@ -299,9 +312,52 @@ def _sections(every: Sequence[tuple[Kind, Any]], joined: Sequence[Shown]) -> tup
             talk = talk[talk["comm_count"] > 0]
             if len(talk):
                 tables["communication"].append(_whole("Communication behind computing", talk, report))
-        if kind == "kineto" and len(memory := report.memory()):
-            tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
-    return tuple(Section(name, _SECTIONS[name], tuple(some)) for name, some in tables.items() if some)
+            tables["counters"] += _counters(report, told)
+        if kind == "kineto":
+            tables["path"] += _path(report)
+            if len(memory := report.memory()):
+                tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
+    on_path = "pytorch/critical-path"
+    sampled = any(kind == "nsys" for kind, _ in every)
+    book = {"path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
+    return tuple(
+        Section(name, _SECTIONS[name], tuple(some), book.get(name, ""))
+        for name, some in tables.items()
+        if some
+    )
+
+
+def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[Shown]:
+    """The GPU's own counters that verdicts lean on, then those that tell much; none that is always 0."""
+    if not report.source.has_rows(schema.COUNTERS):
+        return
+    found = [one.verdict.rule for one in told if one.verdict.status == "found"]
+    whole = counters.summary(report)
+    names = whole["metric"].str.replace(r"\s*\[[^\[]*%\]$", "", regex=True)
+    place, leaning = np.full(len(whole), len(counters.SHOWN)), np.full(len(whole), "", object)
+    for number, pattern in enumerate(counters.SHOWN):
+        mine = (names.str.fullmatch(pattern) & (whole["max"] > 0)).to_numpy()
+        lean = [rule for rule in found if pattern in LEANS.get(rule, ())]
+        place[mine], leaning[mine] = number, ", ".join(lean)
+    order = np.lexsort((place, leaning == ""))
+    order = order[place[order] < len(counters.SHOWN)]
+    columns = ["device", "metric", "samples", "mean", "min", "p25", "median", "p75", "max", "busy_mean"]
+    table = whole[columns].assign(verdicts=leaning).iloc[order]
+    if len(table):
+        yield _whole("The GPU's own counters, in the measured part", table, report, "gpu_metrics_sum")
+
+
+def _path(report: KinetoReport) -> Iterator[Shown]:
+    """What lies on the critical path of each rank: by kind, then the biggest entries by name."""
+    path = critical_path(report)
+    if len(path) and len(report.gpu_ops()):
+        for title, name, names in (
+            ("What decides how long the run took, by kind", "critical_path", False),
+            ("What lies on the path, the most time first", "critical_path_sum", True),
+        ):
+            table = by_kind(path, names=names).sort_values("total_ns", ascending=False, kind="stable")
+            table = table.rename(columns={"at_most": "times as fast at most"})
+            yield _whole(title, table, report, name)
 
 
 def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
@@ -314,8 +370,10 @@ def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def _whole(title: str, table: pd.DataFrame, report: Any) -> Shown:
-    return Shown(title, table.head(TOP).reset_index(drop=True), len(table), Path(report.path).name)
+def _whole(title: str, table: pd.DataFrame, report: Any, stats: str = "") -> Shown:
+    """The first rows of a table; ``stats`` names the report that has all of it."""
+    note = f"labcode stats -r {stats}" if stats else ""
+    return Shown(title, table.head(TOP).reset_index(drop=True), len(table), Path(report.path).name, note)
 
 
 def _first(made: Any, name: str) -> tuple[pd.DataFrame, int] | None:

@@ -149,6 +149,8 @@ def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) 
         output.write(f"\n{NOT_ADDITIVE}\n\n")
     for section in document.sections:
         output.write(f"<details><summary>{section.title}</summary>\n\n")
+        if section.book:
+            output.write(f"In the book: {_link(section.book, book)}.\n\n")
         for table in section.tables:
             _rows(table, output)
         output.write("</details>\n\n")
@@ -156,13 +158,18 @@ def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) 
 
 def _found(one: Found, output: TextIO, book: Callable[[str], str]) -> None:
     verdict = one.verdict
-    page = book(verdict.book) if verdict.book else ""
-    link = f" ([{verdict.book}]({page}))" if page else f" ({verdict.book})" if verdict.book else ""
+    link = f" ({_link(verdict.book, book)})" if verdict.book else ""
     of = f"{md_safe(one.of)}: " if one.of else ""
     output.write(
         f"- **{md_safe(verdict.title)}** [{verdict.severity}]: {of}{md_safe(verdict.message)}. "
         f"To gain: {one.gain.removeprefix('to gain')}. {md_safe(verdict.advice)}{link}\n".replace(": :", ":")
     )
+
+
+def _link(page: str, book: Callable[[str], str]) -> str:
+    """The name of a page of the book, with its address where there is one."""
+    address = book(page)
+    return f"[{page}]({address})" if address else page
 
 
 def _changes(change: Changes, output: TextIO) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -227,4 +229,10 @@ def _by_kernel(
     return table
 
 
+LEANS: Mapping[str, tuple[str, ...]] = {  # what each rule judges by
+    "unused-multiprocessors": (series.ACTIVE,),
+    "memory-saturated": (series.DRAM_READ, series.DRAM_WRITE),
+    "link-saturated": (series.ACTIVE, *series.PCIE, *series.NVLINK),
+    "idle-tensor-cores": (series.TENSOR,),
+}
 RULES = (unused_multiprocessors, memory_saturated, link_saturated, idle_tensor_cores)

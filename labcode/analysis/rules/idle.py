@@ -49,7 +49,7 @@ def idle_gaps(tables: Tables) -> Finding:
     """
     tables.need_busy()
     gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
-    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.ops)
+    gaps = explain_gaps(gaps.reset_index(drop=True), tables.api, tables.nvtx, tables.ops, tables.launch_row)
     gaps = gaps.assign(profiler_ns=_profiler_ns(tables, gaps))
     gaps["own_ns"] = gaps["duration_ns"] - gaps["profiler_ns"]
     idle = gaps.groupby("device")["own_ns"].sum()

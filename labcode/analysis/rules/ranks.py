@@ -72,18 +72,19 @@ def serialized_communication(tables: Tables) -> Finding:
     Bound: the same, as if all of it were hidden.
     """
     _communicating(tables)
-    work = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
-    talking = is_communication(work)
+    columns = ["device", "pid", "context", "stream"]
+    work = tables.ops.loc[tables.ops["kind"].isin(["kernel", "graph"]), [*columns, "start_ns", "end_ns"]]
+    work["talks"] = is_communication(tables.ops)
     rows = []
     for device, mine in work.groupby("device", sort=True):
-        compute = mine[~talking[mine.index]]
+        compute = mine[~mine["talks"]]
         everything = max(int(duration_ns(compute).sum()), 1)
-        for key, ops in mine.groupby(["pid", "context", "stream"], sort=True):
-            talk, beside = ops[talking[ops.index]], ops[~talking[ops.index]]
+        for key, ops in mine.groupby(columns[1:], sort=True):
+            talk, beside = ops[ops["talks"]], ops[~ops["talks"]]
             if len(talk) and duration_ns(beside).sum() >= SAME_STREAM * everything:
                 exposed = intervals.total(*intervals.subtract(*spans(talk), *spans(compute)))
                 rows.append((device, *key, len(talk), len(beside), intervals.total(*spans(talk)), exposed))
-    columns = ["device", "pid", "context", "stream", "comm_count", "compute_count", "comm_ns", "exposed_ns"]
+    columns += ["comm_count", "compute_count", "comm_ns", "exposed_ns"]
     table = pd.DataFrame(rows, columns=columns).astype("int64")
     least = int(table.groupby("device")["exposed_ns"].sum().min()) if len(table) else 0
     share = least / tables.width

@@ -81,7 +81,9 @@ class Tables:
     def ops(self) -> pd.DataFrame:
         """The GPU operations within the window, by start time."""
         ops = in_window(self.every_op, self.window)
-        return ops.sort_values("start_ns", kind="stable", ignore_index=True)
+        if not ops["start_ns"].is_monotonic_increasing:
+            ops = ops.sort_values("start_ns", kind="stable")
+        return ops.reset_index(drop=True)
 
     @cached_property
     def kernels(self) -> pd.DataFrame:

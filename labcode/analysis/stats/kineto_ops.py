@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.links import launch_events, nearest
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -66,8 +67,11 @@ def op_summary(report: KinetoReport, *, python: bool = False) -> pd.DataFrame:
     parts = [table, _async(report), _on_gpu(report), _loose(report, events)]
     whole = pd.concat([part for part in parts if len(part)] or [table], ignore_index=True)
     keys = ["name", "device_type", "annotation"]
+    (name, names), (place, places) = (codes_of(whole[key]) for key in keys[:2])
+    whole = whole[["annotation", "calls", *_SUMS]].assign(name=name, device_type=place)
     summary = whole.groupby(keys, sort=False)[["calls", *_SUMS]].sum().reset_index()
-    summary = summary.astype({"name": "str", "device_type": "str"})
+    for key, texts in (("name", names), ("device_type", places)):
+        summary[key] = pd.Series(texts[summary[key]], dtype="str")
     by = ["device_self_ns", "cpu_self_ns", "name"]
     return summary.sort_values(by, ascending=[False, False, True], kind="stable", ignore_index=True)
 
@@ -77,7 +81,7 @@ def _merged(tree: kineto_tree.Tree) -> Ints:
     parent = tree.parent
     some = parent >= 0
     children = np.bincount(parent[some], minlength=len(parent))
-    codes = pd.factorize(_steps(tree.events["name"]))[0]
+    codes = codes_of(_steps(tree.events["name"]))[0]
     lone = np.zeros(len(parent), np.bool_)
     lone[some] = (children[parent[some]] == 1) & (codes[parent[some]] == codes[some])
     target = np.where(lone, parent, np.arange(len(parent)))

@@ -28,6 +28,7 @@ from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
 from labcode.reports.columns import objects
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 
 Ints = NDArray[np.int64]
@@ -62,7 +63,7 @@ def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -
     ops, api = report.gpu_ops(), report.api()
     parts = []
     for rank in report.ranks:
-        mine, calls = ops[ops["rank"] == rank], api[api["rank"] == rank]
+        mine, calls = _of_rank(ops, rank), _of_rank(api, rank)
         found = _Rank(report, rank, mine, calls, low, high).path() if len(mine) or len(calls) else None
         if found is not None:
             parts.append(found)
@@ -75,7 +76,11 @@ def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     share (of the path); at_most (how many times as fast the run gets at most when these pieces take no time).
     """
     keys = ["rank", "kind", *(["name"] if names else [])]
+    texts = {key: codes_of(path[key]) for key in keys[1:]}  # numbers are sooner grouped than texts
+    path = path[["rank", "duration_ns"]].assign(**{key: codes for key, (codes, _) in texts.items()})
     table = path.groupby(keys, sort=False)["duration_ns"].agg(["size", "sum"]).reset_index()
+    for key, (_, distinct) in texts.items():
+        table[key] = pd.Series(distinct[table[key]], dtype="str")
     table = table.rename(columns={"size": "pieces", "sum": "total_ns"})
     table["share"] = table["total_ns"] / table.groupby("rank")["total_ns"].transform("sum")
     table["at_most"] = 1 / (1 - table["share"]).where(table["share"] < 1)
@@ -83,7 +88,7 @@ def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     return table.sort_values(by, ascending=[True, False, *[True] * len(keys[1:])], ignore_index=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Leg:
     """A stretch of the path on one thread (``op`` -1) or stream: up to its operation ``op``."""
 
@@ -185,11 +190,9 @@ class _Rank:
     def _working(self) -> pd.DataFrame:
         """Operators and calls of the threads that launch something."""
         columns = ["tid", "start_ns", "end_ns"]
-        ops = self.report.ops()
+        ops = self._of("ops")
         threads = self.calls.loc[named_like(self.calls["name"], LAUNCHING), "tid"].unique()
-        table = pd.concat(
-            [ops.loc[ops["rank"] == self.rank, columns], self.calls[columns]], ignore_index=True
-        )
+        table = pd.concat([ops[columns], self.calls[columns]], ignore_index=True)
         return table[table["tid"].isin(threads)]
 
     def _handed(self, tid: int) -> tuple[Ints, Ints, Ints]:
@@ -224,10 +227,13 @@ class _Rank:
         single = [leg for leg in legs if leg.kind >= 0]
         on_cpu = [leg for leg in legs if leg.op < 0 and leg.kind < 0]
         parts = [self._on_gpu(on_gpu), self._single(single), self._on_cpu(on_cpu)]
+        del legs, on_gpu, single, on_cpu  # a million pieces fill memory; so no copy of them more than needed
         whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+        parts.clear()
         pid = int(self.calls["pid"].iloc[0] if len(self.calls) else self.ops["pid"].iloc[0])
-        whole = whole[whole["duration_ns"] > 0].assign(rank=self.rank, pid=pid)
-        return whole.sort_values("start_ns", kind="stable", ignore_index=True)
+        order = np.argsort(whole["start_ns"].to_numpy(np.int64), kind="stable")
+        order = order[whole["duration_ns"].to_numpy(np.int64)[order] > 0]
+        return whole.iloc[order].reset_index(drop=True).assign(rank=self.rank, pid=pid)
 
     def _walk(self) -> Iterator[_Leg]:
         op, tid, at = self._last()
@@ -289,8 +295,7 @@ class _Rank:
     # ---- pieces
 
     def _of(self, table: str) -> pd.DataFrame:
-        whole: pd.DataFrame = getattr(self.report, table)()
-        return whole[whole["rank"] == self.rank]
+        return _of_rank(getattr(self.report, table)(), self.rank)
 
     def _where(self, rows: Ints) -> dict[str, object]:
         columns = ("device", "context", "stream")
@@ -386,6 +391,12 @@ class _Rank:
         columns = ["start_ns", "end_ns", "tid", "name"]
         tables = [self._of(name)[columns].assign(code=code) for name, code in parts]
         return pd.concat([*tables, self.calls[columns].assign(code=_CALL)], ignore_index=True)
+
+
+def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
+    """The rows of a rank; where all are, the table itself, for it may be large."""
+    mine = table["rank"] == rank
+    return table if mine.all() else table[mine]
 
 
 def _by_thread(table: pd.DataFrame) -> Iterator[tuple[int, pd.DataFrame]]:

@@ -61,7 +61,7 @@ def summary(report: NsysReport, window: tuple[int, int] | None = None) -> pd.Dat
     """Each counter in the window, by default the measured part, and while kernels ran.
 
     device; metric; samples; mean, median, min, max, std; busy_mean (while at least one kernel or graph ran
-    on the GPU), busy_samples (how many samples' time that is). nan where there are none.
+    on the GPU), busy_samples (how many samples' time that is); p25, p75. nan where there are none.
     """
     counters, spans = report.counters(), report.kernel_spans()
     window = window or report_window(report, counters)
@@ -75,15 +75,17 @@ def summary(report: NsysReport, window: tuple[int, int] | None = None) -> pd.Dat
         if last is None or last.device != device or not np.array_equal(last.time_ns, counter.time_ns):
             last, busy = counter, share_within(counter, spans.get(device, none))
         std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+        low, middle, high = np.percentile(values, (25, 50, 75)).tolist()
         rows.append(
             (
-                *(device, counter.metric, len(values), float(values.mean()), float(np.median(values))),
+                *(device, counter.metric, len(values), float(values.mean()), middle),
                 *(int(values.min()), int(values.max()), std, mean_within(counter, busy), float(busy.sum())),
+                *(low, high),
             )
         )
     columns = {"device": "int64", "metric": "str", "samples": "int64", "mean": "float64", "median": "float64"}
     columns |= {"min": "int64", "max": "int64", "std": "float64"}
-    columns |= {"busy_mean": "float64", "busy_samples": "float64"}
+    columns |= dict.fromkeys(("busy_mean", "busy_samples", "p25", "p75"), "float64")
     return pd.DataFrame(rows, columns=list(columns)).astype(columns)
 
 

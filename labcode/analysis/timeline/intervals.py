@@ -131,14 +131,17 @@ def holders(ends: Ints, starts: Ints | None = None) -> Ints:
     """
     found = [-1] * len(ends)
     around: list[int] = []  # those that may hold what follows, the innermost last
-    last = ends.tolist()
-    enough = last if starts is None else np.maximum(ends, starts + 1).tolist()
-    for place, least in enumerate(enough):
-        while around and last[around[-1]] < least:
+    until: list[int] = []  # when they end
+    enough = ends if starts is None else np.maximum(ends, starts + 1)
+    each = zip(np.ascontiguousarray(ends).data, np.ascontiguousarray(enough).data, strict=True)
+    for place, (last, least) in enumerate(each):  # a million at once would be objects of 32 bytes each
+        while until and until[-1] < least:
+            until.pop()
             around.pop()
         if around:
             found[place] = around[-1]
         around.append(place)
+        until.append(last)
     return np.array(found, np.int64)
 
 

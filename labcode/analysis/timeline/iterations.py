@@ -11,10 +11,11 @@ An iteration lasts on the GPU, from its first operation to that of the next one:
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -311,7 +312,7 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
     looked: dict[int, int] = {}
     alike = ops.groupby(["name", "input_dims", "input_types"]).size().reset_index(name="often")
     for op, dims, types, often in alike.itertuples(index=False, name=None):
-        sizes, kinds = json.loads(dims), json.loads(types or "[]")
+        sizes, kinds = _decoded(dims, list[list[int]]), _decoded(types, list[str])
         if op == "aten::embedding" and len(sizes) > 1 and sizes[0]:
             looked[sizes[0][0]] = looked.get(sizes[0][0], 0) + often * int(np.prod(sizes[1]))
         done = often * _flops(op, sizes)
@@ -339,6 +340,14 @@ def _work(report: KinetoReport, pid: int, table: pd.DataFrame) -> Work | None:
         f"{', '.join(sorted(peaks))} of {promised}" if promised else "",
         ", ".join(sorted(skipped)),
     )
+
+
+def _decoded(text: str, kind: Any) -> Any:
+    """What was recorded of an operator's operands, [] where that is something else."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.DecodeError:
+        return []
 
 
 def _flops(op: str, sizes: list[list[int]]) -> float:

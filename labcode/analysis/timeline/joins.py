@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import process_keys
+from labcode.reports.columns import process_keys, unique
 from labcode.reports.frames import codes_of
 
 Ints = NDArray[np.int64]
@@ -36,12 +36,12 @@ def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
     )
     if len(api_key) == 0:
         return np.full(len(op_key), -1, np.int64)
-    order = np.lexsort((api["start_ns"].to_numpy(), api_key))
-    keys = api_key[order]
-    place = np.searchsorted(keys, op_key, "left")
-    place[place == len(keys)] = 0
-    found = (keys[place] == op_key) & (ops["correlation"].to_numpy() != 0)
-    return np.where(found, order[place], -1)
+    distinct, code = unique(np.concatenate((op_key, api_key)))
+    start = api["start_ns"].to_numpy(np.int64)
+    order = np.arange(len(start)) if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
+    first = np.full(len(distinct), -1, np.int64)
+    first[code[len(op_key) :][order[::-1]]] = order[::-1]  # what is written last counts
+    return np.where(ops["correlation"].to_numpy() != 0, first[code[: len(op_key)]], -1)
 
 
 def duration_ns(table: pd.DataFrame) -> Ints:
@@ -57,8 +57,9 @@ def in_window(table: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFra
     start = np.maximum(table["start_ns"].to_numpy(np.int64), window[0])
     end = np.minimum(table["end_ns"].to_numpy(np.int64), window[1])
     inside = end > start
-    inner: pd.DataFrame = table[inside].assign(start_ns=start[inside], end_ns=end[inside])
-    return inner
+    if not inside.all():
+        table, start, end = table[inside], start[inside], end[inside]
+    return table.assign(start_ns=start, end_ns=end)
 
 
 def extent(table: pd.DataFrame) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.reports.columns import objects, process_keys, unique
+from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 Ints = NDArray[np.int64]
@@ -277,7 +278,7 @@ def _names(names: NDArray[np.object_], events: Ints) -> NDArray[np.object_]:
 
 
 def _starts(names: NDArray[np.object_], beginnings: tuple[str, ...]) -> Bools:
-    codes, distinct = pd.factorize(names)
+    codes, distinct = codes_of(names)
     hits = np.array([str(name).startswith(beginnings) for name in distinct], np.bool_)
     return np.append(hits, False)[codes]
 

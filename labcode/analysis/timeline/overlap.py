@@ -53,10 +53,12 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
     table = in_window(ops, window)
     if "kind" in table:
         table = table[table["kind"].isin(["kernel", "graph"])]
+    start, end = _spans(table)
+    talks, devices = is_communication(table).to_numpy(), table["device"].to_numpy(np.int64)
     rows = []
-    for device, mine in table.groupby("device", sort=True):
-        talking = is_communication(mine)
-        comm, compute = _spans(mine[talking]), _spans(mine[~talking])
+    for device in np.unique(devices).tolist():
+        here = devices == device
+        comm, compute = ((start[some], end[some]) for some in (here & talks, here & ~talks))
         comm_ns, hidden = intervals.total(*comm), intervals.total(*intervals.intersect(*comm, *compute))
         rows.append(
             {
@@ -67,7 +69,7 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
                 "hidden_ns": hidden,
                 "exposed_ns": comm_ns - hidden,
                 "hidden_share": hidden / comm_ns if comm_ns else np.nan,
-                "comm_count": int(talking.sum()),
+                "comm_count": len(comm[0]),
             }
         )
     whole = ("device", "window_ns", "comm_ns", "compute_ns", "hidden_ns", "exposed_ns")

@@ -67,7 +67,11 @@ def idle_gaps(ops: pd.DataFrame, window: Window | None = None, min_gap_ns: int =
 
 
 def explain_gaps(
-    gaps: pd.DataFrame, api: pd.DataFrame, nvtx: pd.DataFrame, ops: pd.DataFrame | None = None
+    gaps: pd.DataFrame,
+    api: pd.DataFrame,
+    nvtx: pd.DataFrame,
+    ops: pd.DataFrame | None = None,
+    row: Ints | None = None,
 ) -> pd.DataFrame:
     """What the launching CPU thread was doing in each gap.
 
@@ -76,9 +80,10 @@ def explain_gaps(
     missing where there is no such thread); range ('domain:name' of the NVTX range that was innermost for most
     of the gap, '' for none), range_share; call (API function that was innermost for most of the gap, '' for
     none), call_share; api_share (of the gap inside any API call), sync_share (inside a synchronizing call),
-    none_share (in the program's own code). Shares are of the gap's duration.
+    none_share (in the program's own code). Shares are of the gap's duration. ``row`` is `launch_rows` of the
+    operations, where that is known.
     """
-    thread = _launching_threads(gaps, api, ops)
+    thread = _launching_threads(gaps, api, ops, row)
     explained = gaps.assign(
         pid=pd.array(np.where(thread[0] >= 0, thread[0], 0), dtype="Int64"),
         tid=pd.array(np.where(thread[1] >= 0, thread[1], 0), dtype="Int64"),
@@ -91,8 +96,9 @@ def explain_gaps(
     width = np.maximum(end - start, 1)
     ended = nvtx[nvtx["end_ns"].notna() & (nvtx["event_type"] == "push_pop")]
     ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
-    by_thread = dict(iter(ranges.groupby(["pid", "tid"])))
-    calls_by_thread = dict(iter(api.groupby(["pid", "tid"])))
+    columns = ["pid", "tid", "start_ns", "end_ns"]
+    by_thread = dict(iter(ranges[[*columns, "label"]].groupby(["pid", "tid"])))
+    calls_by_thread = dict(iter(api[[*columns, "name"]].groupby(["pid", "tid"])))
     for key in {(p, t) for p, t in zip(*thread, strict=True) if p >= 0}:
         here = np.flatnonzero((thread[0] == key[0]) & (thread[1] == key[1]))
         low, high = start[here], end[here]
@@ -120,16 +126,21 @@ def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
     """Starts and ends of the operations of each GPU, by its number."""
     start, end = ops["start_ns"].to_numpy(np.int64), ops["end_ns"].to_numpy(np.int64)
     devices, code = unique(ops["device"].to_numpy(np.int64))
+    if len(devices) == 1:
+        return {int(devices[0]): (start, end)}
     order = np.argsort(code, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(code, minlength=len(devices)))[:-1])
     return {device: (start[rows], end[rows]) for device, rows in zip(devices.tolist(), parts, strict=False)}
 
 
-def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame | None) -> tuple[Ints, Ints]:
+def _launching_threads(
+    gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame | None, row: Ints | None
+) -> tuple[Ints, Ints]:
     """pid and tid for each gap; -1 where there is none."""
     pid, tid = np.full(len(gaps), -1, np.int64), np.full(len(gaps), -1, np.int64)
     ends = gaps["end_ns"].to_numpy(np.int64)
-    launching = api[named_like(api["name"], LAUNCHING)].sort_values("start_ns", kind="stable")
+    launching = api.loc[named_like(api["name"], LAUNCHING), ["pid", "tid", "start_ns"]]
+    launching = launching.sort_values("start_ns", kind="stable")
     if len(launching):
         before = np.searchsorted(launching["start_ns"].to_numpy(), ends, "left") - 1
         some = before >= 0
@@ -137,14 +148,14 @@ def _launching_threads(gaps: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame 
         tid[some] = launching["tid"].to_numpy()[before[some]]
     if ops is None or len(ops) == 0:
         return pid, tid
-    row = launch_rows(ops, api)
+    row = launch_rows(ops, api) if row is None else row
     known = np.flatnonzero(row >= 0)
-    launched = ops.iloc[known]
+    begun, on = (ops[c].to_numpy(np.int64)[known] for c in ("start_ns", "device"))
     for device in gaps["device"].unique():
         here = np.flatnonzero(gaps["device"].to_numpy() == device)
-        mine = np.flatnonzero(launched["device"].to_numpy() == device)
-        mine = mine[np.argsort(launched["start_ns"].to_numpy()[mine], kind="stable")]
-        starts = launched["start_ns"].to_numpy()[mine]
+        mine = np.flatnonzero(on == device)
+        mine = mine[np.argsort(begun[mine], kind="stable")]
+        starts = begun[mine]
         following = np.searchsorted(starts, ends[here], "left")
         some = following < len(starts)
         caller = row[known[mine[following[some]]]]

@@ -121,7 +121,13 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
     template = environment.from_string(_own_file("report.html"))
     timeline_page, missing = _timeline(document)
     sections = [
-        {"id": one.id, "title": one.title, "tables": [_table(table) for table in one.tables]}
+        {
+            "id": one.id,
+            "title": one.title,
+            "tables": [_table(table) for table in one.tables],
+            "book": one.book,
+            "address": pages(one.book) if one.book else "",
+        }
         for one in document.sections
     ]
     pictures = {name: list(some) for name, some in _pictures(document, still=not timeline_page).items()}

@@ -10,24 +10,41 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from labcode.reports.columns import narrow
-from labcode.reports.kineto.schema import ARGS, FIELDS, HOLDS, KINDS, MISSING, TYPES, Args, Event, Times
+from labcode.reports.columns import Objects, is_narrow, narrow, packed, spread
+from labcode.reports.kineto.schema import (
+    ARGS,
+    ARGUMENTS,
+    DEFAULTS,
+    FIELDS,
+    HOLDS,
+    KINDS,
+    MISSING,
+    TYPES,
+    Event,
+    Times,
+)
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 FURTHEST_NS = 4_000_000_000_000_000_000  # times beyond are none; sums of two still fit 63 bits
 _LONGEST = 19  # digits of nanoseconds; those beyond 63 bits are read as the largest number there is
+_WIDTH = len(Event.__struct_fields__)
+_Members = list[list[Any]]
+_ARGUMENTS = {kind: msgspec.json.Decoder(list[args], strict=False) for kind, args in ARGUMENTS.items()}  # type: ignore[valid-type]
+_ABSENT: Mapping[str, Any] = {"int": np.int64(MISSING), "real": np.float64("nan"), "text": np.int64(-1)}
 _PLAIN = np.zeros(256, np.bool_)
 _PLAIN[list(b"0123456789.-\n")] = True
 _NO_NUMBER = re.compile(rb"(?<=[:,\[\s])-?(?:inf(?:inity)?|nan)(?=[\s,}\]])", re.IGNORECASE)
@@ -194,76 +211,66 @@ class Collector:
         for kind, columns in out.kinds.items():
             for key in FIELDS[kind]:
                 if HOLDS[key] == "text":
-                    codes = columns[key]
-                    columns[key] = narrow(np.where(codes < 0, codes, codes + offset))
+                    codes = packed(columns[key])
+                    moved = np.where(codes < 0, codes, codes + offset)
+                    columns[key] = spread(moved, len(columns["order"]))
         out.texts = names + texts
         return out
 
     def _add(self, events: Sequence[Any]) -> None:
-        groups: dict[str, list[Any]] = {}
-        places: dict[str, list[int]] = {}
-        order = self._order
-        for event in events:
-            category = event.cat
-            group = groups.get(category)
-            if group is None:
-                group = groups[category] = []
-                places[category] = []
-            group.append(event)
-            places[category].append(order)
-            order += 1
-        self._order = order
-        for category, group in groups.items():
+        categories = _Texts()
+        codes = np.fromiter(
+            map(categories.__getitem__, map(attrgetter("cat"), events)), np.int64, len(events)
+        )
+        every = np.empty(len(events), np.object_)
+        every[:] = events
+        order = np.argsort(codes, kind="stable")
+        groups = np.split(order, np.cumsum(np.bincount(codes, minlength=1))[:-1])
+        found = []
+        for category, rows in zip(categories, groups, strict=False):
             kind = KINDS.get(category.lower())
-            if kind is None:
-                if not category:
-                    self._metadata(group)
-                continue
-            self._keep(kind, category, group, np.array(places[category], np.int64))
+            if kind is not None:
+                found.append((category, *_members(kind, every[rows], self._order + rows)))
+        for one in found:  # all of them are what they should be
+            self._keep(*one)
+        self._order += len(events)
 
-    def _keep(self, kind: str, category: str, group: list[Any], places: Ints) -> None:
-        if kind != "flow":
-            phase = "i" if kind == "memory" else "X"
-            phases = list(map(attrgetter("ph"), group))
-            if phases.count(phase) < len(phases):
-                right = [found == phase for found in phases]
-                group = [event for event, good in zip(group, right, strict=True) if good]
-                places = places[np.array(right, np.bool_)]
-        if not group:
+    def _keep(self, category: str, kind: str, members: _Members, arguments: list[Any], places: Ints) -> None:
+        phases, _, names, pids, tids, starts, durations, ids, _ = members
+        if kind == "metadata":
+            self._metadata(phases, names, pids, tids, arguments[0])
             return
-        start, known = nanoseconds(list(map(attrgetter("ts"), group)))
-        instant = kind in ("memory", "flow")
-        if instant:
-            duration = np.zeros(len(group), np.int64)
+        if not names:
+            return
+        start, known = nanoseconds(starts)
+        if kind in ("memory", "flow"):
+            duration = np.zeros(len(names), np.int64)
         else:
-            duration, measured = nanoseconds(list(map(attrgetter("dur"), group)))
+            duration, measured = nanoseconds(durations)
             known &= measured
         columns: dict[str, Any] = {
-            "name": np.fromiter(
-                map(self._names.__getitem__, map(attrgetter("name"), group)), np.int64, len(group)
-            ),
-            "pid": self._track(list(map(attrgetter("pid"), group))),
-            "tid": self._track(list(map(attrgetter("tid"), group))),
+            "name": self._numbers(names),
+            "pid": self._track(pids),
+            "tid": self._track(tids),
             "start": start,
             "duration": np.maximum(duration, 0),
             "order": places,
         }
         if kind == "flow":
-            columns["id"] = _integers(list(map(attrgetter("id"), group)))
-            columns["phase"] = np.fromiter(
-                map(self._names.__getitem__, map(attrgetter("ph"), group)), np.int64, len(group)
-            )
-            columns["category"] = np.full(len(group), self._names[category])
-        arguments = list(map(attrgetter("args"), group))
-        for key in FIELDS[kind]:
-            values: Iterable[Any] = map(attrgetter(key), arguments)
+            columns["id"] = _integers(ids)
+            columns["phase"] = self._numbers(phases)
+            columns["category"] = np.full(len(names), self._names[category])
+        for key, values in zip(FIELDS[kind], arguments, strict=True):
             holds = HOLDS[key]
-            if holds == "text":
-                columns[key] = self._codes(list(values))
+            absent = DEFAULTS[holds]
+            if values[0] is absent and values.count(absent) == len(values):
+                columns[key] = np.broadcast_to(_ABSENT[holds], len(values))
+            elif holds == "text":
+                columns[key] = self._codes(values)
             elif holds == "real":
-                columns[key] = np.array(list(values), np.float64)  # None is nan
+                columns[key] = np.array(values, np.float64)  # None is nan
             else:
-                columns[key] = _integers(list(values))
+                columns[key] = _integers(values)
         self._out.events += int(known.sum())
         if not known.all():
             self._out.timeless += int((~known).sum())
@@ -274,8 +281,13 @@ class Collector:
         self._out.negative += int((duration < 0).sum())
         self._parts[kind].append(columns)
 
+    def _numbers(self, names: list[str]) -> Ints:
+        return np.fromiter(map(self._names.__getitem__, names), np.int64, len(names))
+
     def _codes(self, raws: list[Any]) -> Ints:
-        texts = list(map(bytes, raws))
+        texts = b"\0".join(raws).split(b"\0")  # JSON has none; sooner than one by one
+        if len(texts) != len(raws):
+            texts = list(map(bytes, raws))
         codes = np.fromiter(map(self._raws.__getitem__, texts), np.int64, len(texts))
         empty = self._raws.get(b"")
         return codes if empty is None else np.where(codes == empty, -1, codes)
@@ -294,21 +306,50 @@ class Collector:
         except (ValueError, TypeError):
             return -2 - self._tracks[value]
 
-    def _metadata(self, group: list[Any]) -> None:
-        for event in group:
-            if event.ph != "M" or event.name not in ("thread_name", "process_name"):
+    def _metadata(
+        self, phases: list[Any], names: list[Any], pids: list[Any], tids: list[Any], labels: list[Any]
+    ) -> None:
+        for phase, name, pid, tid, label in zip(phases, names, pids, tids, labels, strict=True):
+            if phase != "M" or name not in ("thread_name", "process_name"):
                 continue
-            label = _plain_text(bytes(event.args.label))
-            pid, tid = self._number(event.pid), self._number(event.tid)
-            if event.name == "process_name":
-                self._out.processes.append((pid, label))
+            text = _plain_text(bytes(label))
+            if name == "process_name":
+                self._out.processes.append((self._number(pid), text))
             else:
-                self._out.threads.append((pid, tid, label))
+                self._out.threads.append((self._number(pid), self._number(tid), text))
+
+
+def _members(kind: str, events: Objects, places: Ints) -> tuple[str, _Members, list[Any], Ints]:
+    """Events of one kind as columns of their members and of their arguments; those of another phase left out.
+
+    `msgspec.DecodeError` where arguments are not what they should be.
+    """
+    members = _transposed(events.tolist(), _WIDTH)
+    phase = {"metadata": "", "flow": "", "memory": "i"}.get(kind, "X")
+    if phase and members[0].count(phase) < len(places):
+        right = np.array([found == phase for found in members[0]], np.bool_)
+        places = places[right]
+        members = _transposed(events[right].tolist(), _WIDTH)
+    decoder = _ARGUMENTS.get(kind)
+    arguments = decoder.decode(b"[" + b",".join(members[-1]) + b"]") if decoder else []
+    return kind, members, _transposed(arguments, len(FIELDS[kind])), places
+
+
+def _transposed(rows: list[Any], width: int) -> _Members:
+    """Structs as a list for each of their fields."""
+    flat = list(chain.from_iterable(map(astuple, rows)))
+    return [flat[place::width] for place in range(width)]
 
 
 def together(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Columns of parts as those of one; the parts' are let go one by one."""
-    return {key: narrow(np.concatenate([part.pop(key) for part in parts])) for key in list(parts[0])}
+    return {key: _as_one([part.pop(key) for part in parts]) for key in list(parts[0])}
+
+
+def _as_one(pieces: list[NDArray[Any]]) -> NDArray[Any]:
+    if all(map(is_narrow, pieces)) and is_narrow(one := narrow(np.concatenate([p[:1] for p in pieces]))):
+        return np.broadcast_to(one[0], sum(map(len, pieces)))
+    return narrow(np.concatenate(pieces))
 
 
 def _integers(values: list[Any]) -> Ints:
@@ -341,15 +382,15 @@ def _lenient(members: dict[str, Any], times: Times) -> Event:
     """An event of which some members hold something else than they should: those are left out."""
     arguments = members.get("args")
     kept = {}
-    for member, (name, holds) in ARGS.items():
+    for member, (_, holds) in ARGS.items():
         value = arguments.get(member) if isinstance(arguments, dict) else None
         if value is None:
             continue
         if holds == "text":
-            kept[name] = msgspec.Raw(msgspec.json.encode(value))
+            kept[member] = value
             continue
         try:
-            kept[name] = msgspec.convert(value, TYPES[holds], strict=False)
+            kept[member] = msgspec.convert(value, TYPES[holds], strict=False)
         except msgspec.ValidationError:
             continue
 
@@ -363,5 +404,5 @@ def _lenient(members: dict[str, Any], times: Times) -> Event:
 
     return Event(
         text("ph"), text("cat"), text("name"), track("pid"), track("tid"), times.ts, times.dur,
-        track("id"), Args(**kept),
+        track("id"), msgspec.Raw(msgspec.json.encode(kept)),
     )  # fmt: skip

@@ -54,16 +54,8 @@ ARGS: Mapping[str, tuple[str, str]] = {
     "name": ("label", "text"),
 }
 TYPES: Mapping[str, Any] = {"int": int | None, "real": float | None, "text": msgspec.Raw}
-_DEFAULTS: Mapping[str, Any] = {"int": MISSING, "real": math.nan, "text": _RAW}
+DEFAULTS: Mapping[str, Any] = {"int": MISSING, "real": math.nan, "text": _RAW}
 HOLDS = dict(ARGS.values())
-
-Args: Any = msgspec.defstruct(
-    "Args",
-    [(name, TYPES[holds], _DEFAULTS[holds]) for name, holds in ARGS.values()],
-    rename={name: member for member, (name, _) in ARGS.items()},
-    frozen=True,
-    gc=False,
-)
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +69,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     ts: msgspec.Raw = _RAW
     dur: msgspec.Raw = _RAW
     id: int | str | None = None
-    args: Args = Args()
+    args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class Times(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +80,7 @@ class Times(msgspec.Struct, frozen=True, gc=False):
 
 
 KINDS: Mapping[str, str] = {
+    "": "metadata",
     "cpu_op": "op",
     "operator": "op",
     "user_annotation": "annotation",
@@ -132,4 +125,17 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "sync": _GPU,
     "overhead": (),
     "flow": (),
+    "metadata": ("label",),
+}
+_MEMBERS = {name: member for member, (name, _) in ARGS.items()}
+ARGUMENTS: Mapping[str, Any] = {  # of each kind the args, its fields in their order
+    kind: msgspec.defstruct(
+        "Args",
+        [(name, TYPES[HOLDS[name]], DEFAULTS[HOLDS[name]]) for name in names],
+        rename={name: _MEMBERS[name] for name in names},
+        frozen=True,
+        gc=False,
+    )
+    for kind, names in FIELDS.items()
+    if names
 }

@@ -7,6 +7,7 @@ columns; so it does not matter what this process is, nor whether it could be for
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
@@ -23,6 +24,7 @@ import msgspec
 import numpy as np
 
 import labcode
+from labcode.reports.columns import packed, spread
 from labcode.reports.kineto.events import Collector, Columns, together
 from labcode.reports.kineto.schema import FIELDS, HOLDS
 
@@ -135,7 +137,8 @@ def merged(parts: list[tuple[Columns, int]]) -> Columns:
                 if key in found:
                     found[key] = codes[found[key]]
             found["order"] = found["order"] + before
-            pieces.setdefault(kind, []).append(found)
+            length = len(found["order"])
+            pieces.setdefault(kind, []).append({key: spread(v, length) for key, v in found.items()})
         out.threads += columns.threads
         out.processes += columns.processes
         out.events += columns.events
@@ -166,6 +169,7 @@ def _read(stream: IO[bytes]) -> bytes:
 def main() -> None:
     """Answer each block with its columns and the number of its events; None for what is no block."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that reads decides; with it the pipe ends
+    gc.disable()  # events and tuples by the million, and no circle among them
     answers, blocks = sys.stdout.buffer, sys.stdin.buffer
     while True:
         try:
@@ -175,7 +179,10 @@ def main() -> None:
         collector = Collector()
         try:
             collector.take(text)
-            found = collector.finish(), collector.taken
+            columns = collector.finish()
+            for kind, some in columns.kinds.items():  # of a column that is one number, that number
+                columns.kinds[kind] = {key: packed(values) for key, values in some.items()}
+            found = columns, collector.taken
         except (msgspec.DecodeError, RecursionError):
             found = None
         _write(answers, pickle.dumps(found, 5))

@@ -26,6 +26,7 @@ from labcode.reports.nsys.names import api_name, pid_of, tid_of
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.schema import SchemaVersion
 from labcode.reports.nsys.source import Source
+from labcode.reports.nsys.sqlite import Coded
 
 MEASURED = "lab:measured"
 
@@ -265,7 +266,7 @@ class NsysReport:
         """
         types = f"eventType IN ({', '.join(map(str, schema.EVENT_TYPES))})"
         columns = ("start", "end", "globalTid", "endGlobalTid", "eventType", "textId", "domainId", "color")
-        raw = self.source.ints(schema.NVTX, columns, types)
+        raw, own = self.source.rows(schema.NVTX, columns, ("text",), types)
         thread = raw["globalTid"].values
         ended = raw["endGlobalTid"]
         return _frame(
@@ -275,7 +276,7 @@ class NsysReport:
             tid=tid_of(thread),
             end_tid=Column(tid_of(ended.values), ended.present),
             domain=self._domains(pid_of(thread), raw["domainId"]),
-            name=self._nvtx_texts(raw["textId"], types),
+            name=self._nvtx_texts(raw["textId"], own["text"]),
             event_type=named(raw["eventType"].values, schema.EVENT_TYPES),
             color=raw["color"],
         )
@@ -497,26 +498,25 @@ class NsysReport:
     def _domains(self, pid: Ints, domain: Column) -> Objects:
         """Names of NVTX domains: a number is a name within its process only."""
         created = f"eventType = {schema.DOMAIN_CREATED}"
-        raw = self.source.ints(schema.NVTX, ("globalTid", "domainId", "textId"), created)
-        names = self._nvtx_texts(raw["textId"], created)
+        raw, texts = self.source.rows(schema.NVTX, ("globalTid", "domainId", "textId"), ("text",), created)
+        names = self._nvtx_texts(raw["textId"], texts["text"])
         known = dict(
             zip(zip(pid_of(raw["globalTid"].values), raw["domainId"].values, strict=True), names, strict=True)
         )
         processes, process = unique(pid)
         numbers, number = unique(domain.filled(0))
         pairs, pair = unique(process * len(numbers) + number)
-        texts = []
+        found = []
         for key in pairs.tolist():
             owner, own = int(processes[key // len(numbers)]), int(numbers[key % len(numbers)])
-            texts.append(known.get((owner, own), f"domain {own}" if own else ""))
-        return objects(pair, texts)
+            found.append(known.get((owner, own), f"domain {own}" if own else ""))
+        return objects(pair, found)
 
-    def _nvtx_texts(self, ids: Column, where: str) -> Objects:
+    def _nvtx_texts(self, ids: Column, own: Coded) -> Objects:
         """The texts of NVTX events: the registered one, or their own; '' where they have none."""
-        codes, texts = self.source.texts(schema.NVTX, "text", where)
-        own = objects(codes, texts)
-        registered = objects(*self.source.strings(ids))
-        return np.where(registered == "", own, registered)
+        codes, texts = self.source.strings(ids)
+        registered = np.array([text != "" for text in texts] + [False], np.bool_)[codes]
+        return np.where(registered, objects(codes, texts), objects(*own))
 
 
 def _absent(count: int) -> Column:

@@ -15,6 +15,7 @@ from tests.analysis.timeline.test_iterations import steps
 from tests.support import exports as x
 from tests.support import power, traces
 from tests.support.command import labcode
+from tests.support.gpu_metrics import add_metrics
 
 HOSTILE = "<script>alert(1)</script>|`x`"
 
@@ -92,6 +93,52 @@ def test_a_trace_beside_a_capture_is_joined_on_ranges_and_judged_once(tmp_path: 
         ]
         judged = [one.verdict.rule for one in (*document.found, *document.others)]
         assert len(judged) == len(set(judged))
+
+
+def test_counters_stand_where_they_were_sampled_those_that_verdicts_lean_on_first(tmp_path: Path) -> None:
+    plain = x.make_export(tmp_path / "a.sqlite", **steps([20] * 4))
+    with gather([plain]) as document:
+        assert "counters" not in [one.id for one in document.sections]
+    until = 80_000
+    samples = {
+        "GPC": [(time, 1980) for time in range(1_000, until, 1_000)],
+        "SMs Active": [(time, 4 * (time % 2_000 > 0)) for time in range(1_000, until, 1_000)],
+        "SM Issue": [(time, 3) for time in range(1_000, until, 1_000)],
+        "DRAM Read": [(time, 0) for time in range(1_000, until, 1_000)],
+    }
+    with gather([add_metrics(plain, samples)]) as document:
+        section = next(one for one in document.sections if one.id == "counters")
+        (shown,) = section.tables
+        rows = shown.rows.set_index("metric")
+        assert section.book == "nsys/gpu-metrics" and shown.note == "labcode stats -r gpu_metrics_sum"
+        assert rows.index.tolist() == [
+            "SMs Active [Throughput %]",
+            "SM Issue [Throughput %]",
+        ]
+        assert rows["verdicts"].tolist() == ["unused-multiprocessors", ""]
+        assert rows[["p25", "median", "p75"]].iloc[0].tolist() == [0, 4, 4]
+
+
+def test_a_trace_shows_its_critical_path_and_its_counters(tmp_path: Path) -> None:
+    trace = traces.Trace()
+    trace.call("cudaFree", 0, 10_000)
+    call = trace.call("cudaLaunchKernel", 10_000, 12_000)
+    trace.kernel("k(int)", 15_000, 95_000, call)
+    trace.call("cudaDeviceSynchronize", 20_000, 100_000)
+    file = trace.write(tmp_path / "run.trace.json")
+    with gather([file]) as document:
+        sections = {one.id: one for one in document.sections}
+        kinds, names = (one.rows for one in sections["path"].tables)
+        assert kinds["kind"].iloc[0] == "kernel" and kinds["share"].iloc[0] == pytest.approx(0.8)
+        assert kinds["times as fast at most"].iloc[0] == pytest.approx(5)
+        assert names["name"].iloc[0] == "k" and sections["path"].book == "pytorch/critical-path"
+        assert sections["counters"].tables[0].title == "How many operations wait in each stream"
+    said = labcode("report", file, "--book", "https://example.org/lab").stdout
+    assert "In the book: [pytorch/critical-path](https://example.org/lab/pytorch/critical-path.html)." in said
+    alone = traces.Trace()
+    alone.op("aten::add", 0, 1_000)
+    with gather([alone.write(tmp_path / "cpu.trace.json")]) as document:  # nothing ran on a GPU
+        assert "path" not in [one.id for one in document.sections]
 
 
 def test_kernels_of_nsight_compute_are_found_in_the_run(tmp_path: Path) -> None:

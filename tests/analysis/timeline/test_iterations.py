@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,12 +77,12 @@ def test_the_kernel_that_comes_once_in_each_repetition_tells_the_period(tmp_path
     assert found_in(tmp_path, kernels=[]) is None
 
 
-def optimized(path: Path, rank: int = 0) -> Path:
+def optimized(path: Path, dims: Any = ((8, 16), (16, 4)), types: Any = ("c10::Half",) * 2) -> Path:
     """Three passes without ranges, each with a step of the optimizer, with shapes and a collective."""
     trace = traces.Trace()
     for number in range(3):
         at = 1_000_000 * number
-        item = trace.op("aten::mm", at, at + 40_000, dims=[[8, 16], [16, 4]], types=["c10::Half"] * 2)
+        item = trace.op("aten::mm", at, at + 40_000, dims=dims, types=types)
         call = trace.call("cudaLaunchKernel", at + 1_000, at + 2_000, external=item)
         trace.kernel(traces.GEMM, at + 5_000, at + 405_000, call, external=item)
         trace.annotation("Optimizer.step#SGD.step", at + 500_000, at + 600_000)
@@ -97,6 +98,12 @@ def test_the_optimizer_ends_an_iteration_and_shapes_say_what_was_done(tmp_path: 
     assert found.table["duration_ns"].to_list()[:2] == [1_000_000, 1_000_000]
     assert found.work is not None and found.work.flops == 2 * 8 * 16 * 4
     assert np.isnan(found.work.tokens)
+
+
+def test_shapes_that_are_none_say_nothing(tmp_path: Path) -> None:
+    for dims, types in (("x", "x"), (["ab", "a"], {"a": 1})):
+        found = iterations(open_trace(optimized(tmp_path, dims, types)))
+        assert found is not None and found.work is None
 
 
 def test_attention_tokens_and_mfu_of_a_shipped_trace() -> None:
