@@ -110,7 +110,7 @@ def test_the_picture(folder: Path, tmp_path: Path) -> None:
     refused = labcode(
         "timeline", folder / "run.rank0.sqlite", "-o", tmp_path / "x.svg", "--scheduler", "tcp://a"
     )
-    assert "`labcode timeline --scheduler` reads / and not this" in refused.stderr
+    assert "`labcode timeline --scheduler` reads a folder of ranks and not this" in refused.stderr
 
 
 def test_power_logs_of_ranks(tmp_path: Path) -> None:
