@@ -112,6 +112,7 @@ html_theme_options = {
     "logo": {"text": project, "alt_text": f"{project}: front page"},
     "show_toc_level": 2,
     "show_navbar_depth": 1,
+    "collapse_navbar": True,  # Sphinx would make the whole tree anew for every page, at half a second each
     "navigation_with_keys": False,
     "use_download_button": True,
     "use_fullscreen_button": False,

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from labcode.terminal import raw
 
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
+PART = 3  # pages
 _PAGE_FOLDER = "book"
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -164,6 +166,7 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
     A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
     details have gone to stderr.
     """
+    from sphinx import builders
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError, SphinxParallelError
     from sphinx.util.console import nocolor
@@ -171,6 +174,7 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
 
     if not sys.stderr.isatty():
         nocolor()
+    builders.make_chunks = _chunks
     try:
         with kernels(), patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
@@ -196,6 +200,11 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
         if _PAGE.search(text) is None:
             raise
         raise _page_error(text, str(error)) from None
+
+
+def _chunks(pages: Sequence[str], _processes: int) -> list[Sequence[str]]:
+    """What one process reads or writes in a go: Sphinx' own fewer and larger parts leave cores idle at the end."""
+    return [pages[first : first + PART] for first in range(0, len(pages), PART)]
 
 
 def _page_error(text: str, fallback: str) -> LabError:

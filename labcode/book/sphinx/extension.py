@@ -4,11 +4,14 @@ it.
 
 from __future__ import annotations
 
+import builtins
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
 
 from labcode import __version__
@@ -22,7 +25,9 @@ c = get_config()
 c.IPKernelApp.log_level = "ERROR"  # no advice about transports on every page
 c.HistoryManager.enabled = False  # kernels that start at once would wait for one history file
 """
+_FOREIGN = {*dir(builtins), *sys.stdlib_module_names, "numpy", "pandas", "torch", "matplotlib"}
 if TYPE_CHECKING:
+    from docutils import nodes
     from sphinx.application import Sphinx
 
 
@@ -67,6 +72,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("labcode_strict", False, "", bool)
     app.add_config_value("labcode_update_claims", False, "", bool)
     app.connect("builder-inited", _prepare_cache)
+    app.connect("doctree-read", _leave_foreign_names)
     mathml.register(app)
     frames.register(app)
     register_directives(app)
@@ -81,6 +87,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _prepare_cache(app: Sphinx) -> None:
     prepare(Path(app.config.nb_execution_cache_path))
     write_profile(Path(os.environ["IPYTHONDIR"]))
+
+
+def _leave_foreign_names(app: Sphinx, doctree: nodes.document) -> None:
+    """Sphinx would compare each `str` and `numpy.ndarray` of the package's pages with all names of the book."""
+    for name in list(doctree.findall(pending_xref)):
+        if name.get("refdomain") == "py" and name["reftarget"].split(".")[0] in _FOREIGN:
+            name.replace_self(name.children)
 
 
 def _require_plugin() -> None:
