@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from labcode import store
 from labcode.book import display, links, unchanged
@@ -24,7 +25,6 @@ from labcode.terminal import raw
 
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
-PART = 3  # pages
 _PAGE_FOLDER = "book"
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -166,7 +166,6 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
     A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
     details have gone to stderr.
     """
-    from sphinx import builders
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError, SphinxParallelError
     from sphinx.util.console import nocolor
@@ -174,9 +173,9 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
 
     if not sys.stderr.isatty():
         nocolor()
-    builders.make_chunks = _chunks
+    parts = mock.patch("sphinx.builders.make_chunks", _parts)
     try:
-        with kernels(), patch_docutils(str(root)), docutils_namespace():
+        with kernels(), parts, patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -202,9 +201,9 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
         raise _page_error(text, str(error)) from None
 
 
-def _chunks(pages: Sequence[str], _processes: int) -> list[Sequence[str]]:
-    """What one process reads or writes in a go: Sphinx' own fewer and larger parts leave cores idle at the end."""
-    return [pages[first : first + PART] for first in range(0, len(pages), PART)]
+def _parts(pages: Sequence[str], nproc: int, maxbatch: int = 3) -> list[Sequence[str]]:
+    """What a process reads or writes in a go; fewer parts, as Sphinx makes, leave cores idle at the end."""
+    return [pages[first : first + maxbatch] for first in range(0, len(pages), maxbatch)]
 
 
 def _page_error(text: str, fallback: str) -> LabError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.addnodes import pending_xref
 from sphinx.errors import ExtensionError
+from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
 from labcode.book import frames
@@ -90,10 +91,11 @@ def _prepare_cache(app: Sphinx) -> None:
 
 
 def _leave_foreign_names(app: Sphinx, doctree: nodes.document) -> None:
-    """Sphinx would compare each `str` and `numpy.ndarray` of the package's pages with all names of the book."""
+    """Names of other packages become plain text, which Sphinx would compare with all names of the book."""
     for name in list(doctree.findall(pending_xref)):
         if name.get("refdomain") == "py" and name["reftarget"].split(".")[0] in _FOREIGN:
-            name.replace_self(name.children)
+            unresolved = find_pending_xref_condition(name, "*")
+            name.replace_self((unresolved or name).children)
 
 
 def _require_plugin() -> None:
