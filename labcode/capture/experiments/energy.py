@@ -122,10 +122,10 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     Experiment(
         id="meter_overhead",
-        title="Training loops with the power meter and without it, in turns",
+        title="Training loops beside the power meter, step by step",
         tool="bench",
         module="labcode.workloads.energy.overhead",
-        runs=(_run("record", "--seconds", "22"),),
+        runs=(_run("record", "--seconds", "30"),),
         sources=_workload("overhead"),
         times=("labcode/meter/*.py",),
         needs=("torch", "pynvml"),
