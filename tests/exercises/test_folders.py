@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -19,18 +20,18 @@ from tests.exercises.mutants import mutants
 from tests.exercises.support import WITHOUT_GPU, task
 
 SEEDS = (0, 1)  # a mutant that one of them misses is caught by luck
-MUTANT_LIMIT_S = 0.5  # of the CPU, however busy the machine is; no case takes a solution a quarter as long
+MUTANT_LIMIT_S = 0.1  # of the CPU, however busy the machine is, and ten times what the solution takes
 
 
 @contextlib.contextmanager
-def limited() -> Iterator[None]:
+def limited(seconds: float) -> Iterator[None]:
     """`TooSlowError` for what computes for too long."""
 
     def ring(*_: object) -> None:
         raise TooSlowError
 
     signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, MUTANT_LIMIT_S)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
@@ -38,9 +39,14 @@ def limited() -> Iterator[None]:
 
 
 @functools.cache
-def answered(short: str, seed: int) -> list[tuple[Any, Any]]:
-    made = task(short).generated(np.random.default_rng(seed))
-    return [(case, task(short).expect(case)) for case in made]
+def answered(short: str, seed: int) -> list[tuple[Any, Any, float]]:
+    """The cases; to each the right answer, and how many seconds a mutant may take for one."""
+    found = []
+    for case in task(short).generated(np.random.default_rng(seed)):
+        begin = time.process_time()
+        right = task(short).expect(case)
+        found.append((case, right, MUTANT_LIMIT_S + 10 * (time.process_time() - begin)))
+    return found
 
 
 def differs(
@@ -50,11 +56,13 @@ def differs(
     ``told`` most mutants before, then hard ones; those that they did not end are last.
     """
     hard = reversed(answered(short, seed))
-    for case, right in sorted(hard, key=lambda pair: (pair[0].function != function, -told[pair[0].name])):
+    for case, right, limit_s in sorted(
+        hard, key=lambda one: (one[0].function != function, -told[one[0].name])
+    ):
         if not task(short).reaches({line}, case.function):
             continue
         try:
-            with limited():
+            with limited(limit_s):
                 got = answer(names, case)
             if matches(right, got, case.relative):
                 continue
@@ -74,9 +82,9 @@ def test_every_mistake_is_told(short: str) -> None:
     silent = []
     for number, mistake in enumerate(found.mistakes):
         told = set()
-        for case, right in answered(short, 0):
+        for case, right, limit_s in answered(short, 0):
             try:
-                with limited():
+                with limited(limit_s):
                     got = found.given(number, case)
             except TooSlowError:
                 continue
@@ -115,7 +123,7 @@ def test_no_mutant_survives_but_those_that_are_equivalent(short: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
     others = getattr(task(short).module, "AGREES_WITH", {})
-    for case, right in answered(short, seed):
+    for case, right, _ in answered(short, seed):
         if case.function in others:
             got = plain(others[case.function](*unpack(pack(case.arguments))))
             assert matches(right, got, case.relative), case.name
@@ -124,7 +132,7 @@ def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
 @pytest.mark.parametrize("short", WITHOUT_GPU)
 def test_hidden_inputs_are_drawn_anew_and_can_be_repeated(short: str) -> None:
     again = [case.arguments for case in task(short).generated(np.random.default_rng(0))]
-    first, other = ([case.arguments for case, _ in answered(short, seed)] for seed in SEEDS)
+    first, other = ([case.arguments for case, *_ in answered(short, seed)] for seed in SEEDS)
     assert [pack(arguments) for arguments in first] == [pack(arguments) for arguments in again]
     changed = [pack(a) != pack(b) for a, b in zip(first, other, strict=True)]
     assert sum(changed) >= len(changed) // 3, "an answer written down by hand must not pass"

@@ -23,7 +23,7 @@ _CALLS = {"waiting": "cudaStreamSynchronize", "calling": "cudaMalloc"}
 
 
 def _loop(
-    rng: Rng, why: str, *, pid: int = 4000, tid: int = 4000, correlation: int = 100, steps: int = 3
+    rng: Rng, why: str, *, pid: int = 4000, tid: int = 4000, correlation: int = 100, steps: int = 2
 ) -> Recorder:
     """A training loop whose GPU is idle for one main reason: CPU work, waiting, or calls."""
     us = 1000
@@ -37,13 +37,13 @@ def _loop(
                 with cpu.range("copy to GPU"):
                     cpu.copy(40 * us, 1 << 20)
                 with cpu.range("forward"):
-                    for _ in range(4):
+                    for _ in range(2):
                         cpu.work(int(rng.integers(2, 4)) * us)
                         cpu.launch(30 * us + int(rng.integers(us)), "gemm")
                 with cpu.range("backward"):
                     if why == "calling":
                         cpu.call("cudaMalloc", 300 * scale * us)
-                    for _ in range(4):
+                    for _ in range(2):
                         cpu.launch(40 * us + int(rng.integers(us)), "gemm")
                 with cpu.range("read loss"):
                     cpu.read_back()
@@ -75,7 +75,7 @@ def _with_process(rng: Rng, main: Recorder) -> list[Recorder]:
         pid=main.pid + 77, tid=main.tid + 77, device=1, now=main.ranges[0]["start_ns"] + 1111, correlation=100
     )
     with other.range("other process"):
-        for _ in range(24):
+        for _ in range(10):
             other.work(int(rng.integers(10_000, 30_000)))
             other.launch(int(rng.integers(5_000, 9_000)))
     return [other, main]
@@ -291,10 +291,10 @@ def cases(rng: Rng) -> list[Case]:
 
 
 def exam(captures: CaptureSet) -> list[Case]:
-    """The same questions to a capture, of which a tenth holds two steps, and is quick to go through."""
+    """The same questions to a capture, of which a twentieth holds a step, and is quick to go through."""
     report = open_run(captures, EXPERIMENT, RUN)
     begin, end = report.window()
-    window = begin, begin + (end - begin) // 10
+    window = begin, begin + (end - begin) // 20
     ops, api, nvtx = (
         frame[frame["start_ns"] < window[1]].reset_index(drop=True)
         for frame in (report.gpu_ops(), report.api(), report.nvtx())
