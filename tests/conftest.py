@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -128,6 +129,13 @@ def _with_kernels() -> Iterator[str]:
     shared = os.environ.get("TESTS_WITH_KERNELS")
     with contextlib.nullcontext(shared) if shared else with_kernels() as path:
         yield path
+
+
+@pytest.fixture
+def pandas_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that are started by `sys.executable` need not import pandas and what pages import."""
+    if _with_kernels:
+        monkeypatch.setattr(sys, "executable", str(Path(_with_kernels.split(os.pathsep)[0]) / "python"))
 
 
 @pytest.fixture(scope="session")

@@ -162,6 +162,7 @@ def become(
     os.environ.update(environment)
     os.chdir(folder)
     sys.executable = executable
+    sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     program = next(i for i, word in enumerate(words) if not word.startswith("-"))
     sys.argv = words[program:]
     added = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -132,6 +132,7 @@ def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     assert "the measurement ended with exit code 0" in refused(tmp_path, TRAINS, source)
 
 
+@pytest.mark.usefixtures("torch_at_hand")
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
     assert gpu.measure_python(REDUCES, file, "cpu", limit_s=120) == {
@@ -156,8 +157,11 @@ def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> Non
 
 @pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
-    endless = "        self.ranks = ranks\n        while dist.get_rank() == 1:\n            pass\n"
-    source = solution(REDUCTION).replace("        self.ranks = ranks\n", endless, 1)
+    first = "        self.ranks = ranks\n"
+    endless = (
+        f"{first}        import time\n        while dist.get_rank() == 1:\n            time.sleep(0.01)\n"
+    )
+    source = solution(REDUCTION).replace(first, endless, 1)
     assert "took longer than 3 s and was stopped" in refused(tmp_path, REDUCES, source, limit_s=3)
 
 

@@ -44,10 +44,18 @@ class Desk:
         return target
 
 
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with the solutions and the starters cut from them."""
+    home = tmp_path_factory.mktemp("fresh")
+    shutil.copytree(ROOT / "solutions", home / "solutions", ignore=shutil.ignore_patterns("__pycache__"))
+    generate.generate(home, check=False)
+    return home
+
+
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    shutil.copytree(ROOT / "solutions", tmp_path / "solutions", ignore=shutil.ignore_patterns("__pycache__"))
-    generate.generate(tmp_path, check=False)
+def desk(fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    shutil.copytree(fresh, tmp_path, dirs_exist_ok=True)
     monkeypatch.setattr(needs, "has", lambda need: False)
     return Desk(tmp_path)
 
