@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
-import subprocess
+import runpy
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from rich.console import Console
@@ -50,9 +53,17 @@ OTHER_VARIANTS = {
 
 @cache
 def printed(*words: str) -> str:
-    """What a program, started on its own, prints for a flag."""
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    """What a program prints for a flag, as ``python -m`` runs it."""
+    said = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", list(words)),
+        contextlib.redirect_stdout(said),
+        warnings.catch_warnings(action="ignore", category=RuntimeWarning),  # it may have been imported before
+        pytest.raises(SystemExit) as ended,
+    ):
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    assert ended.value.code == 0
+    return said.getvalue()
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
