@@ -52,6 +52,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _settled() -> Iterator[None]:
+    """What a module's tests imported stays, too: programs that collect garbage go through it each time."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the tests that did not run for want of a GPU."""
     skipped = terminalreporter.stats.get("skipped", ())

@@ -202,7 +202,7 @@ def test_programs_share_one_deadline() -> None:
 
 def test_doctor_ends_though_every_tool_hangs(tmp_path: Path) -> None:
     for name in ("nsys", "ncu", "nvcc", "dcgmi", "nvidia-smi"):
-        executable(tmp_path / name, "#!/bin/sh\ntrap '' TERM\nyes\n")
+        executable(tmp_path / name, "#!/bin/sh\ntrap '' TERM\nyes | head -1000\nsleep 60\n")
     env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     for name in ("LABCODE_NSYS", "LABCODE_NCU", "CUDA_HOME"):
         env.pop(name, None)
