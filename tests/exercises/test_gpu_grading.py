@@ -114,6 +114,8 @@ SM_90 = "-gencode=arch=compute_90a,code=sm_90a"
 def test_cuda_parts_compile(tmp_path: Path, program: Path, short: str, top: str) -> None:
     exercise, found = part(short)
     quick = [word for tool in ("-Xcompiler", "-Xcicc", "-Xptxas") for word in (tool, "-O0")]
+    if top == "exercises":  # on the way to device code, the host's is read and checked, too
+        quick.append("-cubin")
     gpu.compile_cuda(program, ROOT / top / exercise.path(found), tmp_path / "program", SM_90, *quick)
     assert (tmp_path / "program").is_file()
 
