@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.metadata
+import importlib.util
 import json
 import lzma
 import os
@@ -102,10 +103,11 @@ def installed(tmp_path: Path) -> Path:
         data = tomllib.load(file)["tool"]["setuptools"]["package-data"]
     kept = {path for package in data for glob in data[package] for path in data_of(package, glob)}
     kept |= set((ROOT / "labcode").rglob("*.py"))
-    for path in kept:
+    compiled = {Path(importlib.util.cache_from_source(str(path))) for path in kept if path.suffix == ".py"}
+    for path in (*kept, *filter(Path.is_file, compiled)):
         target = tmp_path / "site" / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
+        shutil.copy2(path, target)
     return tmp_path / "site"
 
 
