@@ -48,6 +48,11 @@ def program(path: Path, text: str) -> None:
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout that `labcode kit` packs, with wheels of what it needs and a distribution that has libdw."""
+    return make_checkout(tmp_path, monkeypatch)
+
+
+def make_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The checkout, in ``tmp_path``."""
     root, wheels, programs = tmp_path / "checkout", tmp_path / "index", tmp_path / "bin"
     for folder in (root / "labcode", root / "_build", wheels):
         folder.mkdir(parents=True)
@@ -78,7 +83,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wanted() -> gather.Wanted:
     """A kit for the Python and the machine that run the tests."""
     return gather.Wanted(HERE, platform.machine())

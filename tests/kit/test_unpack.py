@@ -11,15 +11,23 @@ from pathlib import Path
 import pytest
 
 from labcode.kit import gather, unpack
-from tests.kit.conftest import program
+from tests.kit.conftest import make_checkout, program
+
+
+@pytest.fixture(scope="session")
+def packed(wanted: gather.Wanted, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("packed")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_checkout(folder, monkeypatch)
+        gather.make(folder / "kit.tar", wanted)
+    return folder / "kit.tar"
 
 
 @pytest.fixture
-def kit(checkout: Path, wanted: gather.Wanted, tmp_path: Path) -> Path:
+def kit(packed: Path, tmp_path: Path) -> Path:
     """An unpacked kit with its repository; ``python3`` is the Python that runs the tests."""
-    gather.make(tmp_path / "kit.tar", wanted)
     folder = tmp_path / "node"
-    with tarfile.open(tmp_path / "kit.tar") as tar:
+    with tarfile.open(packed) as tar:
         tar.extractall(folder, filter="data")
     program(folder / "bin" / "python3", f'exec {sys.executable} -S "$@"')
     return folder / "kit"
