@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from labcode.analysis.timeline import stacks
 from labcode.grading.cases import Case
@@ -131,6 +130,8 @@ def _times(samples: pd.DataFrame, frames: pd.DataFrame) -> dict[str, tuple[int, 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
     """SciPy's interval of a share."""
+    from scipy import stats  # takes longer than all that grading asks of it
+
     if count == 0:
         return 0.0, 1.0
     found = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
