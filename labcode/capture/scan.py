@@ -37,10 +37,11 @@ class Content:
     review: tuple[str, ...]
 
 
-def look_into(path: Path, where: str, names: Names = ()) -> Content:
+def look_into(path: Path, where: str, names: Names = (), harmless: set[str] | None = None) -> Content:
     """What is private in a file of a set, packed or not; ``where`` is what messages call it.
 
-    Raises `InputError` (``WHERE is not valid JSON …``) for one that is not what its name says.
+    ``harmless`` gets the texts of files in which nothing was found, and need not be searched for the same
+    names again. Raises `InputError` (``WHERE is not valid JSON …``) for one that is not what its name says.
     """
     if path.name.endswith((".json", ".json.gz", ".json.xz")):
         data = _read(path, where)
@@ -51,14 +52,14 @@ def look_into(path: Path, where: str, names: Names = ()) -> Content:
             texts = json_texts(data)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where} is not valid JSON ({error}); refused") from None
-        return _content(texts, names)
+        return _content(texts, names, harmless)
     with private_folder() as work:
         unpacked = path
         if path.suffix == ".xz":
             unpacked = work / path.name.removesuffix(".xz")
             with unpacked.open("wb") as out:
                 _unpack(path, where, out.write)
-        found = _content(list(texts_of(unpacked)), names)
+        found = _content(texts_of(unpacked), names, harmless)
         dropped = [] if ".ncu-rep" in path.name else _dropped(unpacked)
         return Content((*dropped, *found.private), found.review)
 
@@ -173,8 +174,13 @@ def _dropped(export: Path) -> list[str]:
     return [f"tables that scrubbing drops ({', '.join(strange[:4])})"] if strange else []
 
 
-def _content(texts: list[str], names: Names) -> Content:
-    return Content(tuple(privacy.find(texts, names)), tuple(privacy.review(texts)))
+def _content(texts: Iterable[str], names: Names, harmless: set[str] | None) -> Content:
+    known = set() if harmless is None else harmless
+    fresh = dict.fromkeys(text for text in texts if text not in known)
+    found = Content(tuple(privacy.find(fresh, names)), tuple(privacy.review(fresh)))
+    if not (found.private or found.review):
+        known.update(fresh)
+    return found
 
 
 def _read(path: Path, where: str) -> bytes:

@@ -56,9 +56,10 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
     doubts = [] if review is None else review
     also = (*also, *scan.own_names())
     findings = [*_stray(captures)]
+    harmless = set[str]()
     for own in (MANIFEST, *OTHER_FILES):
         if (captures.path / own).is_file():
-            findings += _private(captures.path / own, own, also, doubts)
+            findings += _private(captures.path / own, own, also, doubts, harmless)
     total = 0
     findings += _undated(captures)
     for experiment, record in captures.experiments.items():
@@ -72,7 +73,7 @@ def verify(set_name: str, *, also: Names = (), review: list[str] | None = None) 
             path, where = captures.path / experiment / file.name, f"{experiment}/{file.name}"
             wrong = [*_file(path, where, file)]
             if not any(finding.kind in ("missing", "changed") for finding in wrong):
-                wrong += _private(path, where, also, doubts)
+                wrong += _private(path, where, also, doubts, harmless)
             findings += wrong
     if total > LARGEST_SET:
         findings.append(
@@ -213,10 +214,12 @@ def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Findin
         yield Finding(where, "stray", f"not one of the kinds a set holds ({', '.join(_SUFFIXES)})")
 
 
-def _private(path: Path, where: str, also: Names, review: list[str]) -> Iterator[Finding]:
+def _private(
+    path: Path, where: str, also: Names, review: list[str], harmless: set[str]
+) -> Iterator[Finding]:
     """Unpack a file and look into it: it must be what its name says, and hold nothing private."""
     try:
-        content = scan.look_into(path, where, also)
+        content = scan.look_into(path, where, also, harmless)
     except LabError as error:
         said = re.sub(
             rf"^{re.escape(where)} |\S*/{re.escape(path.name.removesuffix('.xz'))}: ", "", str(error)
