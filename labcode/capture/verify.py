@@ -214,9 +214,7 @@ def _file(path: Path, where: str, expected: store.FileRecord) -> Iterator[Findin
         yield Finding(where, "stray", f"not one of the kinds a set holds ({', '.join(_SUFFIXES)})")
 
 
-def _private(
-    path: Path, where: str, also: Names, review: list[str], harmless: set[str]
-) -> Iterator[Finding]:
+def _private(path: Path, where: str, also: Names, review: list[str], harmless: set[str]) -> Iterator[Finding]:
     """Unpack a file and look into it: it must be what its name says, and hold nothing private."""
     try:
         content = scan.look_into(path, where, also, harmless)
