@@ -421,7 +421,10 @@ def test_weights_that_one_kernel_a_token_cannot_take() -> None:
     assert streamed.unfit(fits, 15) == "16 parts of heads need as many SMs, not 15"
     narrow = dataclasses.replace(fits, size=dataclasses.replace(fits.size, vocabulary=320 * 16 + 1))
     assert streamed.unfit(narrow, 16) == "16 SMs are too few for matrices of so many rows"
-    for odd in (dataclasses.replace(fits.size, heads=64), dataclasses.replace(fits.size, layers=1)):
+    for odd in (
+        dataclasses.replace(fits.size, d_model=4608, d_ff=18432, heads=36),
+        dataclasses.replace(fits.size, layers=1),
+    ):
         refused = dataclasses.replace(fits, size=odd)
         assert streamed.unfit(refused, 16).startswith("it takes an even number of heads, at most 32")
     tiny = model.random_weights(TINY, 16, CPU)

@@ -95,7 +95,7 @@ def unfit(weights: Weights, blocks: int) -> str:
     if isinstance(weights.to_logits, Quantized) or weights.dtype != torch.bfloat16:
         return "its weights are bf16"
     if size.d_model % 512 or size.d_ff != 4 * size.d_model or size.d_head % 16 or size.d_head > 128:
-        return "vectors must be multiples of 512, four times that inside; heads of 16, at most 128 wide"
+        return "vectors must be multiples of 512, four times that inside; a head 16, 32, … or 128 wide"
     if size.heads % 2 or size.heads > 32 or size.layers < 2:
         return "it takes an even number of heads, at most 32, and two layers or more"
     if blocks < SPLITS * size.heads:
