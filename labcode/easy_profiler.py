@@ -256,6 +256,11 @@ class Profile:
 
     def __call__(self, function: Callable[P, R]) -> Profiled[P, R]:
         """Measure the calls of a function; what comes back is called as the function is."""
+        if not callable(function):
+            raise LabError(
+                f"auto_profile: measures functions, and this is a {type(function).__name__}; put it below "
+                "@property, @classmethod and the like"
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise LabError(
                 f"auto_profile: {function.__name__} is a generator, which works while others take from it; "
@@ -297,6 +302,8 @@ class Profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._marks.get():
+            raise LabError("auto_profile: enter the block first")
         *before, mark = self._marks.get()
         self._marks.set(tuple(before))
         if mark is not None and kind is None:
@@ -304,6 +311,10 @@ class Profile:
 
     def measure(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function until warm-up and iterations (ten, if not told) are done; its last value."""
+        if inspect.iscoroutinefunction(function):
+            raise LabError(
+                f"auto_profile: {function.__name__} is async; decorate it, and await it in a loop of your own"
+            )
         if self.iterations is None:
             self._last = self.warmup + 10
         run: Any = function if hasattr(function, "profile") else self(function)

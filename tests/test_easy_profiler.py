@@ -181,6 +181,15 @@ def test_counts_that_make_no_sense_and_generators_are_refused() -> None:
 
     with pytest.raises(LabError, match="numbers is a generator, which works while others take from it"):
         auto_profile(numbers)
+    with pytest.raises(LabError, match="measures functions, and this is a property; put it below @property"):
+        auto_profile(iterations=2)(property(numbers))  # type: ignore[arg-type]
+
+    async def waits() -> None: ...
+
+    with pytest.raises(LabError, match="waits is async; decorate it, and await it in a loop of your own"):
+        auto_profile().measure(waits)
+    with pytest.raises(LabError, match="enter the block first"):
+        auto_profile().__exit__(None, None, None)
 
 
 def test_a_measured_call_costs_less_than_two_microseconds_more() -> None:

@@ -125,6 +125,13 @@ def test_pages_keep_the_rule(rule: Callable[[str], list[prose.Finding]], advice:
     assert found == [], advice
 
 
+def test_units_of_axes_stand_in_parentheses():
+    files = [*pages(), *(ROOT / "labcode" / "figures").rglob("*.py")]
+    bracketed = re.compile(r"""label(?:=|\()f?"[^"{]*\[[^"]*""")
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    assert [f"{name_of(p)}: {m.group()}" for p, text in texts.items() for m in bracketed.finditer(text)] == []
+
+
 def test_pages_begin_with_a_title():
     def title(page: str) -> bool:
         body = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.DOTALL).lstrip()

@@ -6,7 +6,8 @@
 // the block's rows, matrix after matrix, layer after layer, into a ring of slots, and waits for nothing but a free slot; nobody
 // writes weights, so it may run ahead. Eight warps multiply: they hold the vector in registers, take one row from a slot at a time,
 // and meet the other blocks between products. So the memory stays busy while blocks meet: the ring holds about five microseconds
-// of its traffic.
+// of its traffic. Around attention there are hardly any bytes, so nothing would hide a meeting: queries, keys, values and the parts
+// of attention are told word by word, each with the number of its round, and whoever needs a word waits for that word alone.
 #pragma once
 
 #include "instructions.cuh"
@@ -41,10 +42,14 @@ struct Shape {
     static constexpr int kBlock = kHeads < kWarp ? kHeads : kWarp;         // places of a head's cache in a unit
     static constexpr int kPairs = kD / (2 * kConsumers);                   // of kD, a thread's
     static constexpr int kMost = 320;                                      // units of a product, in a block
-    static constexpr int kPart = kWidth + 2;
+    static constexpr int kMine = kBlock / 2;                               // of a unit's places, one of two warps'
+    static constexpr int kPart = kWidth + 2, kAllParts = kHeads * kSplits;  // words of a part
     static constexpr int kSums = kSlots * kUnit, kVector = kSums + 4 * kMost, kParts = kVector + 2 * kD;
-    static constexpr int kBarriers = kParts + 4 * kWarps * kPart, kBytes = kBarriers + 2 * kSlots * 8;
-    static_assert(kD % (8 * kWarp) == 0 && kHeads * kWidth == kD && kWidth % 8 == 0 && kWidth <= 128, "whole vectors");
+    static constexpr int kShares = kParts + 4 * kWarps * kPart, kBarriers = kShares + 4 * kAllParts;
+    static constexpr int kBytes = kBarriers + 2 * kSlots * 8;
+    static_assert(kD % (8 * kWarp) == 0 && kHeads * kWidth == kD && kWidth % 16 == 0 && kWidth <= 128, "whole vectors");
+    static_assert(kHeads % 2 == 0 && kAllParts <= kConsumers, "two warps a unit, a thread for each part");
+    static_assert(kSplits == 4, "four neighbors put their shares together");
     static_assert(kD % (2 * kConsumers) == 0, "whole pairs of columns a thread");
     // A barrier tells one round of its slot from the next, and not from the one after: between two meetings of all warps, the
     // warp that waits for a slot's next round must be the one that has read the last.
@@ -149,14 +154,17 @@ struct Ring {
     }
 };
 
-// One token. What blocks tell each other: the residual stream; queries, keys, values; the wide vector; parts of attention,
-// [heads][kSplits][width + 2]; and how many blocks have arrived and ended, both 0 before and after. No more than `under_way` units
+// One token. What blocks write for each other: the residual stream and the wide vector; word by word, queries, keys and values, and
+// parts of attention [heads][kSplits][width + 2]: its values, and the logarithm of its weight as a sum of two; and how many blocks
+// have arrived and ended, both 0 before and after. A word's round is its layer's number from 1: between two of its rounds all blocks
+// meet, so that a word holds this round's value or the last one's. No more than `under_way` units
 // of a block are on their way at once, at most kSlots: what is queued in front of the memory delays the messages between blocks.
 // A grid of as many blocks as there are SMs, kThreads threads and Shape::kBytes of shared memory each.
 template <int kD, int kHeads, int kLayers, int kSlots>
 __global__ void __launch_bounds__(kThreads, 1)
-    token(const Model<kLayers>* given, Bf16* x_of_all, Bf16* heads_of_all, Bf16* wide_of_all, float* parts_of_all, unsigned* meetings,
-          unsigned under_way) {
+    token(const Model<kLayers>* given, Bf16* x_of_all, unsigned* heads_of_all, Bf16* wide_of_all, unsigned* parts_of_all,
+          unsigned* meetings, unsigned under_way) {
+    static_assert(kLayers > 1, "a round differs from the last");
     using S = Shape<kD, kHeads, kSlots>;
     extern __shared__ uint4 block_start[];
     unsigned char* const memory = reinterpret_cast<unsigned char*>(block_start);
@@ -164,6 +172,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     unsigned* const vector = reinterpret_cast<unsigned*>(memory + S::kVector);  // in pairs
     float* const query = reinterpret_cast<float*>(memory + S::kVector);
     float* const parts = reinterpret_cast<float*>(memory + S::kParts);
+    float* const shares = reinterpret_cast<float*>(memory + S::kShares);
     const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
     const Model<kLayers>& model = *given;
     Ring<S, kSlots> ring{memory, reinterpret_cast<Barrier*>(memory + S::kBarriers), nullptr, 0};
@@ -269,70 +278,88 @@ __global__ void __launch_bounds__(kThreads, 1)
         }
         normalized(x);
         multiply(x, three.count);
-        if (thread < three.count) heads_of_all[three.first + thread] = __float2bfloat16_rn(sums[thread]);
-        done();
+        const unsigned round = static_cast<unsigned>(number) + 1;
+        if (thread < three.count) tell(heads_of_all + three.first + thread, sums[thread], round);
 
-        meet_others();  // attention: a warp takes a block of places at a time
-        if (part.head < kHeads) {
-            const Bf16* const heads = heads_of_all + part.head * S::kWidth;
-            const auto of = [&](int which, int column) {
-                const unsigned short bits = __ldcg(reinterpret_cast<const unsigned short*>(heads + which * kD + column));
-                return __uint_as_float(static_cast<unsigned>(bits) << 16);
-            };
-            if (thread < S::kWidth) query[thread] = of(0, thread) * rsqrtf(static_cast<float>(S::kWidth));
+        if (part.head < kHeads) {  // attention: two warps take a block of places at a time
+            const unsigned* const heads = heads_of_all + part.head * S::kWidth;
+            const bool newest_too = part.split == kSplits - 1 && warp == kWarps - 1;  // the new token itself
+            float2 fresh[4];  // of its key and its value, columns 2l, 2l + 1, 64 + 2l, 65 + 2l
+            if (newest_too) {
+                const auto at = [&](int i) {
+                    const int column = i % 2 * 64 + 2 * lane;
+                    return heads + (1 + i / 2) * kD + (column < S::kWidth ? column : 0);
+                };
+                hear(fresh, at, round);
+            }
+            if (2 * thread < S::kWidth) {
+                float2 asked[1];
+                hear(asked, [&](int) { return heads + 2 * thread; }, round);
+                const float scale = rsqrtf(static_cast<float>(S::kWidth));
+                query[2 * thread] = asked[0].x * scale, query[2 * thread + 1] = asked[0].y * scale;
+            }
             consumers_meet();
-            float top = kLeast, total = 0.0f, mixed[4] = {};  // columns 2l, 2l + 1, 64 + 2l, 65 + 2l
+            float top = kLeast, total = 0.0f, mixed[4] = {};  // columns as above
             for (int block = 0; block < part.count; ++block) {
-                if (block % (kSlots / 2) % kWarps != warp) continue;
+                if (block % (kSlots / 2) % (kWarps / 2) != warp / 2) continue;
                 const int left = length - (part.first + block) * S::kBlock, known = left < S::kBlock ? left : S::kBlock;
-                const uint4* const key = reinterpret_cast<const uint4*>(ring.wait(2 * block) + lane * 2 * S::kWidth);
-                float score = kLeast;
-                if (lane < known) {
-                    score = 0.0f;
+                const int before = warp % 2 * S::kMine, place = before + lane / 2;  // two lanes a place, half of its key each
+                const bool there = lane / 2 < S::kMine && place < known;
+                const unsigned char* const keys = ring.wait(2 * block);
+                float score = 0.0f;
+                if (there) {
+                    const uint4* const key = reinterpret_cast<const uint4*>(keys + place * 2 * S::kWidth + lane % 2 * S::kWidth);
+                    const float4* const half = reinterpret_cast<const float4*>(query + lane % 2 * (S::kWidth / 2));
 #pragma unroll
-                    for (int j = 0; j < S::kWidth / 8; ++j) {
+                    for (int j = 0; j < S::kWidth / 16; ++j) {
                         const uint4 pairs = key[j];
-                        const float4 first = reinterpret_cast<const float4*>(query)[2 * j], second = reinterpret_cast<const float4*>(query)[2 * j + 1];
+                        const float4 first = half[2 * j], second = half[2 * j + 1];
                         score += lower(pairs.x) * first.x + upper(pairs.x) * first.y + lower(pairs.y) * first.z + upper(pairs.y) * first.w;
                         score += lower(pairs.z) * second.x + upper(pairs.z) * second.y + lower(pairs.w) * second.z + upper(pairs.w) * second.w;
                     }
                 }
-                ring.release(2 * block, lane);
+                ring.release(2 * block, lane, kWarps / 2);
+                score += __shfl_xor_sync(rows::kAllLanes, score, 1);
+                if (!there) score = kLeast;
                 const float higher = fmaxf(top, warp_max(score));
-                const float weight = lane < known ? __expf(score - higher) : 0.0f, shrink = __expf(top - higher);
-                top = higher, total = total * shrink + warp_sum(weight);
+                const float weight = there ? __expf(score - higher) : 0.0f, shrink = __expf(top - higher);
+                top = higher, total = total * shrink + 0.5f * warp_sum(weight);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) mixed[i] *= shrink;
-                const unsigned char* const value = ring.wait(2 * block + 1) + 4 * lane;
-                for (int place = 0; place < known; ++place) {
-                    const float share = __shfl_sync(rows::kAllLanes, weight, place);
+                const unsigned char* const value = ring.wait(2 * block + 1) + before * 2 * S::kWidth + 4 * lane;
+                const int mine_known = known - before < S::kMine ? known - before : S::kMine;
+#pragma unroll 4
+                for (int at = 0; at < mine_known; ++at) {
+                    const float share = __shfl_sync(rows::kAllLanes, weight, 2 * at);
                     if (2 * lane < S::kWidth) {
-                        const unsigned pair = *reinterpret_cast<const unsigned*>(value + place * 2 * S::kWidth);
+                        const unsigned pair = *reinterpret_cast<const unsigned*>(value + at * 2 * S::kWidth);
                         mixed[0] += share * lower(pair), mixed[1] += share * upper(pair);
                     }
                     if (64 + 2 * lane < S::kWidth) {
-                        const unsigned pair = *reinterpret_cast<const unsigned*>(value + place * 2 * S::kWidth + 128);
+                        const unsigned pair = *reinterpret_cast<const unsigned*>(value + at * 2 * S::kWidth + 128);
                         mixed[2] += share * lower(pair), mixed[3] += share * upper(pair);
                     }
                 }
-                ring.release(2 * block + 1, lane);
+                ring.release(2 * block + 1, lane, kWarps / 2);
             }
-            if (part.split == kSplits - 1 && warp == kWarps - 1) {  // the new token itself
+            if (newest_too) {
                 const Word to = ((static_cast<Word>(2 * number + 1) * kHeads + part.head) * model.capacity + length) * S::kWidth;
                 float score = 0.0f;
-                for (int column = lane; column < S::kWidth; column += kWarp) {
-                    const float key = of(1, column);
-                    score += query[column] * key;
-                    model.keys[to + column] = __float2bfloat16_rn(key);
-                    model.values[to + column] = __float2bfloat16_rn(of(2, column));
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int column = i * 64 + 2 * lane;
+                    if (column >= S::kWidth) continue;
+                    score += query[column] * fresh[i].x + query[column + 1] * fresh[i].y;
+                    *reinterpret_cast<unsigned*>(model.keys + to + column) = pair_of(fresh[i].x, fresh[i].y);
+                    *reinterpret_cast<unsigned*>(model.values + to + column) = pair_of(fresh[2 + i].x, fresh[2 + i].y);
                 }
                 score = warp_sum(score);
                 const float higher = fmaxf(top, score), weight = __expf(score - higher), shrink = __expf(top - higher);
                 top = higher, total = total * shrink + weight;
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int column = i / 2 * 64 + 2 * lane + i % 2;
-                    mixed[i] = mixed[i] * shrink + (column < S::kWidth ? weight * of(2, column) : 0.0f);
+                for (int i = 0; i < 2; ++i) {
+                    mixed[2 * i] = mixed[2 * i] * shrink + weight * fresh[2 + i].x;
+                    mixed[2 * i + 1] = mixed[2 * i + 1] * shrink + weight * fresh[2 + i].y;
                 }
             }
             float* const own = parts + warp * S::kPart;
@@ -343,43 +370,54 @@ __global__ void __launch_bounds__(kThreads, 1)
             }
             if (lane == 0) own[S::kWidth] = top, own[S::kWidth + 1] = total;
             consumers_meet();
-            if (thread < S::kPart) {
-                float highest = kLeast, sum = 0.0f;
+            if (thread <= S::kWidth) {
+                float highest = kLeast, sum = 0.0f, weights = 0.0f;
                 for (int w = 0; w < kWarps; ++w) highest = fmaxf(highest, parts[w * S::kPart + S::kWidth]);
                 for (int w = 0; w < kWarps; ++w) {
                     const float* const one = parts + w * S::kPart;
-                    if (thread != S::kWidth) sum += one[thread] * __expf(one[S::kWidth] - highest);
+                    const float share = __expf(one[S::kWidth] - highest);
+                    sum += one[thread] * share, weights += one[S::kWidth + 1] * share;
                 }
-                parts_of_all[blockIdx.x * S::kPart + thread] = thread == S::kWidth ? highest : sum;
+                unsigned* const to = parts_of_all + static_cast<int>(blockIdx.x) * S::kPart + thread;
+                if (thread < S::kWidth) {
+                    tell(to, weights == 0.0f ? 0.0f : sum / weights, round);
+                } else {
+                    const float weight = weights == 0.0f ? kLeast : highest + __logf(weights);
+                    tell(to, weight, round), tell(to + 1, weight - rounded(weight), round);
+                }
             }
             ring.number += 2 * part.count;
         }
-        done();
 
-        meet_others();  // the parts of each head put together; their projection
-        {
-            float2 piece[S::kPairs][kSplits], told[S::kPairs][kSplits];
-#pragma unroll
-            for (int k = 0; k < S::kPairs; ++k) {
-                const int column = 2 * (thread + kConsumers * k), head = column / S::kWidth;
-#pragma unroll
-                for (int split = 0; split < kSplits; ++split) {
-                    const float* const from = parts_of_all + (head * kSplits + split) * S::kPart;
-                    piece[k][split] = __ldcg(reinterpret_cast<const float2*>(from + column % S::kWidth));
-                    told[k][split] = __ldcg(reinterpret_cast<const float2*>(from + S::kWidth));
-                }
+        {  // the parts of each head put together; their projection
+            if (warp < (S::kAllParts + kWarp - 1) / kWarp) {
+                float2 weight[1];
+                const int told = thread < S::kAllParts ? thread : S::kAllParts - 1;
+                hear(weight, [&](int) { return parts_of_all + told * S::kPart + S::kWidth; }, round);
+                const float own = weight[0].x + weight[0].y;
+                float highest = fmaxf(own, __shfl_xor_sync(rows::kAllLanes, own, 1));
+                highest = fmaxf(highest, __shfl_xor_sync(rows::kAllLanes, highest, 2));
+                const float share = __expf(own - highest), two = share + __shfl_xor_sync(rows::kAllLanes, share, 1);
+                const float four = two + __shfl_xor_sync(rows::kAllLanes, two, 2);
+                if (thread < S::kAllParts) shares[thread] = share / four;
             }
+            consumers_meet();
+            float2 pieces[S::kPairs * kSplits];
+            const auto at = [&](int i) {
+                const int column = 2 * (thread + kConsumers * (i / kSplits));
+                return parts_of_all + (column / S::kWidth * kSplits + i % kSplits) * S::kPart + column % S::kWidth;
+            };
+            hear(pieces, at, round);
 #pragma unroll
             for (int k = 0; k < S::kPairs; ++k) {
-                float highest = kLeast, total = 0.0f, low = 0.0f, high = 0.0f;
-#pragma unroll
-                for (int split = 0; split < kSplits; ++split) highest = fmaxf(highest, told[k][split].x);
+                const int head = 2 * (thread + kConsumers * k) / S::kWidth;
+                float low = 0.0f, high = 0.0f;
 #pragma unroll
                 for (int split = 0; split < kSplits; ++split) {
-                    const float share = __expf(told[k][split].x - highest);
-                    total += share * told[k][split].y, low += share * piece[k][split].x, high += share * piece[k][split].y;
+                    const float of_split = shares[head * kSplits + split];
+                    low += of_split * pieces[k * kSplits + split].x, high += of_split * pieces[k * kSplits + split].y;
                 }
-                vector[thread + kConsumers * k] = pair_of(low / total, high / total);
+                vector[thread + kConsumers * k] = pair_of(low, high);
             }
             consumers_meet();
             uint4 words_of[S::kChunks];

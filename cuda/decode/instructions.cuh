@@ -12,6 +12,7 @@ using Bf16 = __nv_bfloat16;
 using Word = unsigned long long;
 
 constexpr int kWarp = 32, kWarps = 8, kConsumers = kWarps * kWarp;  // that multiply
+constexpr long long kPatience = 4'000'000'000;                      // cycles
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
@@ -59,7 +60,32 @@ __device__ __forceinline__ void wait_for(Barrier* barrier, unsigned parity) { ro
 __device__ __forceinline__ void wait_for_blocks(const unsigned* count, unsigned wanted) {
     const long long since = clock64();
     while (arrived(count) < wanted) {
-        if (clock64() - since > 4'000'000'000ll) __trap();
+        if (clock64() - since > kPatience) __trap();
+    }
+}
+// A value told to other blocks without a meeting: bf16 in the upper half of a word and, below it, the round that it belongs to.
+// Whoever sees the round has the value.
+__device__ __forceinline__ void tell(unsigned* word, float value, unsigned round) {
+    const unsigned both = static_cast<unsigned>(__bfloat16_as_ushort(__float2bfloat16_rn(value))) << 16 | round;
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(both) : "memory");
+}
+// Waits until the pairs of words at `at(0)`, `at(1)` and so on have all been told in this round.
+template <int kCount, class At>
+__device__ __forceinline__ void hear(float2 (&values)[kCount], const At& at, unsigned round) {
+    const long long since = clock64();
+    for (;;) {
+        uint2 words[kCount];
+        unsigned other = 0;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+            asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];" : "=r"(words[i].x), "=r"(words[i].y) : "l"(at(i)) : "memory");
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            other |= (words[i].x ^ round) | (words[i].y ^ round);
+            values[i] = {__uint_as_float(words[i].x & 0xffff0000u), __uint_as_float(words[i].y & 0xffff0000u)};
+        }
+        if ((other & 0xffffu) == 0) return;
+        if (clock64() - since > kPatience) __trap();
     }
 }
 

@@ -25,23 +25,19 @@ def main(seconds: float, json_file: Path | None, console: Console) -> int:
     if not torch.cuda.is_available():
         raise ToolError("bench meter: PyTorch sees no GPU; run on a GPU machine")
     record = overhead.measure(torch, open_gpus(), seconds)
-    table = Table("loop", "period", "blocks", "step without (ms)", "step with (ms)", "overhead", "quartiles")
+    table = Table("loop", "step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
     for row in record["rows"]:
         table.add_row(
             str(row["loop"]),
-            f"{row['period_ms']:g} ms",
-            str(row["blocks"]),
             f"{row['step_ms']:.4f}",
-            f"{row['metered_step_ms']:.4f}",
+            str(row["readings"]),
+            f"{row['reading_us']:,.0f}",
+            f"{row['cost_us']:,.0f}",
             f"{row['overhead']:+.2%}",
             f"{row['overhead_low']:+.2%} … {row['overhead_high']:+.2%}",
         )
     console.print(table)
-    sample_us = record["sample_us"]
-    shares = ", ".join(
-        f"{sample_us / (period * 1e6):.2%} of {period * 1e3:g} ms" for period in overhead.PERIODS_S
-    )
-    console.print(f"a sample of {record['gpus']} GPUs takes {sample_us:.0f} µs: {shares}", highlight=False)
+    console.print(f"{record['gpus']} GPUs read every {overhead.PERIOD_S * 1e3:g} ms", highlight=False)
     if json_file is not None:
         with whole(json_file) as part:
             part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -116,7 +116,7 @@ def bench_meter(
     seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 60.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
 ) -> None:
-    """Time training loops with the power meter and without it, in turns: what metering costs."""
+    """Time training loops step by step beside the power meter: what a reading costs them."""
     from labcode.bench import meter
     from labcode.terminal import console
 

@@ -11,7 +11,7 @@ from typing import Any
 from labcode.errors import LabError, ToolError
 from labcode.meter.visible import visible
 
-SLOW_NS = 90_000_000  # clocks, temperature and reasons are asked for no more often
+SLOW_NS = 450_000_000  # clocks, temperature and reasons are asked for no more often: they delay the GPU
 Reading = tuple[int | None, ...]  # in the order of `labcode.reports.power.schema.COLUMNS`
 
 

@@ -1,8 +1,10 @@
-"""What `labcode bench meter` makes of blocks of work, without a GPU."""
+"""What `labcode bench meter` prints and writes, without a GPU."""
 
 from __future__ import annotations
 
-import time
+import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,36 +12,39 @@ from rich.console import Console
 
 from labcode.bench import meter
 from labcode.errors import LabError
-from labcode.meter.gpus import Gpu
 from labcode.workloads.energy import overhead
-from tests.support.fake_nvml import FakeGpu, FakeNvml
+
+ROW = {
+    "loop": "launch-bound",
+    "period_ms": 100.0,
+    "readings": 40,
+    "step_ms": 4.25,
+    "reading_us": 3000.0,
+    "cost_us": 250.0,
+    "overhead": 0.0025,
+    "overhead_low": -0.001,
+    "overhead_high": 0.004,
+}
 
 
-def test_blocks_with_and_without_the_meter_take_turns() -> None:
-    nvml = FakeNvml(FakeGpu())
-    torch = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
-    gpus = [Gpu(nvml, nvml.gpus[0], 0)]
-    found = overhead._blocks(torch, lambda: time.sleep(0.001), 20, gpus, 0.3)
-    assert set(found) == set(overhead.PERIODS_S)
-    for plain_ms, metered_ms, ratios in found.values():
-        assert len(plain_ms) == len(metered_ms) == len(ratios) >= 1
-        assert min(plain_ms + metered_ms) >= 1.0
-    assert nvml.calls
+def test_a_row_for_each_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: True))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(meter, "open_gpus", lambda: ["a GPU"])
+    asked = []
 
+    def measure(*given: object) -> dict[str, object]:
+        asked.append(given)
+        return {"gpu": "made up", "gpus": 1, "rows": [ROW]}
 
-def test_a_row_for_each_loop_and_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvml = FakeNvml(FakeGpu())
-    monkeypatch.setattr(overhead, "training", lambda torch, *size: lambda: time.sleep(0.0005))
-    monkeypatch.setattr(overhead, "BLOCK_S", 0.005)
-    torch = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
-    found = overhead.measure(torch, [Gpu(nvml, nvml.gpus[0], 0)], 0.1)
-    assert [(row["loop"], row["period_ms"]) for row in found["rows"]] == [
-        (loop, 1e3 * period) for loop in overhead.LOOPS for period in overhead.PERIODS_S
-    ]
-    for row in found["rows"]:
-        assert row["overhead_low"] <= row["overhead"] <= row["overhead_high"]
-        assert row["step_ms"] >= 0.5
-    assert found["sample_us"] > 0
+    monkeypatch.setattr(overhead, "measure", measure)
+    console = Console(width=120, record=True, file=(tmp_path / "said").open("w", encoding="utf-8"))
+    assert meter.main(20, tmp_path / "r.json", console) == 0
+    assert asked == [(torch, ["a GPU"], 20)]
+    said = console.export_text()
+    for part in ("launch-bound", "4.2500", "40", "3,000", "250", "+0.25%", "-0.10% … +0.40%", "every 100 ms"):
+        assert part in said
+    assert json.loads((tmp_path / "r.json").read_text())["rows"] == [ROW]
 
 
 def test_bad_use() -> None:

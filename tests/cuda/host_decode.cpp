@@ -31,6 +31,7 @@ static __nv_bfloat16 __float2bfloat16_rn(float x) {
 }
 static unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
 #define __expf(x) std::exp(x)
+#define __logf(x) std::log(x)
 static float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 template <typename T>
 static T __ldcg(const T* at) {
@@ -113,7 +114,33 @@ static void fetch_once(void* to, const void* from, unsigned bytes, Barrier* full
     std::memcpy(to, from, bytes);  // at the worst time: at once
     full->bytes -= static_cast<int>(bytes), full->settle();
 }
-static void arrive(unsigned* count) { ++*count, ++fibers::happened; }
+// Words on their way: the last one told arrives first, and none before somebody waits in vain.
+static std::vector<std::pair<unsigned*, unsigned>> on_the_way;
+static bool one_arrives() {
+    if (on_the_way.empty()) return false;
+    const auto [word, value] = on_the_way.back();
+    on_the_way.pop_back();
+    return *word = value, ++fibers::happened, true;
+}
+static void tell(unsigned* word, float value, unsigned round) {
+    on_the_way.emplace_back(word, static_cast<unsigned>(__float2bfloat16_rn(value).bits) << 16 | round), ++fibers::happened;
+}
+template <int kCount, class At>
+static void hear(float2 (&values)[kCount], const At& at, unsigned round, int number) {
+    LAB_UNLESS(number) fibers::until([&] {
+        for (int i = 0; i < 2 * kCount; ++i) {
+            while ((at(i / 2)[i % 2] & 0xffff) != round) {
+                if (!one_arrives()) return false;
+            }
+        }
+        return true;
+    });
+    for (int i = 0; i < kCount; ++i) values[i] = {as_float(at(i)[0] & 0xffff0000), as_float(at(i)[1] & 0xffff0000)};
+}
+static void arrive(unsigned* count) {
+    while (one_arrives()) continue;  // what was told before is there
+    ++*count, ++fibers::happened;
+}
 static void wait_for(Barrier* barrier, unsigned parity, int number) {
     LAB_UNLESS(number) fibers::until([&] { return barrier->phase != parity; });
 }
@@ -167,8 +194,9 @@ int main(int count, char** words) {
     std::vector<Weights> weights(kLayers);
     Matrix gain(1, kD, 0.5, 1.0), shift(1, kD, 0.5), to_logits(kVocabulary, kD, 0.3), tokens(kVocabulary, kD, 2.0), places(kCapacity, kD, 2.0);
     Matrix keys(2 * kLayers * kHeads * kCapacity, kWidth, 1.0), values(2 * kLayers * kHeads * kCapacity, kWidth, 2.0);
-    std::vector<Bf16> x(kD), heads(3 * kD), wide(4 * kD);
-    std::vector<float> logits(kVocabulary), parts(kHeads * lab::decode::kSplits * (kWidth + 2));
+    std::vector<Bf16> x(kD), wide(4 * kD);
+    std::vector<unsigned> heads(3 * kD), parts(kHeads * lab::decode::kSplits * (kWidth + 2));
+    std::vector<float> logits(kVocabulary);
     std::vector<int> said(kCapacity, -7);
     int token = 11, length = 0;
     unsigned meetings[2] = {};

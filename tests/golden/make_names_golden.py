@@ -117,14 +117,27 @@ def _kernel(start: int, end: int, name: str, correlation: int) -> e.Row:
 
 
 def pack(out: Path, asked: Mapping[Path, Sequence[str]]) -> None:
-    """Ask nsys of each export for some reports; write the tar with the exports and what it printed."""
-    nsys = require_nsys()
-    files = {"version.txt": f"{tool_version(nsys)}\n".encode()}
+    """Ask nsys of each export for some reports; write the tar with the exports and what it printed.
+
+    Where it prints nothing, what an older nsys printed stays in the tar, and ``version.txt`` says so.
+    """
+    nsys, older = require_nsys(), {}
+    if out.is_file():
+        with tarfile.open(out) as tar:
+            older = {one.name: file.read() for one in tar if (file := tar.extractfile(one)) is not None}
+    before = older.get("version.txt", b"").decode().partition("\n")[0]
+    versions = [tool_version(nsys)]
+    files: dict[str, bytes] = {}
     for export, names in asked.items():
         files[export.name] = export.read_bytes()
         for name in names:
             words = [nsys, "stats", "--force-export=false", "-q", "-f", "csv", "-r", name, export]
-            files[f"{name.replace(':', '-')}.csv"] = run_tool(words, LIMIT_S).stdout.encode()
+            csv = f"{name.replace(':', '-')}.csv"
+            files[csv] = run_tool(words, LIMIT_S).stdout.encode()
+            if not files[csv].strip() and older.get(csv):
+                files[csv] = older[csv]
+                versions.append(f"{name}: {before}")
+    files["version.txt"] = "".join(f"{line}\n" for line in versions).encode()
     with tarfile.open(out, "w:xz") as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)

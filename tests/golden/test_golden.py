@@ -17,8 +17,6 @@ from tests.golden.golden import Golden, as_nsys_writes, difference, load_golden
 
 SET = store.SHIPPED_SET
 SETS = Path(__file__).resolve().parents[2] / "captures"
-# nsys could not be asked about these yet; once their golden files are here, the tests fail until they leave
-NOT_ASKED = {"inference_timeline"}
 HOW = f"where it was made: python3 tests/golden/make_golden.py captures/{SET} tests/golden/{SET}.tar.xz"
 
 
@@ -48,15 +46,7 @@ def export_path(experiment: str, run: str) -> Path:
     return captures.path_of(experiment, run)
 
 
-EXPORTS = [
-    pytest.param(
-        *export,
-        marks=pytest.mark.xfail(reason="nsys was not asked", raises=(AssertionError, KeyError), strict=True)
-        if export[0] in NOT_ASKED
-        else (),
-    )
-    for export in exports()
-]
+EXPORTS = exports()
 
 
 @pytest.mark.skipif(not EXPORTS, reason="no captures of nsys in this checkout")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import sqlite3
 import tarfile
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.nsys import tables as nsys_rounding
 from labcode.analysis.stats.nsys.reports import TABLES, split, with_arguments
 from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
@@ -42,22 +40,16 @@ def test_the_golden_files_are_of_the_exports_that_are_made_today(unpacked: Path,
             rows.append(list(db.iterdump()))
             db.close()
         assert rows[0] == rows[1]
-    assert (unpacked / "names" / "version.txt").read_text().startswith("2025.")
+    for folder in ("names", "models"):
+        assert (unpacked / folder / "version.txt").read_text().startswith("2025.")
 
 
 @pytest.mark.parametrize("report", [*STARTEND, *PROGRAMMING_MODELS])
-def test_reports_of_which_no_capture_has_rows(
-    unpacked: Path, report: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """nsys 2024.2, while it is what answered, rounds decimal texts and leaves the default domain away."""
+def test_reports_of_which_no_capture_has_rows(unpacked: Path, report: str) -> None:
     folder = unpacked / "models"
-    older = (folder / "version.txt").read_text() < "2025"
-    if older:
-        monkeypatch.setattr(nsys_rounding, "_as_decimal", lambda value: Decimal(repr(value)))
-    prefix = {"default_domain": ""} if older and report.startswith("nvtx") else {}
     source = Source(open_export(folder / f"{'names' if report in STARTEND else 'models'}.sqlite"))
     stream = io.StringIO()
-    write(TABLES[report](source, **prefix), "csv", stream)
+    write(TABLES[report](source), "csv", stream)
     source.close()
     theirs = (folder / f"{report}.csv").read_text().strip("\n").split("\n")
     assert len(theirs) > 1

@@ -416,11 +416,17 @@ def test_the_program_leaves_a_record(tmp_path: Path, words: tuple[str, ...]) -> 
 
 
 def test_weights_that_one_kernel_a_token_cannot_take() -> None:
-    fits = model.random_weights(type(TINY)(512, 2048, 1, 4, 300), 16, CPU)
+    fits = model.random_weights(type(TINY)(512, 2048, 2, 4, 300), 16, CPU)
     assert streamed.unfit(fits, 16) == ""
     assert streamed.unfit(fits, 15) == "16 parts of heads need as many SMs, not 15"
     narrow = dataclasses.replace(fits, size=dataclasses.replace(fits.size, vocabulary=320 * 16 + 1))
     assert streamed.unfit(narrow, 16) == "16 SMs are too few for matrices of so many rows"
+    for odd in (
+        dataclasses.replace(fits.size, d_model=4608, d_ff=18432, heads=36),
+        dataclasses.replace(fits.size, layers=1),
+    ):
+        refused = dataclasses.replace(fits, size=odd)
+        assert streamed.unfit(refused, 16).startswith("it takes an even number of heads, at most 32")
     tiny = model.random_weights(TINY, 16, CPU)
     assert streamed.unfit(tiny, 16).startswith("vectors must be multiples of 512, four times that inside")
     for kind in (

@@ -153,31 +153,40 @@ def calibrated(results: Mapping[str, Any]) -> dict[str, Any]:
     as long on the average as they were in ``continuous all``; and its books.
     """
     runs = results["runs"]
-    run, found = runs["continuous all"], dict(results["calibration"])
+    idle = [one for name, one in runs.items() if not one["rate_per_s"] and name != "alone all"]
+    return _as_fast_as(results["calibration"], runs["continuous all"]) | {"books_us": books_us(idle)}
+
+
+def _as_fast_as(times: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """Times of steps and prompts, stretched to take together what they took in a run."""
+    found = dict(times)
     prompts = sum(bucket(found["prompt_us"], tokens) for tokens in run["prompt_tokens"])
     steps = sum(count * bucket(found["step_us"], int(rows)) for rows, count in run["steps"].items())
     for name, told, took in (("prompt_us", prompts, run["prefill_s"]), ("step_us", steps, run["step_s"])):
         found[name] = {size: us * 1e6 * took / told for size, us in found[name].items()}
-    idle = [one for name, one in runs.items() if not one["rate_per_s"] and name != "alone all"]
-    return found | {"books_us": books_us(idle)}
+    return found
 
 
-def predicted_s(results: Mapping[str, Any], name: str) -> np.ndarray:
+def predicted_s(results: Mapping[str, Any], name: str, *, own: bool = False) -> np.ndarray:
     """Seconds in the system of each request of a run, from its arrivals and sizes and from runs without load.
 
     Served one by one: `lindley_s` with service times fitted to the requests of ``alone all``. Together:
-    `slots_s` with what is `calibrated`.
+    `slots_s` with what is `calibrated`. ``own``: the server is as fast as it was in this very run; by each
+    request's service time, or by the mean times of steps and prompts.
     """
     runs, run = results["runs"], results["runs"][name]
     table = requests(run)
     if run["batch"] == 1:
-        fitted = fit_service(requests(runs["alone all"]))
-        return lindley_s(list(table["arrives_s"]), list(service_ms(table, fitted) / 1e3))
+        fitted = service_ms(table, fit_service(requests(runs["alone all"])))
+        return lindley_s(list(table["arrives_s"]), list((table["served_ms"] if own else fitted) / 1e3))
+    told = calibrated(results)
+    if own:
+        told = _as_fast_as(told, run)
     return slots_s(
         list(table["arrives_s"]),
         list(table["prompt_tokens"]),
         list(table["tokens"]),
-        **calibrated(results),
+        **told,
         slots=run["batch"],
     )
 
@@ -186,12 +195,15 @@ def predictions(results: Mapping[str, Any], share: float = 0.99) -> pd.DataFrame
     """A row for each run of one by one or continuous batching under load: what the queue model says.
 
     Columns: ``run``, ``rate_per_s``, ``measured_ms`` and ``predicted_ms`` (a percentile of whole answers),
-    ``ratio`` of the second to the first.
+    ``ratio`` of the second to the first; ``own_ms`` and ``own_ratio``, by the server's speed in that run.
     """
     rows = []
     for name, run in results["runs"].items():
         if run["rate_per_s"] and run["way"] == "continuous":
             measured = float(requests(run)["whole_ms"].quantile(share))
-            predicted = 1e3 * float(np.quantile(predicted_s(results, name), share))
-            rows.append((name, run["rate_per_s"], measured, predicted, predicted / measured))
-    return pd.DataFrame(rows, columns=["run", "rate_per_s", "measured_ms", "predicted_ms", "ratio"])
+            ms = [
+                1e3 * float(np.quantile(predicted_s(results, name, own=own), share)) for own in (False, True)
+            ]
+            rows.append((name, run["rate_per_s"], measured, ms[0], ms[0] / measured, ms[1], ms[1] / measured))
+    names = ["run", "rate_per_s", "measured_ms", "predicted_ms", "ratio", "own_ms", "own_ratio"]
+    return pd.DataFrame(rows, columns=names)

@@ -200,7 +200,7 @@ def bf16_in_time() -> Figure:
     work(2.7, 1.4 + step, 6, "kernel")
     box(axes, 1.4 + 7 * step, 1.4 + 7 * step + 0.95, 2.7, "write C", "d2h", height=0.22)
     work(2.7, 1.4 + 7 * step + 0.98, 4, "kernel")
-    text(axes, 4.35, 2.94, "no products while sums are written two by two", muted=True)
+    text(axes, 4.35, 2.94, "no multiplying while sums are written two by two", muted=True)
 
     title(3.3, "store: sums go to shared memory, the copy engine writes them")
     lane(axes, 3.58, "copy engine, in", LEFT, RIGHT)

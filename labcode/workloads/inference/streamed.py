@@ -42,17 +42,18 @@ class Streamed(Fused):
         self.cupy, self.blocks = import_cupy(), this_gpu(device.index or 0).sm_count
         if why := unfit(weights, self.blocks):
             raise LabError(f"one kernel a token: {why}")
-        parts = size.heads * SPLITS * (size.d_head + 2)
-        self.parts = torch.zeros(parts, dtype=torch.float32, device=device)
+        parts = size.heads * SPLITS
+        self.words = torch.zeros(3 * size.d_model, dtype=torch.int32, device=device)
+        self.parts = torch.zeros(parts * (size.d_head + 2), dtype=torch.int32, device=device)
         self.meetings = torch.zeros(2, dtype=torch.int32, device=device)
         self.best = torch.zeros(1, dtype=torch.int64, device=device)
         self.model = torch.tensor(self._words(), dtype=torch.int64, device=device)
         unit = 2 * size.d_model
-        self.shared_bytes = slots * (unit + 16) + 4 * 320 + unit + 4 * WARPS * (size.d_head + 2)
+        self.shared_bytes = slots * (unit + 16) + 4 * 320 + unit + 4 * (WARPS * (size.d_head + 2) + parts)
         name = f"lab::decode::token<{size.d_model}, {size.heads}, {size.layers}, {slots}>"
         self.kernel = function("decode/decode.cuh", name, device.index or 0)
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
-        mine = (self.model, self.x, self.heads, self.wide, self.parts, self.meetings)
+        mine = (self.model, self.x, self.words, self.wide, self.parts, self.meetings)
         self.arguments = tuple(np.uint64(one.data_ptr()) for one in mine)
         self.slots, self.under_way = slots, under_way
 
@@ -93,8 +94,10 @@ def unfit(weights: Weights, blocks: int) -> str:
     size = weights.size
     if isinstance(weights.to_logits, Quantized) or weights.dtype != torch.bfloat16:
         return "its weights are bf16"
-    if size.d_model % 512 or size.d_ff != 4 * size.d_model or size.d_head % 8 or size.d_head > 128:
-        return "vectors must be multiples of 512, four times that inside, heads at most 128 wide"
+    if size.d_model % 512 or size.d_ff != 4 * size.d_model or size.d_head % 16 or size.d_head > 128:
+        return "vectors must be multiples of 512, four times that inside; a head 16, 32, … or 128 wide"
+    if size.heads % 2 or size.heads > 32 or size.layers < 2:
+        return "it takes an even number of heads, at most 32, and two layers or more"
     if blocks < SPLITS * size.heads:
         return f"{SPLITS * size.heads} parts of heads need as many SMs, not {blocks}"
     if -(-size.d_ff // blocks) > 32 * WARPS or -(-size.vocabulary // blocks) > 320:

@@ -109,3 +109,22 @@ def test_predictions_of_both_pipelines_from_runs_without_arrivals() -> None:
     found = queueing.predictions(results)
     assert list(found["run"]) == ["alone 0.5", "continuous 0.5"]
     assert list(found["ratio"]) == pytest.approx([1.0, 0.5], abs=1e-3)
+
+
+def test_a_prediction_with_the_speed_of_the_run_itself() -> None:
+    arrives, idle = [0.0, 0.5, 9.0, 9.5], run_of([0.0] * 4, [1.1, 2.2, 3.1, 1.3], 2, 0.0)
+    results = {
+        "calibration": {"step_us": {"1": 5e4, "2": 5e4}, "prompt_us": {"32": 1e6}},
+        "runs": {
+            "static all": idle | {"steps": {"1": 30}},
+            "alone all": idle | {"batch": 1},
+            "continuous all": idle,
+            "alone 0.5": run_of(arrives, [1.0, 2.0, 3.0, 4.0], 1, 1.0),
+            "continuous 0.5": run_of(arrives, [1.0] * 4, 2, 1.0) | {"prefill_s": 4.0},  # twice as long
+        },
+    }
+    assert queueing.predicted_s(results, "alone 0.5", own=True) == pytest.approx([1.0, 2.5, 3.0, 6.5])
+    assert queueing.predicted_s(results, "continuous 0.5", own=True) == pytest.approx([1.0, 1.7, 2.4, 1.7])
+    found = queueing.predictions(results)
+    assert found["own_ms"][1] > found["predicted_ms"][1]
+    assert list(found["own_ratio"]) == pytest.approx(list(found["own_ms"] / found["measured_ms"]))
