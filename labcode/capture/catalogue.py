@@ -334,8 +334,9 @@ def render(console: Console, set_name: str | None = None) -> None:
     """
     captured = store.load_set(set_name).experiments if set_name in store.list_sets() else {}
     pace = schedule.Pace.of_set({name: record.wall_s for name, record in captured.items()})
+    ordered = schedule.in_order(EXPERIMENTS.values(), pace.took)
     lacking = []
-    for experiment in schedule.in_order(EXPERIMENTS.values(), pace.took):
+    for experiment in ordered:
         state = ""
         if set_name:
             record = captured.get(experiment.id)
@@ -353,8 +354,8 @@ def render(console: Console, set_name: str | None = None) -> None:
             facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-    said = [f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect(EXPERIMENTS.values()))}"]
+    said = [f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}"]
     if set_name:
-        said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect(lacking))}")
+        said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect_all(lacking))}")
     if pace.took:
         console.print(f"At the pace of {set_name or store.SHIPPED_SET} {', '.join(said)}", highlight=False)

@@ -3,8 +3,8 @@
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
 depend on the host: nothing else goes on while those are measured. The programs whose turns are next import
-PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. What the lab times of itself,
-pairs of programs side by side on CPUs alone, goes on beside the counters of Nsight Compute.
+PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. Who is measured beside whom,
+`labcode.capture.schedule` says.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.job import Job, Measured, Part, Seconds
-from labcode.capture.schedule import Pace, spoken
+from labcode.capture.schedule import Pace, alone, ends_on_cpus, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
@@ -66,7 +66,6 @@ from labcode.tools import find_ncu, guided, require_nsys
 Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
 _MOST_HELPERS = 4  # processes that finish what was measured, at a time
-_MANY_CPUS = 8  # from here on they get CPUs of their own
 _MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns
 _LOOK_S = 1.0
 
@@ -129,8 +128,8 @@ class _Capturing:
 
     def on_cpus(self) -> bool:
         """Whether what is being measured are programs of the lab that need no GPU, or none any more."""
-        if not self.experiment.times or not self.experiment.frees_gpu:
-            return bool(self.experiment.times) and not self.experiment.needs_gpus
+        if not ends_on_cpus(self.experiment) or not self.experiment.needs_gpus:
+            return ends_on_cpus(self.experiment)
         since = time.time() - (time.monotonic() - self.began)
         with suppress(OSError):
             made = Path(tempfile.gettempdir()).glob(self.experiment.frees_gpu)
@@ -224,9 +223,13 @@ def _capture_each(
     free = list(site.gpus)
     stop = threading.Event()
     with _progress(console) as (progress, say), _crews(len(free) + 1, stop) as (lanes, helpers):
-        say(f"{len(able)} to capture{_about(pace, able, len(free), '; about ', '')}")
+        say(f"{len(able)} to capture{_about(pace, waiting, len(free), '; about ')}")
         while waiting or measuring or ending:
-            while (chosen := _next(waiting, list(measuring.values()), free, pace, deadline)) is not None:
+            hurry = (
+                deadline is not None
+                and pace.expect_all(waiting, len(site.gpus)) > deadline - time.monotonic()
+            )
+            while (chosen := _next(waiting, measuring.values(), free, hurry)) is not None:
                 waiting.remove(chosen)
                 one, early = (early, None) if early and early.experiment is chosen else (None, early)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
@@ -234,7 +237,7 @@ def _capture_each(
                     if one is not None:
                         one.give_up()
                     continue
-                if early and _alone(chosen):
+                if early and alone(chosen):
                     early.give_up()
                     early = None
                 one = one or _prepared(chosen, site)
@@ -273,8 +276,8 @@ def _capture_each(
                 filed.append(one.experiment.id)
                 keep(filed)
                 pace.learn(one.experiment.id, one.held_s)
-                left = [*waiting, *(other.experiment for other in (*measuring.values(), *ending))]
-                more = _about(pace, left, len(site.gpus), ", about ", "")
+                left = [*(other.experiment for other in (*ending, *measuring.values())), *waiting]
+                more = _about(pace, left, len(site.gpus), ", about ")
                 say(f"{one.experiment.id}: filed after {spoken(one.held_s)}; {len(left)} to go{more}")
     if left_out:
         console.print(
@@ -286,39 +289,11 @@ def _capture_each(
 
 
 def _next(
-    waiting: list[Experiment],
-    measuring: list[_Capturing],
-    free: list[str | None],
-    pace: Pace,
-    deadline: float | None,
+    waiting: list[Experiment], measuring: Iterable[_Capturing], free: list[str | None], hurry: bool
 ) -> Experiment | None:
-    """The experiment that can begin now, or None; one that runs alone waits while any other is measured.
-
-    With one GPU the first in line is waited for, with several whoever can run beside the others goes first.
-    What the lab times of itself begins with the first of Nsight Compute's experiments if those that are left
-    last as long (what needs a GPU first keeps its place, the last, where there is a ``deadline``), and while
-    it needs no GPU they are whom it lets begin.
-    """
-    on_gpus = [one for one in measuring if not one.on_cpus()]
-    if any(_alone(one.experiment) for one in on_gpus):
-        return None
-    counters = [experiment for experiment in waiting if experiment.tool == "ncu"]
-    if len(on_gpus) < len(measuring):
-        return counters[0] if counters and free else None
-    timed = next((e for e in waiting if e.times and (deadline is None or not e.needs_gpus)), None)
-    in_the_way = [one for one in measuring if timed and (timed.needs_gpus or one.experiment.tool != "ncu")]
-    covered = timed and waiting[0].tool == "ncu" and pace.expect(counters) >= pace.expect([timed])
-    if covered and not in_the_way:
-        return timed
-    several = len(free) + len(measuring) > 1
-    for experiment in waiting if several else waiting[:1]:
-        if not measuring if _alone(experiment) else free:
-            return experiment
-    return None
-
-
-def _alone(experiment: Experiment) -> bool:
-    return experiment.host_bound or experiment.needs_gpus > 1
+    """The experiment that can begin now, or None."""
+    told = [(one.experiment, one.on_cpus()) for one in measuring]
+    return schedule.next_of(waiting, told, len(free), hurry)
 
 
 def _imports_pytorch(experiment: Experiment) -> bool:
@@ -327,16 +302,15 @@ def _imports_pytorch(experiment: Experiment) -> bool:
     return "torch" in experiment.needs and experiment.tool != "power" and not watched
 
 
-def _about(pace: Pace, experiments: list[Experiment], lanes: int, before: str, after: str) -> str:
-    """How long experiments will take here, as part of a sentence; empty when nothing is known of them."""
-    alone = pace.expect(e for e in experiments if _alone(e))
-    seconds = alone + pace.expect(e for e in experiments if not _alone(e)) / lanes
-    return f"{before}{spoken(seconds)}{after}" if seconds else ""
+def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
+    """How long experiments will take here, as the end of a sentence; empty when nothing is known of them."""
+    seconds = pace.expect_all(experiments, gpus)
+    return f"{before}{spoken(seconds)}" if seconds else ""
 
 
 def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bool:
     """Whether programs of the next experiment may import PyTorch beside those that are measured."""
-    if any(_alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
+    if any(alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
         return False
     return bool(waiting) and _imports_pytorch(waiting[0])
 
@@ -350,7 +324,7 @@ def _prepared(experiment: Experiment, site: Site) -> _Capturing:
     one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
     if _imports_pytorch(experiment):
         most = max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
-        one.line = ahead.Line(one.told(), staging / "ahead", beside=not _alone(experiment), most=most)
+        one.line = ahead.Line(one.told(), staging / "ahead", beside=not alone(experiment), most=most)
     return one
 
 
@@ -374,13 +348,13 @@ def _measure(
     one: _Capturing, site: Site, helpers: ThreadPoolExecutor, show: Say, say: Say, stop: threading.Event
 ) -> None:
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
-    alone = _alone(one.experiment)
+    undisturbed = alone(one.experiment)
     with guided(stop, _visible(one, site)):
         turns = one.line.turns(show) if one.line else ahead.one_by_one(one.told(), show)
         with closing(one.line or turns), closing(turns):
             if one.line:
                 one.line.begin()
-            while alone and not one.quiet.wait(_LOOK_S) and not stop.is_set():
+            while undisturbed and not one.quiet.wait(_LOOK_S) and not stop.is_set():
                 show(f"{one.experiment.id}: waits until what was measured before is filed")
             measured = []
             for job in one.jobs:
@@ -389,10 +363,10 @@ def _measure(
                 seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
                 made = _MEASURED[job.tool](job, [result[0] for result in results], seconds)
                 measured.append((job, made))
-                if not alone:
+                if not undisturbed:
                     one.ending.append(helpers.submit(_finish, job, made, say, stop))
     one.held_s = time.monotonic() - one.began
-    if alone:
+    if undisturbed:
         show(f"{one.experiment.id}: export, scrub, compress")
         one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
 
@@ -634,7 +608,7 @@ def _crews(lanes: int, stop: threading.Event) -> Iterator[tuple[ThreadPoolExecut
     """
     cpus = sorted(os.sched_getaffinity(0))
     helpers = min(_MOST_HELPERS, max(1, len(cpus) // 4))
-    aside = cpus[-helpers:] if len(cpus) >= _MANY_CPUS else cpus
+    aside = cpus[-helpers:] if len(cpus) >= schedule.MANY_CPUS else cpus
     measure = ThreadPoolExecutor(lanes, "measure")
     finish = ThreadPoolExecutor(helpers, "finish", initializer=_step_aside, initargs=(aside,))
     try:

@@ -11,7 +11,6 @@ import signal
 import tempfile
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -510,35 +509,87 @@ json.dump({{"program": "timed", "results": {{}}, "checks": {{}}}}, open(place, "
 """
 
 
-@pytest.mark.parametrize("counters_s", [10.0, 1.0])
-def test_what_the_lab_times_of_itself_goes_on_beside_counters_that_last_as_long(
-    counters_s: float, lab: Lab, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("cpus", [8, 7])
+def test_what_the_lab_times_of_itself_goes_on_beside_others_where_there_are_cpus(
+    cpus: int, lab: Lab, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.program.write_text(TIMES_ITSELF)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cpus)})
     monkeypatch.setitem(runner._PARTS, "ncu", runner._PARTS["bench"])
     monkeypatch.setitem(runner._MEASURED, "ncu", runner._MEASURED["bench"])
     monkeypatch.setattr(needs, "unmet", lambda _: {})
     recorded = experiment("recorded", times=("program.py",), frees_gpu="made-*/report", host_bound=True)
-    made = replace(recorded, id="made", frees_gpu="", needs_gpus=0)
-    each = [*(experiment(name, tool="ncu") for name in ("first", "second")), experiment("plain"), recorded]
-    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in (*each, made)]
-    known(monkeypatch, *runs, first=counters_s, second=counters_s, plain=9e9, recorded=8.0, made=9.0)
-    monkeypatch.setattr(schedule, "pages_using", lambda: Counter(first=1, second=1))
-    if counters_s == 10.0:
-        waits(monkeypatch, recorded=("end second", 1))
+    each = [experiment("plain"), experiment("counted", tool="ncu"), experiment("quiet", host_bound=True)]
+    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in (*each, recorded)]
+    known(monkeypatch, *runs, plain=1.0, counted=2.0, quiet=3.0, recorded=8.0)
+    if cpus == 8:
+        waits(monkeypatch, recorded=("end plain", 1))
     assert lab.capture() == 0, lab.printed
     happened = events(log)
     beside = store.load_set("mine").experiments["recorded"].shared_with
-    if counters_s == 10.0:  # then they wait until it needs no GPU, and what depends on nothing for its end
-        assert happened[:3] == ["begin recorded", "needs no GPU", "begin first"]
-        assert happened.index("end second") < happened.index("end recorded") < happened.index("begin plain")
-        assert beside == ("first", "second")
+    if cpus == 8:
+        assert happened[:3] == ["begin recorded", "needs no GPU", "begin counted"]
+        assert happened.index("end counted") < happened.index("begin plain") < happened.index("end recorded")
+        assert happened.index("end recorded") < happened.index("begin quiet")
+        assert beside == ("counted", "plain") and "4 to capture; about 11 s" in lab.printed
     else:
-        assert happened.index("end plain") < happened.index("begin recorded")
-        assert beside == ()
-    assert happened.index("end recorded") < happened.index("begin made")
+        assert happened.index("end quiet") < happened.index("begin recorded")
+        assert beside == () and "4 to capture; about 14 s" in lab.printed
+
+
+def test_the_lane_of_cpus_is_filled_with_what_needs_the_gpu_first_and_never_with_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    counted, quiet = experiment("counted", tool="ncu"), experiment("quiet", host_bound=True)
+    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
+    recorded = replace(made, id="recorded", needs_gpus=1, frees_gpu="made-*/report")
+    waiting = [counted, made, recorded]
+    for measuring, free, chosen in (
+        ([], 1, recorded),
+        ([(recorded, False)], 0, None),
+        ([(recorded, True)], 1, counted),
+        ([(recorded, True), (counted, False)], 0, None),
+        ([(counted, False)], 0, made),
+        ([(counted, False), (made, True)], 1, counted),  # of two GPUs
+    ):
+        assert schedule.next_of(waiting, measuring, free, hurry=False) is chosen
+    assert schedule.next_of(waiting, [], 1, hurry=True) is counted  # the least important keep their place
+    assert schedule.next_of([quiet, *waiting], [], 1, hurry=False) is quiet
+    assert schedule.next_of([quiet, *waiting], [(made, True)], 1, hurry=False) is counted
+    assert schedule.next_of([quiet], [(made, True)], 1, hurry=False) is None
+
+
+def test_the_length_of_a_plan_is_that_of_its_longest_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
+    recorded = replace(made, id="recorded", needs_gpus=1, frees_gpu="made-*/report")
+    quiet, plain, other = experiment("quiet", host_bound=True), experiment("plain"), experiment("other")
+    pace = Pace({"made": 50.0, "recorded": 40.0, "quiet": 5.0, "plain": 30.0, "other": 20.0})
+    assert pace.expect_all([quiet, plain, made]) == 5 + 50
+    assert pace.expect_all([quiet, plain, other, recorded]) == 5 + 10 + 30 + 20  # a quarter on the GPU
+    assert pace.expect_all([plain, made, recorded]) == 40 + 50
+    assert pace.expect_all([quiet, made]) == 5 + 50  # nothing that it does not disturb
+    assert pace.expect_all([quiet, plain, other], gpus=2) == 5 + 30
+    assert pace.expect_all([quiet, plain, other]) == 5 + 30 + 20
+    assert pace.expect_all([]) == Pace({}).expect_all([plain, made]) == 0
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(7)})
+    assert pace.expect_all([quiet, plain, made]) == 5 + 30 + 50
+
+
+def test_with_too_little_time_what_the_lab_times_of_itself_keeps_its_place(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
+    each = [experiment("plain"), experiment("long"), made]
+    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in each]
+    known(monkeypatch, *runs, plain=10.0, long=700.0, made=50.0)
+    assert lab.capture(wishes=Wishes(budget_s=100.0)) == 0, lab.printed
+    assert "left out, for they would not be done in time: long;" in lab.printed
+    assert [line[:10] for line in events(log)] == ["begin plai", "end plain", "begin made", "end made"]
 
 
 def test_where_nsys_watches_python_programs_start_as_ever(
