@@ -13,6 +13,7 @@ there before stays; what a killed process left is removed by the next one.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -71,10 +72,11 @@ def staged(folder: Path, *, force: bool, reads: Iterable[Path] = ()) -> Iterator
         with private_folder(folder) as work:
             yield work
             files = sorted(path for path in work.iterdir() if path.is_file())
-            refuse_inputs((folder / path.name for path in files), reads)
-            refuse_existing(folder, (path.name for path in files), force=force)
-            for path in files:
-                _move(path, folder / path.name)
+            with _alone(folder):
+                refuse_inputs((folder / path.name for path in files), reads)
+                refuse_existing(folder, (path.name for path in files), force=force)
+                for path in files:
+                    _move(path, folder / path.name)
             done = True
     finally:
         if not done:
@@ -167,6 +169,18 @@ def _move(made: Path, place: Path) -> None:
     if place.exists():
         shutil.copymode(place, made)
     made.replace(place)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Meanwhile no other `staged` moves files into the folder, so that those of two do not mix."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

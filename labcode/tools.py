@@ -85,8 +85,9 @@ def run_tool(
 
     ``env`` is added to this process' environment. ``what`` names the job in errors. Output goes through
     files, so a daemon that keeps the program's pipe open cannot make this wait. Raises `ToolError` when the
-    program cannot be started, outlives its time or prints without end; an exit code other than 0 is the
-    caller's to judge. On Ctrl-C its processes are killed before `KeyboardInterrupt` goes on.
+    program cannot be started, outlives its time or prints without end, `OSError` where the folder of
+    temporary files is full; an exit code other than 0 is the caller's to judge. On Ctrl-C its processes are
+    killed before `KeyboardInterrupt` goes on.
     """
     limit_s = timeout_s if (left := _left_s()) is None else min(timeout_s, _SHARE * left)
     words = [str(word) for word in argv]
@@ -125,7 +126,19 @@ def run_tool(
             end_all(process, mark)
             raise
         now = time.monotonic()
+        for printed in (out, err):
+            _check_whole(printed)
         return ToolResult(process.returncode, _tail(out), _tail(err), now - gate.began(now))
+
+
+def _check_whole(printed: IO[bytes]) -> None:
+    """`OSError` where the disk had no room for all that was printed: then no byte more fits behind it."""
+    size = os.fstat(printed.fileno()).st_size
+    try:
+        os.pwrite(printed.fileno(), b"\n", size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
+    os.ftruncate(printed.fileno(), size)
 
 
 @contextmanager

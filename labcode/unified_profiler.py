@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from labcode.cli import main
+from labcode.__main__ import main
 
 if __name__ == "__main__":
     sys.argv.insert(1, "profile")

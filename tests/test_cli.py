@@ -83,6 +83,18 @@ def _seconds(*args: str) -> float:
     return end.children_user + end.children_system - begin.children_user - begin.children_system
 
 
+@pytest.mark.parametrize("program", ["labcode", "labcode.unified_profiler"])
+def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, program: str) -> None:
+    (tmp_path / "typer.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    result = subprocess.run(
+        [sys.executable, "-m", program, "doctor"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (130, "labcode: interrupted before it began\n")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from labcode import outputs
 from labcode.errors import LabError, describe_os_error
-from labcode.outputs import base_names, staged
+from labcode.outputs import base_names, staged, whole
 
 
 def test_files_are_there_when_all_is_done(tmp_path: Path) -> None:
@@ -57,6 +60,41 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     with staged(tmp_path, force=True) as work:
         (work / "x.csv").write_text("new")
     assert (tmp_path / "x.csv").read_text() == "new"
+
+
+def test_files_of_two_that_write_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, move = threading.Event(), outputs._move
+
+    def halting(made: Path, place: Path) -> None:
+        move(made, place)
+        if not begun.is_set():  # the first of them halts after its first file
+            begun.set()
+            time.sleep(0.2)
+
+    def write(text: str) -> None:
+        with staged(tmp_path, force=True) as work:
+            for name in "xyz":
+                (work / name).write_text(text)
+            if text == "second":
+                begun.wait(10)
+
+    monkeypatch.setattr(outputs, "_move", halting)
+    both = [threading.Thread(target=write, args=(text,)) for text in ("first", "second")]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert {(tmp_path / name).read_text() for name in "xyz"} == {"second"}
+
+
+def test_of_two_that_write_one_file_at_once_the_last_stays_whole(tmp_path: Path) -> None:
+    place = tmp_path / "x.svg"
+    with whole(place) as last, whole(place) as first:
+        last.write_text("last")
+        first.write_text("first")
+        assert not place.exists()
+    assert place.read_text() == "last"
+    assert list(tmp_path.iterdir()) == [place]
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

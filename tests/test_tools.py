@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -68,6 +69,14 @@ def test_a_daemon_that_keeps_the_output_open_is_not_waited_for() -> None:
     code = "import subprocess, sys; subprocess.Popen(['sleep', '30'], start_new_session=True); print('done')"
     result = run_tool(python(code), 60)
     assert result.stdout == "done\n" and result.wall_s < 25
+
+
+def test_what_did_not_fit_on_the_disk_is_not_taken_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("r+b", buffering=0) as full:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
+        with pytest.raises(OSError, match="No space left") as raised:
+            run_tool(["true"], 10)
+    assert raised.value.filename == tempfile.gettempdir()
 
 
 def test_ctrl_c_stops_the_program(tmp_path: Path) -> None:

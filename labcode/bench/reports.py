@@ -6,6 +6,7 @@ Their outputs are compared: a fast report that says something else is worth noth
 from __future__ import annotations
 
 import json
+import sqlite3
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
 from labcode.workloads.models.big_export import make_big_export
 from labcode.workloads.models.side_by_side import Comparison, side_by_side
+
+_LONGEST_S = 1_000_000
 
 
 def main(
@@ -41,6 +44,8 @@ def main(
     check_names(shelf_of("nsys"), only)
     if repetitions < 1 or ops < 1 or streams < 1:
         raise LabError("bench reports: repetitions, operations and streams are counted from 1")
+    if limit_s is not None and not 0 < limit_s <= _LONGEST_S:
+        raise LabError(f"bench reports --limit {limit_s:g}: more than 0 and at most {_LONGEST_S:,} seconds")
     found = _nsys(nsys)
     if found is None:
         console.print("nsys not found: only labcode's times")
@@ -49,7 +54,10 @@ def main(
     with private_folder() as work:
         if file is None:
             console.print(f"making an export of {ops:,} GPU operations ({mix})")
-            file = make_big_export(work / "big.sqlite", ops, mix=mix)
+            try:
+                file = make_big_export(work / "big.sqlite", ops, mix=mix)
+            except sqlite3.OperationalError as error:
+                raise LabError(f"{work.parent}: {error}; free some space or set TMPDIR") from None
         else:
             plain_file(file)
         with console.status("measuring") as status:

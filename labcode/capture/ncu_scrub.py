@@ -69,8 +69,10 @@ def scrub_report(src: Path, dst: Path, also: Names = ()) -> None:
 
     Raises `InputError` for a damaged report, and when something private is left (then nothing is written).
     """
-    data = unpacked(src).read_bytes()
-    check_frame(data, src)
+    with unpacked(src).open("rb") as handle:
+        check_frame(ncu_wire.FileBytes(handle), src)
+        handle.seek(0)
+        data = handle.read()
     names = (*also, *privacy.machine_names(), *privacy.stated_names(scan.ncu_texts(data)))
     clean = scrub_bytes(data, names)
     check_frame(clean, src)

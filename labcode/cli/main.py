@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -99,7 +98,6 @@ def main() -> None:
 
 
 def _main() -> NoReturn:
-    gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
     try:
         code = _asked(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()

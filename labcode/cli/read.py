@@ -75,6 +75,7 @@ def stats(
     stats --list` names all reports, `labcode stats --list FILE` those that a file can answer.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
+    _keep_memory()
     from labcode.analysis.stats import driver
 
     if list_only:

@@ -3,6 +3,19 @@
 ``render(lambda: timeline(report), mode="dark")`` gives the SVG of one.
 """
 
+import contextlib
+import os
+import sys
+
+if "matplotlib" not in sys.modules:  # which cannot be imported where MPLBACKEND names no backend
+    _backend = os.environ.pop("MPLBACKEND", None)
+    import matplotlib
+
+    if _backend is not None:
+        os.environ["MPLBACKEND"] = _backend
+        with contextlib.suppress(ValueError):
+            matplotlib.rcParams["backend"] = _backend
+
 from labcode.figures.charts.basic import bars, distribution, paired_bars, shares
 from labcode.figures.charts.curves import bandwidth_curve, lines, time_series
 from labcode.figures.diagrams.decisions import bottleneck_tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import sqlite3
 import sys
 from pathlib import Path
@@ -94,12 +95,22 @@ def test_the_memory_of_the_measured_command_alone(tmp_path: Path) -> None:
         ({"only": ["bogus"]}, "'bogus' is not a report"),
         ({"repetitions": 0}, "counted from 1"),
         ({"streams": 0}, "counted from 1"),
+        *(({"limit_s": limit}, "--limit .*: more than 0") for limit in (math.nan, math.inf, -1.0)),
         ({"mix": "sour"}, "'sour' is not a mix"),
     ],
 )
 def test_bad_use(tmp_path: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(LabError, match=message):
         run(tmp_path, **options)
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **options: object) -> Path:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(reports, "make_big_export", full)
+    with pytest.raises(LabError, match="database or disk is full; free some space or set TMPDIR"):
+        run(tmp_path)
 
 
 def test_what_counts_as_the_same() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 from itertools import combinations
 
 import matplotlib
@@ -158,3 +161,11 @@ def test_background_is_transparent() -> None:
 def test_pdf_for_print() -> None:
     assert render(draw, "print", "pdf").startswith(b"%PDF")
     assert render(draw, "print", "pdf") == render(draw, "print", "pdf")
+
+
+@pytest.mark.parametrize(("named", "taken"), [("nonsense", "agg"), ("svg", "svg")])
+def test_a_backend_that_does_not_exist_is_not_needed(named: str, taken: str) -> None:
+    code = "import os, labcode.figures, matplotlib; print(os.environ['MPLBACKEND'], matplotlib.get_backend())"
+    environment = {**os.environ, "MPLBACKEND": named}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == [named, taken], done.stderr

@@ -7,7 +7,6 @@ about the process itself (its start, signals, closed pipes) is tested in process
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import os
 import subprocess
@@ -25,7 +24,6 @@ def labcode(
     """Run ``labcode`` with these words, in a folder, with more in the environment."""
     argv = ["labcode", *map(str, words)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    thresholds = gc.get_threshold()
     code: object = 0
     with (
         mock.patch.object(sys, "argv", argv),
@@ -38,7 +36,5 @@ def labcode(
             main()
         except SystemExit as ended:
             code = ended.code
-        finally:
-            gc.set_threshold(*thresholds)
     printed = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(argv, code if isinstance(code, int) else int(bool(code)), *printed)

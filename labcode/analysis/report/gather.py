@@ -26,7 +26,8 @@ from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
 from labcode.analysis.rules.tables import Tables, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
-from labcode.analysis.stats.kineto_path import by_kind, critical_path
+from labcode.analysis.stats.kineto_path import by_kind, critical_path, kinds_of
+from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
@@ -313,10 +314,10 @@ def _sections(
             if len(talk):
                 tables["communication"].append(_whole("Communication behind computing", talk, report))
             tables["counters"] += _counters(report, told)
-        if kind == "kineto":
+        if kind in ("nsys", "kineto"):
             tables["path"] += _path(report)
-            if len(memory := report.memory()):
-                tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
+        if kind == "kineto" and len(memory := report.memory()):
+            tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
     on_path = "pytorch/critical-path"
     sampled = any(kind == "nsys" for kind, _ in every)
     book = {"path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
@@ -347,17 +348,30 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[Shown]:
         yield _whole("The GPU's own counters, in the measured part", table, report, "gpu_metrics_sum")
 
 
-def _path(report: KinetoReport) -> Iterator[Shown]:
-    """What lies on the critical path of each rank: by kind, then the biggest entries by name."""
-    path = critical_path(report)
-    if len(path) and len(report.gpu_ops()):
-        for title, name, names in (
-            ("What decides how long the run took, by kind", "critical_path", False),
-            ("What lies on the path, the most time first", "critical_path_sum", True),
-        ):
-            table = by_kind(path, names=names).sort_values("total_ns", ascending=False, kind="stable")
-            table = table.rename(columns={"at_most": "times as fast at most"})
-            yield _whole(title, table, report, name)
+MOST_WALKED = 500_000  # GPU operations
+
+
+def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
+    """What lies on the critical path of each rank or process: by kind, then the biggest entries by name.
+
+    Of an export with very many operations it is left to `labcode stats`, for it takes seconds.
+    """
+    count = len(report.gpu_ops())
+    if not (count and len(report.api())) or (isinstance(report, NsysReport) and count > MOST_WALKED):
+        return
+    if isinstance(report, KinetoReport):
+        named = by_kind(critical_path(report), names=True)
+        tables = kinds_of(named), named
+    else:
+        try:
+            tables = nsys_path.summed(report)
+        except LackingError:
+            return
+    titles = ("What decides how long the run took, by kind", "What lies on the path, the most time first")
+    for title, name, table in zip(titles, ("critical_path", "critical_path_sum"), tables, strict=True):
+        table = table.sort_values("total_ns", ascending=False, kind="stable")
+        if len(table):
+            yield _whole(title, table.rename(columns={"at_most": "times as fast at most"}), report, name)
 
 
 def _peaks(memory: pd.DataFrame) -> pd.DataFrame:

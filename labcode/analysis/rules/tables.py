@@ -313,6 +313,6 @@ def percent(share: float) -> str:
 
 def one_line(text: str, most: int = 80) -> str:
     """A name from a capture, safe to print: no control characters, no line breaks, not endless."""
-    clean = "".join(c if c.isprintable() else " " for c in text)
+    clean = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
     clean = " ".join(clean.split())
     return clean if len(clean) <= most else clean[: most - 1] + "…"

@@ -4,7 +4,8 @@ The path is walked backward from the last event, each time to the dependency tha
 
 - an operation on the GPU began when its stream was free, or its launch was made, or, after a wait for an
   event (``cudaStreamWaitEvent``), another stream was done;
-- a call that waits returned when an operation on the GPU was done;
+- a call that waits returned when an operation on the GPU was done, and so did a launch that took long: there
+  was no room for it in the queue;
 - a thread without calls and operators for a while went on when another one was done (autograd's thread in the
   backward pass, the main thread after it);
 - anything else on a thread came after what the thread did before.
@@ -23,11 +24,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import launch_rows, named_like
+from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
-from labcode.reports.columns import objects
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 
@@ -37,6 +37,7 @@ Bools = NDArray[np.bool_]
 ALONE_NS = 20_000  # a thread may have been handed its work where it did nothing for so long …
 HANDED = 0.5  # … and another one did something for this share of that time
 UNASKED_NS = 5_000  # of an operation whose launch was not recorded: what a longer gap ended with is its cause
+QUEUED_NS = 100_000  # a launch that takes so long waits: for room in the queue, or until the GPU is idle
 STREAM_WAIT = r"StreamWaitEvent"
 ASYNC_COPY = r"^(?:cuda|hip|cu)Memcpy\w*(?:Async|WithStream)"
 KINDS = (
@@ -51,6 +52,18 @@ COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What the walk goes by: tables of ranks or processes with a column rank, as `KinetoReport` has them."""
+
+    ranks: tuple[int, ...]
+    gpu_ops: pd.DataFrame
+    api: pd.DataFrame
+    ops: pd.DataFrame
+    annotations: pd.DataFrame
+    python_functions: pd.DataFrame
+
+
 def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -> pd.DataFrame:
     """The critical path of each rank within the window (by default the measured part), by rank and time.
 
@@ -59,16 +72,21 @@ def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -
     delayed); pid; tid (of what ran on the CPU, else -1); device, context, stream (of what ran on a GPU, or
     was about to, else -1).
     """
-    low, high = report.window() if window is None else window
-    ops, api = report.gpu_ops(), report.api()
+    tables = report.gpu_ops(), report.api(), report.ops(), report.annotations(), report.python_functions()
+    found = walked(Recorded(report.ranks, *tables), report.window() if window is None else window)
+    return found.astype({"kind": "str"})
+
+
+def walked(recorded: Recorded, window: tuple[int, int]) -> pd.DataFrame:
+    """The same of any recording; kind is categorical."""
     parts = []
-    for rank in report.ranks:
-        mine, calls = _of_rank(ops, rank), _of_rank(api, rank)
-        found = _Rank(report, rank, mine, calls, low, high).path() if len(mine) or len(calls) else None
+    for rank in recorded.ranks:
+        mine, calls = _of_rank(recorded.gpu_ops, rank), _of_rank(recorded.api, rank)
+        found = _Rank(recorded, rank, mine, calls, *window).path() if len(mine) or len(calls) else None
         if found is not None:
             parts.append(found)
     whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
-    return whole[list(COLUMNS)].astype(COLUMNS)
+    return whole[list(COLUMNS)].astype({**COLUMNS, "kind": pd.CategoricalDtype(pd.Index(KINDS, dtype="str"))})
 
 
 def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
@@ -76,12 +94,27 @@ def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     share (of the path); at_most (how many times as fast the run gets at most when these pieces take no time).
     """
     keys = ["rank", "kind", *(["name"] if names else [])]
-    texts = {key: codes_of(path[key]) for key in keys[1:]}  # numbers are sooner grouped than texts
+    texts = {key: _codes(path[key]) for key in keys[1:]}  # numbers are sooner grouped than texts
     path = path[["rank", "duration_ns"]].assign(**{key: codes for key, (codes, _) in texts.items()})
     table = path.groupby(keys, sort=False)["duration_ns"].agg(["size", "sum"]).reset_index()
     for key, (_, distinct) in texts.items():
         table[key] = pd.Series(distinct[table[key]], dtype="str")
-    table = table.rename(columns={"size": "pieces", "sum": "total_ns"})
+    return _shares(table.rename(columns={"size": "pieces", "sum": "total_ns"}), keys)
+
+
+def _codes(texts: pd.Series) -> tuple[Ints, NDArray[np.object_]]:
+    if isinstance(texts.dtype, pd.CategoricalDtype):
+        return np.asarray(texts.cat.codes, np.int64), np.asarray(texts.cat.categories, object)
+    return codes_of(texts)
+
+
+def kinds_of(named: pd.DataFrame) -> pd.DataFrame:
+    """A path summed up by kind, of one summed up by kind and name."""
+    keys = ["rank", "kind"]
+    return _shares(named.groupby(keys, sort=False)[["pieces", "total_ns"]].sum().reset_index(), keys)
+
+
+def _shares(table: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     table["share"] = table["total_ns"] / table.groupby("rank")["total_ns"].transform("sum")
     table["at_most"] = 1 / (1 - table["share"]).where(table["share"] < 1)
     by = ["rank", "total_ns", *keys[1:]]
@@ -109,14 +142,14 @@ class _Rank:
 
     def __init__(
         self,
-        report: KinetoReport,
+        recorded: Recorded,
         rank: int,
         ops: pd.DataFrame,
         api: pd.DataFrame,
         low: int,
         high: int,
     ) -> None:
-        self.report, self.rank, self.low, self.high = report, rank, low, high
+        self.recorded, self.rank, self.low, self.high = recorded, rank, low, high
         stream = ops.groupby(["device", "context", "stream"], sort=True).ngroup().to_numpy(np.int64)
         order = np.lexsort((ops["start_ns"].to_numpy(np.int64), stream))
         self.ops, self.stream = ops.iloc[order], stream[order]
@@ -124,11 +157,8 @@ class _Rank:
         self.ended = np.maximum(self.ops["end_ns"].to_numpy(np.int64), self.begun)
         self.calls = api
         self._reasons(launch_rows(self.ops, api))
-        self.waits = {tid: self._waits(calls) for tid, calls in _by_thread(api)}
-        self.busy = {
-            tid: intervals.union(table["start_ns"], table["end_ns"])
-            for tid, table in _by_thread(self._working())
-        }
+        self.waits = {tid: self._waits(calls) for tid, calls in _by_thread(self._waiting())}
+        self.busy = {tid: self._at_work(table) for tid, table in _by_thread(self._working())}
         self.handed = {tid: self._handed(tid) for tid in self.busy}
 
     # ---- what each event waited for
@@ -169,14 +199,19 @@ class _Rank:
         self.head = np.maximum.accumulate(np.where(head, np.arange(count), 0)) if count else self.stream
         self.launched = launched
 
-    def _waits(self, calls: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
-        """Of calls of one thread that waited: when each returned, and began, and for which operation."""
-        copies = named_like(calls["name"], ASYNC_COPY)
-        rows = calls[copies | named_like(calls["name"], SYNCHRONIZING)]
-        start, end = (rows[c].to_numpy(np.int64) for c in ("start_ns", "end_ns"))
-        target = self._done_by(end)
+    def _waiting(self) -> pd.DataFrame:
+        """The calls that may wait, and for which operation (target; -1: none)."""
+        copies = named_like(self.calls["name"], ASYNC_COPY)
+        queued = named_like(self.calls["name"], LAUNCHING) & (duration_ns(self.calls) >= QUEUED_NS)
+        rows = self.calls[copies | queued | named_like(self.calls["name"], SYNCHRONIZING)]
+        target = self._done_by(rows["end_ns"].to_numpy(np.int64))
         own = launch_rows(rows, self.ops) if len(self.ops) else np.full(len(rows), -1, np.int64)
         target = np.where(named_like(rows["name"], ASYNC_COPY), own, target)
+        return rows[["tid", "start_ns", "end_ns"]].assign(target=target)
+
+    def _waits(self, calls: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+        """Of calls of one thread that waited: when each returned, and began, and for which operation."""
+        start, end, target = (calls[c].to_numpy(np.int64) for c in ("start_ns", "end_ns", "target"))
         done = np.append(self.ended, np.iinfo(np.int64).min)[target]
         real = (target >= 0) & (done > start) & (done <= end)
         order = np.flatnonzero(real)[np.argsort(end[real], kind="stable")]
@@ -194,6 +229,12 @@ class _Rank:
         threads = self.calls.loc[named_like(self.calls["name"], LAUNCHING), "tid"].unique()
         table = pd.concat([ops[columns], self.calls[columns]], ignore_index=True)
         return table[table["tid"].isin(threads)]
+
+    def _at_work(self, table: pd.DataFrame) -> tuple[Ints, Ints]:
+        """When a thread worked: without operators also from one call to the next that comes soon."""
+        until = 0 if len(self._of("ops")) else ALONE_NS - 1
+        low, high = intervals.union(table["start_ns"], table["end_ns"] + until)
+        return low, high - until
 
     def _handed(self, tid: int) -> tuple[Ints, Ints, Ints]:
         """Where others worked while a thread did not: when it went on, when the other was done, and which."""
@@ -295,7 +336,7 @@ class _Rank:
     # ---- pieces
 
     def _of(self, table: str) -> pd.DataFrame:
-        return _of_rank(getattr(self.report, table)(), self.rank)
+        return _of_rank(getattr(self.recorded, table), self.rank)
 
     def _where(self, rows: Ints) -> dict[str, object]:
         columns = ("device", "context", "stream")
@@ -322,7 +363,7 @@ class _Rank:
             {
                 "start_ns": np.concatenate((start, end[late])),
                 "duration_ns": np.concatenate((end - start, (following - end)[late])),
-                "kind": objects(np.concatenate((kind[op], np.full(len(late), _GAP))), KINDS),
+                "kind": _kinds(np.concatenate((kind[op], np.full(len(late), _GAP)))),
                 "name": np.concatenate((names[op], names[op[late + 1]] if len(late) else names[:0])),
                 **self._where(np.concatenate((op, op[late + 1] if len(late) else late))),
             }
@@ -334,7 +375,7 @@ class _Rank:
             {
                 "start_ns": np.array([leg.start for leg in legs], np.int64),
                 "duration_ns": np.array([leg.end - leg.start for leg in legs], np.int64),
-                "kind": objects(np.array([leg.kind for leg in legs], np.int64), KINDS),
+                "kind": _kinds(np.array([leg.kind for leg in legs], np.int64)),
                 "name": self.ops["short_name"].to_numpy(object)[rows],
                 **self._where(rows),
             }
@@ -379,7 +420,7 @@ class _Rank:
             {
                 "start_ns": start,
                 "duration_ns": end - start,
-                "kind": objects(kind, KINDS),
+                "kind": _kinds(kind),
                 "name": names,
                 "tid": tid,
             }
@@ -391,6 +432,11 @@ class _Rank:
         columns = ["start_ns", "end_ns", "tid", "name"]
         tables = [self._of(name)[columns].assign(code=code) for name, code in parts]
         return pd.concat([*tables, self.calls[columns].assign(code=_CALL)], ignore_index=True)
+
+
+def _kinds(codes: Ints) -> pd.Categorical[str]:
+    """Kinds as numbers, for a path may have a million pieces."""
+    return pd.Categorical.from_codes(codes, pd.Index(KINDS, dtype="str"))
 
 
 def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
@@ -412,9 +458,13 @@ def _innermost(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     outer = np.where(around >= 0, order[around], -1) if len(order) else around
     times = np.concatenate((starts[order], ends[order]))
     which = np.concatenate((order, outer))
-    begins = np.repeat([1, 0], len(order))
-    ranks = np.concatenate((depth, -depth))
-    rows = np.lexsort((ranks, begins, times))
+    first, width = int(times.min(initial=0)), 2 * int(depth.max(initial=0)) + 2
+    # at the same time what ends comes before what begins; the inner ends first, the outer begins first
+    ranks = np.concatenate((depth + width, width - 1 - depth))
+    if (int(times.max(initial=0)) - first + 1) * 2 * width < 1 << 63:  # one sort of single integers
+        rows = np.argsort((times - first) * (2 * width) + ranks, kind="stable")
+    else:
+        rows = np.lexsort((ranks, times))
     times, which = times[rows], which[rows]
     last = np.append(times[1:] != times[:-1], True)[: len(times)]
     return times[last], which[last]

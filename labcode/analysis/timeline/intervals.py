@@ -16,6 +16,7 @@ from labcode.errors import LabError
 Ints = NDArray[np.int64]
 Window = tuple[int, int]
 _WIDEST = (1 << 63) - 1
+_ROUNDS = 32  # of skipping all at once
 
 
 def union(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
@@ -129,20 +130,23 @@ def holders(ends: Ints, starts: Ints | None = None) -> Ints:
     An interval holds another when it does not end before it; with ``starts``, it must also end after the
     other begins, which matters to those without a length alone.
     """
-    found = [-1] * len(ends)
-    around: list[int] = []  # those that may hold what follows, the innermost last
-    until: list[int] = []  # when they end
     enough = ends if starts is None else np.maximum(ends, starts + 1)
-    each = zip(np.ascontiguousarray(ends).data, np.ascontiguousarray(enough).data, strict=True)
-    for place, (last, least) in enumerate(each):  # a million at once would be objects of 32 bytes each
-        while until and until[-1] < least:
-            until.pop()
-            around.pop()
-        if around:
-            found[place] = around[-1]
-        around.append(place)
-        until.append(last)
-    return np.array(found, np.int64)
+    found = np.arange(-1, len(ends) - 1)  # how far back each has got: what lies between ends too soon for it
+    rest = np.arange(1, len(ends))
+    for _ in range(_ROUNDS):  # whoever is not held skips what that one has skipped
+        to = found[rest]
+        further = np.flatnonzero((to >= 0) & (ends[to] < enough[rest]))
+        rest = rest[further]
+        if len(rest) <= len(ends) >> 6:
+            break
+        found[rest] = found[to[further]]
+    last, least, back = (np.ascontiguousarray(values).data for values in (ends, enough, found))
+    for place in rest.tolist():  # a few, or those of stacks too deep for that, one by one
+        at = place - 1
+        while at >= 0 and last[at] < least[place]:
+            at = back[at]
+        back[place] = at
+    return found
 
 
 def depths(parent: Ints) -> Ints:

@@ -7,7 +7,6 @@ trace's ``fwdbwd`` arrows, says which line and module it comes from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -57,7 +56,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     older = np.append(report.ops()["call_stack"].to_numpy(object), "")
     inner_op = np.append(nearest(tree, kinds == "op"), -1)[where]
     rows = np.append(tree.events["row"].to_numpy(np.int64), -1)[inner_op]
-    stack = _paths(tree, kinds == "python", str).of(frames)
+    stack = _paths(tree, kinds == "python", str, frames)
     table = pd.DataFrame(
         {
             "start_ns": start,
@@ -68,7 +67,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
             "op": _names(names, inner_op),
             "outer_op": _names(names, np.append(outermost(tree, kinds == "op"), -1)[where]),
             "annotation": _names(names, np.append(nearest(tree, marks), -1)[where]),
-            "module": _paths(tree, _starts(names, (MODULE,)), _bare_module).of(modules),
+            "module": _paths(tree, _starts(names, (MODULE,)), _bare_module, modules),
             "pass": _passes(tree, forward, where, back, modules),
             "python": _names(names, users),
             "python_stack": np.where(stack == "", older[rows], stack),
@@ -98,7 +97,6 @@ def module_sum(report: KinetoReport) -> pd.DataFrame:
     module = np.where(back >= 0, inside[back], inside[where])
     spent = duration_ns(report.gpu_ops())
     events = np.flatnonzero(is_module)
-    paths = _paths(tree, is_module, _bare_module)
     sums = {
         f"{what}_ns": _added(len(names), module[chosen], spent[chosen])
         for what, chosen in (("own_forward", back < 0), ("own_backward", back >= 0))
@@ -108,7 +106,7 @@ def module_sum(report: KinetoReport) -> pd.DataFrame:
         sums[what] = tree.inclusive(sums[f"own_{what}"])
     table = pd.DataFrame(
         {
-            "module": paths.of(events),
+            "module": _paths(tree, is_module, _bare_module, events),
             "calls": 1,
             "cpu_ns": duration_ns(tree.events)[events],
             **{key: values[events] for key, values in sums.items() if key != "own_kernels"},
@@ -222,38 +220,36 @@ def outermost(tree: kineto_tree.Tree, wanted: Bools) -> Ints:
     return nearest(tree, wanted & (around < 0))
 
 
-@dataclass(frozen=True, eq=False)
-class _Paths:
-    """Paths through nested events: for each event the code of its path, or -1; for each code the code of the
-    path around it, or -1, and the last name.
+def _paths(
+    tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str], events: Ints
+) -> NDArray[np.object_]:
+    """The paths of some wanted events through the wanted ones around them as texts, '' for -1.
+
+    Of those alone: texts of all events would fill the memory.
     """
-
-    codes: Ints
-    steps: list[tuple[int, str]]
-    separator: str
-
-    def of(self, events: Ints) -> NDArray[np.object_]:
-        """The paths of some events as texts, '' without; of those alone, for all would fill the memory."""
-        codes, place = unique(np.append(self.codes, -1)[events])
-        texts = []
-        for code in codes.tolist():
-            names = []
-            while code >= 0:
-                code, name = self.steps[code]
-                names.append(name)
-            texts.append(self.separator.join(reversed(names)))
-        return objects(place, texts)
-
-
-def _paths(tree: kineto_tree.Tree, wanted: Bools, named: Callable[[str], str]) -> _Paths:
-    """The path of each wanted event through the wanted ones around it."""
     names = tree.events["name"].to_numpy(object)
     outer = np.append(nearest(tree, wanted), -1)[tree.parent]
+    needed = np.zeros(len(names), np.bool_)
+    at = np.unique(events[events >= 0])
+    while len(at):
+        needed[at] = True
+        at = np.unique(outer[at])
+        at = at[(at >= 0) & ~needed[np.maximum(at, 0)]]
+    rows = np.flatnonzero(needed)
     steps: dict[tuple[int, str], int] = {}
     codes = np.full(len(names) + 1, -1, np.int64)
-    for row in np.flatnonzero(wanted)[np.argsort(tree.depth[wanted], kind="stable")].tolist():
+    for row in rows[np.argsort(tree.depth[rows], kind="stable")].tolist():
         codes[row] = steps.setdefault((int(codes[outer[row]]), named(names[row])), len(steps))
-    return _Paths(codes[:-1], list(steps), "/" if named is _bare_module else ";")
+    known = list(steps)
+    distinct, place = unique(codes[events])
+    texts = []
+    for code in distinct.tolist():
+        path = []
+        while code >= 0:
+            code, name = known[code]
+            path.append(name)
+        texts.append(("/" if named is _bare_module else ";").join(reversed(path)))
+    return objects(place, texts)
 
 
 def python_lines(report: KinetoReport, ops: pd.DataFrame) -> NDArray[np.object_]:

@@ -63,7 +63,8 @@ def open_extract(path: Path) -> Extract:
     if path.is_dir():
         raise InputError(f"{path}: a folder; name a report of Nsight Compute (.ncu-rep, .ncu-rep.xz)")
     report = unpacked(path)
-    frame = check_frame(report.read_bytes(), path)
+    with report.open("rb") as handle:
+        frame = check_frame(ncu_wire.FileBytes(handle), path)
     content = _read(report, path)
     launches: Sequence[Mapping[str, Any]] = content["launches"]
     if len(launches) != len(frame.process_ids):
@@ -104,11 +105,14 @@ def unpacked(path: Path) -> Path:
     return store.cached(store.file_sha256(path), ".ncu-rep", lambda made: store.unpack_xz(path, made))
 
 
-def check_frame(data: bytes, path: Path) -> Frame:
-    """Walk the file's blocks; `InputError` when it is empty, foreign, newer, truncated, damaged or bare."""
-    if not data:
+def check_frame(data: ncu_wire.Data, path: Path) -> Frame:
+    """Walk the file's blocks; `InputError` when it is empty, foreign, newer, truncated, damaged or bare.
+
+    Its lengths come first, so that of a large file that is cut off little is read.
+    """
+    if not len(data):
         raise InputError(f"{path}: empty; the profiling run was interrupted, profile again")
-    if not data.startswith(ncu_wire.MAGIC):
+    if data[: len(ncu_wire.MAGIC)] != ncu_wire.MAGIC:
         raise InputError(
             f"{path}: not a report of Nsight Compute: it does not begin like one; "
             "make one with `ncu -o NAME PROGRAM` and name NAME.ncu-rep"
@@ -122,7 +126,7 @@ def check_frame(data: bytes, path: Path) -> Frame:
                 f"{path}: format {number} of Nsight Compute's reports is newer than this labcode knows "
                 f"({ncu_wire.NEWEST_FORMAT}); update labcode and ncu-report"
             )
-        for block in ncu_wire.blocks(data):
+        for block in list(ncu_wire.blocks(data)):
             ncu_wire.check_entries(data, block)
             process_ids += [block.process[0]] * len(block.results)
             for field, _, value in block.header:

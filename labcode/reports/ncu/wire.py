@@ -11,9 +11,11 @@ length.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 MAGIC = b"NVR\0"
 NEWEST_FORMAT = 7
@@ -27,6 +29,25 @@ Field = tuple[int, int, Value]  # number, wire type, value
 
 class WireError(ValueError):
     """Bytes that are not the protobuf they should be; the message says what, without the file's name."""
+
+
+class FileBytes:
+    """The bytes of an open file, read where they are asked for: ``len(data)`` and ``data[low:high]``."""
+
+    def __init__(self, handle: BinaryIO) -> None:
+        self._handle = handle
+        self._size = os.fstat(handle.fileno()).st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        low, high, _ = part.indices(self._size)
+        self._handle.seek(low)
+        return self._handle.read(max(high - low, 0))
+
+
+Data = bytes | FileBytes
 
 
 @dataclass(frozen=True)
@@ -160,7 +181,7 @@ def text_of(message: dict[int, Value], field: int) -> str:
     return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else ""
 
 
-def format_number(data: bytes) -> int:
+def format_number(data: Data) -> int:
     """The number of the file's format; `WireError` when the file does not begin like a report."""
     if len(data) < 8:
         raise WireError("it ends within its header")
@@ -170,28 +191,33 @@ def format_number(data: bytes) -> int:
     return number_of(dict_of(data[8 : 8 + size]), 1)
 
 
-def blocks(data: bytes) -> Iterator[Block]:
-    """Every block of a report; `WireError` where the file ends early or its parts do not fit."""
+def blocks(data: Data) -> Iterator[Block]:
+    """Every block of a report; `WireError` where the file ends early or its parts do not fit.
+
+    Of sources and results only the lengths are read.
+    """
     place = 8 + int.from_bytes(data[4:8], "little")
     while place < len(data):
         offset = place
-        header_bytes, place = _sized(data, place, len(data), "the header of a block")
-        header = tuple(fields(header_bytes))
+        first, place = _sized(data, place, len(data), "the header of a block")
+        header = tuple(fields(data[first:place]))
+        if not header:
+            raise WireError("a block without a header")
         counts = {number: value for number, _, value in header if isinstance(value, int)}
         end = place + counts.get(PAYLOAD, 0)
         if end > len(data):
             raise WireError(f"{end - len(data)} bytes are missing at its end")
         spans = []
         for _ in range(counts.get(SOURCES, 0) + counts.get(RESULTS, 0)):
-            entry, place = _sized(data, place, end, "an entry of a block")
-            spans.append((place - len(entry), place))
+            spans.append(_sized(data, place, end, "an entry of a block"))
+            place = spans[-1][1]
         if place != end:
             raise WireError("a block holds more than its entries")
         count = counts.get(SOURCES, 0)
         yield Block(offset, header, tuple(spans[:count]), tuple(spans[count:]))
 
 
-def check_entries(data: bytes, block: Block) -> None:
+def check_entries(data: Data, block: Block) -> None:
     """`WireError` unless every source and result of a block is a message, two levels deep for results."""
     for begin, end in block.sources:
         for _ in fields(data[begin:end]):
@@ -203,11 +229,9 @@ def check_entries(data: bytes, block: Block) -> None:
                     pass
 
 
-def _sized(data: bytes, place: int, end: int, what: str) -> tuple[bytes, int]:
-    if place + 4 > end:
-        raise WireError(f"it ends within {what}")
+def _sized(data: Data, place: int, end: int, what: str) -> tuple[int, int]:
+    """Where what follows its length begins and ends."""
     size = int.from_bytes(data[place : place + 4], "little")
-    place += 4
-    if place + size > end:
+    if place + 4 + size > end:
         raise WireError(f"it ends within {what}")
-    return data[place : place + size], place + size
+    return place + 4, place + 4 + size

@@ -60,6 +60,7 @@ class Decoded:
     types: tuple[Types, ...]
     texts: tuple[tuple[Types, Ints, Ints], ...]
     buffer: Bytes  # what the rows were decoded from
+    read: float  # how much of the table is read with them
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class PageFile:
                 if not rows.all():
                     records = records.take(np.flatnonzero(rows))
             if len(records.rowid):
-                yield _decode(buffer, records, columns, texts)
+                yield _decode(buffer, records, columns, texts, min(1.0, (low + _PAGES) / len(leaves)))
 
     def _leaves(self, root: int) -> Ints:
         """The numbers of the pages that hold the rows, in order."""
@@ -192,9 +193,9 @@ def _cells(buffer: Bytes, pages: int, size: int, usable: int, kind: int) -> tupl
         raise DamagedPagesError("a page with more cells than fit")
     most = int(count.max(initial=0))
     table = buffer[_PAD : _PAD + pages * size].reshape(pages, size)[:, head : head + 2 * most]
-    pointer = table.view(">u2").astype(np.int64)
+    pointer = table.view(">u2").astype(np.int32)
     there = None if int(count.min(initial=0)) == most else np.arange(most) < count[:, None]
-    outside = (pointer < head + 2 * count[:, None]) | (pointer > usable - 4)
+    outside = (pointer < (head + 2 * count[:, None]).astype(np.int32)) | (pointer > usable - 4)
     if (outside if there is None else outside & there).any():
         raise DamagedPagesError("a cell outside its page")
     at = pointer + base[:, None]
@@ -220,81 +221,92 @@ def _records(buffer: Bytes, size: int, usable: int) -> _Records:
     return _Records(rowid, at, head, end)
 
 
-def _decode(buffer: Bytes, records: _Records, columns: Sequence[int], texts: Sequence[int] = ()) -> Decoded:
+def _decode(
+    buffer: Bytes, records: _Records, columns: Sequence[int], texts: Sequence[int] = (), read: float = 1.0
+) -> Decoded:
     """Columns of records."""
     wanted = {*columns, *texts, *(place - 1 for place in texts)}
     types, ends = _places(buffer, records, wanted) if wanted else ({}, {})
     return Decoded(
         records.rowid,
-        tuple(_integers(buffer, types[c], ends[c]) for c in columns),
+        tuple(_integers(buffer, types[c], *ends[c]) for c in columns),
         tuple(types[c] for c in columns),
-        tuple((types[c], ends[c - 1], ends[c]) for c in texts),
+        tuple((types[c], np.add(*ends[c - 1]), np.add(*ends[c])) for c in texts),
         buffer,
+        read,
     )
 
 
 def _places(
     buffer: Bytes, records: _Records, columns: Collection[int]
-) -> tuple[dict[int, Types], dict[int, Ints]]:
-    """Types of columns, and where their values end."""
+) -> tuple[dict[int, Types], dict[int, tuple[Ints, int]]]:
+    """Types of columns, and where their values end, as a place for each row and how much further on.
+
+    What is the same for all rows is kept apart from what is not: a buffer from its eighth byte on is quicker
+    to have than all places plus eight.
+    """
     at, width = records.at, max(columns) + 1
     if (records.head <= width).any():
         raise UnusualLayoutError("a record with fewer columns than the table")
     types: dict[int, Types] = {}
-    ends: dict[int, Ints] = {}
-    place: Ints | None = None  # of the type, once there was a column with a type of several bytes
-    end, ahead = at + records.head, 0  # of the last column: end + ahead
+    ends: dict[int, tuple[Ints, int]] = {}
+    # The type of a column is at place + skip, up to ``last`` in the header; its value ends at end + ahead.
+    place, skip, last = at, 1, width + 1
+    end, ahead = at + records.head - _PAD, _PAD
     for column in range(width):
-        kind = buffer[at + (1 + column) if place is None else place]
-        most = int(kind.max())
+        kind = buffer[skip:][place]
+        most, least = int(kind.max()), int(kind.min())
+        skip += 1
         if most > 127:
-            long, place = _varint(buffer, at + 1 + column if place is None else place)
+            long, place = _varint(buffer[skip - 1 :], place)
+            place -= 1
+            last = int((at + records.head - place).min())
             if int(long.min()) < 0 or int(long.max()) > 1 << 20:
                 raise DamagedPagesError("a value of an impossible length")
-            end = end + np.where(long < 128, _WIDTH[np.minimum(long, 127)], (long - 12) // 2)
+            end = end + np.where(long < 12, _WIDTH.take(np.minimum(long, 12)), (long - 12) >> 1)
             kind = np.where(long < 128, long, 126 | long & 1).astype(np.uint8)  # texts stay texts
-        elif int(kind.min()) == most:
+            least = most - 1
+        elif least == most:
             ahead += int(_WIDTH[most])
         else:
             end = end + _WIDTH.take(kind)
-        if place is not None:
-            place = place if most > 127 else place + 1
-            if (place > at + records.head).any():
-                raise UnusualLayoutError("a record with fewer columns than the table")
+        if skip > last:
+            raise UnusualLayoutError("a record with fewer columns than the table")
         if column in columns:
-            types[column] = most if most < 128 and int(kind.min()) == most else kind
-            ends[column] = end + ahead
+            types[column] = most if least == most else kind
+            ends[column] = end, ahead
     if (end + ahead > records.end).any():
         raise DamagedPagesError("a value outside its record")
     return types, ends
 
 
-def _integers(buffer: Bytes, kind: Types, end: Ints) -> Ints:
-    """The integers that end at these places; 0 for anything else."""
+def _integers(buffer: Bytes, kind: Types, end: Ints, ahead: int) -> Ints:
+    """The integers that end so far behind these places; 0 for anything else."""
     if isinstance(kind, int):
         if kind not in _INTEGERS:
             return np.full(len(end), int(kind == ONE), np.int64)
         width = int(_WIDTH[kind])
         if width > 3:
             shift = 64 - 8 * width
-            values = _eight(buffer, end)
+            values = _eight(buffer, end, ahead)
             return values << shift >> shift if shift else values
-        values = buffer[end - width].view(np.int8).astype(np.int64)
+        values = buffer[ahead - width :][end].view(np.int8).astype(np.int64)
         for byte in range(width - 1, 0, -1):  # bytes one by one are quicker to fetch than a few words
-            values = values << 8 | buffer[end - byte]
+            values = values << 8 | buffer[ahead - byte :][end]
         return values
     shifts = _SHIFT.take(kind)
-    values = _eight(buffer, end) << shifts >> shifts
+    values = _eight(buffer, end, ahead) << shifts >> shifts
     if int(kind.max()) > 6 or int(kind.min()) < 1:
         other = np.flatnonzero(_OTHER.take(kind))
         values[other] = kind[other] == ONE
     return values
 
 
-def _eight(buffer: Bytes, end: Ints) -> Ints:
+def _eight(buffer: Bytes, end: Ints, ahead: int) -> Ints:
     """The eight bytes before each place as a signed big-endian integer."""
-    words = np.ndarray((len(buffer) - 7,), ">i8", buffer, strides=(1,))
-    return words[end - 8].astype(np.int64)
+    first = ahead - 8
+    words = np.ndarray((len(buffer) - ahead + 1,), ">i8", buffer, first, strides=(1,))
+    return words[end].astype(np.int64)
 
 
 def _big_endian(buffer: Bytes, at: Ints, width: int) -> Ints:
@@ -306,20 +318,18 @@ def _big_endian(buffer: Bytes, at: Ints, width: int) -> Ints:
 def _varint(buffer: Bytes, at: Ints) -> tuple[Ints, Ints]:
     """SQLite's integers of variable length that begin at places; the places behind them."""
     byte = buffer[at]
-    value = (byte & 0x7F).astype(np.int64)
-    following = at + 1
-    more = np.flatnonzero(byte & 0x80)
-    for number in range(1, 9):
+    value, width = (byte & 0x7F).astype(np.int64), 1
+    while width < 8 and int(byte.min(initial=0xFF)) > 0x7F:  # none of them ends here
+        byte = buffer[width:][at]
+        value, width = value << 7 | byte & 0x7F, width + 1
+    following = at + width
+    more = np.flatnonzero(byte & 0x80) if int(byte.max(initial=0)) > 0x7F else at[:0]
+    for number in range(width, 9):
         if len(more) == 0:
             break
-        whole = len(more) == len(at)
-        byte = buffer[following] if whole else buffer[following[more]]
-        rest = byte.astype(np.int64) if number == 8 else (byte & 0x7F).astype(np.int64)
-        shift = 8 if number == 8 else 7
-        if whole:
-            value, following = value << shift | rest, following + 1
-        else:
-            value[more] = value[more] << shift | rest
-            following[more] += 1
+        byte = buffer[following[more]]
+        last = number == 8
+        value[more] = value[more] << (8 if last else 7) | (byte if last else byte & 0x7F)
+        following[more] += 1
         more = more[(byte & 0x80) != 0]
     return value, following

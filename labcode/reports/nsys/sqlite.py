@@ -151,8 +151,8 @@ def _from_pages(
     stored = [name for name in columns if name != "rowid"]
     if not {*stored, *([condition.column] if condition else [])} <= set(ints) or not set(texts) <= set(long):
         raise UnusualLayoutError("columns declared otherwise")
-    parts: dict[str, list[Column]] = {name: [] for name in columns}
-    codes: dict[str, list[Ints]] = {name: [] for name in texts}
+    parts = {name: _Growing() for name in columns}
+    codes = {name: _Growing() for name in texts}
     seen = {name: _counting() for name in texts}
     only: Only | None = None
     if condition is not None:
@@ -168,22 +168,51 @@ def _from_pages(
         places = [ints[name] for name in stored], [long[name] for name in texts]
         for decoded in file.read(root, places[0], only, places[1]):
             if "rowid" in parts:
-                parts["rowid"].append(Column(decoded.rowid))
+                parts["rowid"].add(Column(decoded.rowid), decoded.read)
             for name, values, types in zip(stored, decoded.values, decoded.types, strict=True):
-                parts[name].append(_column(values, types, table, name))
+                parts[name].add(_column(values, types, table, name), decoded.read)
             for name, span in zip(texts, decoded.texts, strict=True):
-                codes[name].append(_codes_or_none(decoded.buffer, *span, seen[name]))
+                some = _codes_or_none(decoded.buffer, *span, seen[name])
+                codes[name].add(Column(some), decoded.read)
     finally:
         file.close()
-    found = {name: joined(parts.pop(name)) for name in columns}
+    found = {name: parts.pop(name).column() for name in columns}
     for name in (row[1] for row in layout if row[3]):
         if name in found and found[name].present is not None:
             raise DamagedPagesError(f"no value where there must be one in {table}.{name}")
-    none: Ints = np.empty(0, np.int64)
     return found, {
-        name: (np.concatenate([none, *codes[name]]), [text.decode(errors="replace") for text in seen[name]])
+        name: (codes[name].column().values, [text.decode(errors="replace") for text in seen[name]])
         for name in texts
     }
+
+
+class _Growing:
+    """A column that is read part by part into one array, not kept twice for a moment at the end."""
+
+    def __init__(self) -> None:
+        self._values: Ints = np.empty(0, np.int64)
+        self._count = 0
+        self._absent: list[Ints] = []
+
+    def add(self, part: Column, read: float) -> None:
+        """Add the next values; ``read`` is how much of the table is read with them."""
+        low, self._count = self._count, self._count + len(part.values)
+        if self._count > len(self._values):
+            room = int(max(self._count, min(self._count / read * 1.02, 2 * self._count + (1 << 20))))
+            self._values, old = np.empty(room, np.int64), self._values
+            self._values[:low] = old[:low]
+        self._values[low : self._count] = part.values
+        if part.present is not None:
+            self._absent.append(np.flatnonzero(~part.present) + low)
+
+    def column(self) -> Column:
+        """All values."""
+        values = self._values[: self._count]
+        if not self._absent:
+            return Column(values)
+        present = np.ones(self._count, np.bool_)
+        present[np.concatenate(self._absent)] = False
+        return Column(values, present)
 
 
 def _column(values: Ints, types: Types, table: str, name: str) -> Column:
@@ -224,26 +253,29 @@ def text_codes(buffer: Bytes, start: Ints, end: Ints, seen: defaultdict[bytes, i
             continue
         rows = np.flatnonzero(width == words)
         whole = np.ndarray((len(buffer) - 8 * words + 1,), f"V{8 * words}", buffer, strides=(1,))
-        text = whole[start[rows]].view("<u8").reshape(-1, words)
-        text[:, -1] &= _KEEP.take(length[rows] & 7)
-        mixed = (text ^ text >> np.uint64(32)) @ _FACTORS[:words] + length[rows].view(np.uint64) * _FACTORS[
-            -1
-        ]
+        raw, size = whole[start[rows]], length[rows]
+        text = raw.view("<u8").reshape(-1, words)
+        text[:, -1] &= _KEEP.take(size & 7)
+        mixed = (text ^ text >> np.uint64(32)) @ _FACTORS[:words] + size.view(np.uint64) * _FACTORS[-1]
         slot = (mixed >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)
         holder = np.empty(1 << _SLOT_BITS, np.int64)
         holder[slot[::-1]] = np.arange(len(rows))[::-1]
         other = holder[slot]  # the first text in the same slot; most often it is the same
-        same = (text[other] == text).all(axis=1) & (length[rows[other]] == length[rows])
+        there = raw[other].view("<u8").reshape(-1, words)
+        same = size[other] == size
+        for word in range(words):
+            same &= there[:, word] == text[:, word]
         rest = np.flatnonzero(~same)
         if len(rest):
             _, first, place = np.unique(mixed[rest], return_index=True, return_inverse=True)
             other[rest] = rest[first][place]
-            same[rest] = (text[other[rest]] == text[rest]).all(axis=1)
-            same[rest] &= length[rows[other[rest]]] == length[rows[rest]]
-        alike[rows] = np.where(same, rows[other], rows)
-    distinct, codes = unique(alike)
+            same[rest] = (text[other[rest]] == text[rest]).all(axis=1) & (size[other[rest]] == size[rest])
+        alike[rows] = rows[other] if same.all() else np.where(same, rows[other], rows)
+    distinct = np.flatnonzero(alike == np.arange(len(start)))
     places = zip(start[distinct].tolist(), end[distinct].tolist(), strict=True)
-    return np.array([seen[buffer[low:high].tobytes()] for low, high in places], np.int64)[codes]
+    codes = np.empty(len(start), np.int64)
+    codes[distinct] = [seen[buffer[low:high].tobytes()] for low, high in places]
+    return codes[alike]
 
 
 def _counting() -> defaultdict[bytes, int]:

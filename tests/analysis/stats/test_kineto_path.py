@@ -73,6 +73,20 @@ def test_kernels_that_wait_for_their_stream(tmp_path: Path) -> None:
     ]
 
 
+def test_a_launch_that_takes_long_waits_for_the_gpu(tmp_path: Path) -> None:
+    trace = Trace()
+    launch(trace, GEMM, 0, (12, 500))
+    trace.launch(ADD, (20 * US, 520 * US), (510 * US, 515 * US))
+    assert pieces(opened(trace, tmp_path)) == [
+        ("CUDA call", "cudaLaunchKe", 0, 10),
+        ("launch latency", GEMM[:12], 10, 12),
+        ("kernel", GEMM[:12], 12, 500),
+        ("wait ends", "cudaLaunchKe", 500, 510),
+        ("kernel", "vectorized_e", 510, 515),
+        ("wait ends", "cudaLaunchKe", 515, 520),
+    ]
+
+
 def test_a_wait_for_another_stream_needs_an_event(tmp_path: Path) -> None:
     """Only with cudaStreamWaitEvent does the second stream's kernel follow from the first's."""
     for asked in (True, False):

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from labcode.analysis.stats.nsys.tables import round_half_up
 from labcode.analysis.timeline.grouped import group_stats
 
-VALUES = st.integers(-(1 << 40), 1 << 40)
+WIDE, FEW = st.integers(-(1 << 40), 1 << 40), st.integers(-6, -5)  # sorted, counted
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), VALUES), max_size=30))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), WIDE), max_size=30)
+    | st.lists(st.tuples(st.integers(0, 3), FEW), min_size=8, max_size=30)
+)
 def test_group_stats(rows: list[tuple[int, int]]) -> None:
     group, values = (np.array([row[side] for row in rows], np.int64) for side in (0, 1))
     stats = group_stats(group, values, 4)

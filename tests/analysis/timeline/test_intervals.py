@@ -88,6 +88,14 @@ def test_parents(spans: list[tuple[int, int]]) -> None:
         assert around[index] == (before[-1] if before else -1)
 
 
+def test_parents_of_a_deep_stack() -> None:
+    deep = 100  # more than is skipped at once
+    starts = [*range(deep), 2 * deep, 2 * deep + 1]
+    ends = [4 * deep, *range(2 * deep - 1, deep, -1), 3 * deep, 3 * deep]
+    expected = [*range(-1, deep - 1), 0, deep]
+    assert intervals.parents(starts, ends).tolist() == expected
+
+
 @given(PROPER)
 def test_innermost(spans: list[tuple[int, int]]) -> None:
     start, end, index = intervals.innermost(*split(spans))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from labcode.capture.ncu_scrub import scrub_file
 from labcode.errors import InputError, LabError, ToolError
 from labcode.reports.ncu import open as ncu_open
 from labcode.reports.ncu import wire as ncu_wire
@@ -53,6 +54,24 @@ def test_foreign(tmp_path: Path) -> None:
 def test_truncated(tmp_path: Path, size: int) -> None:
     text = damaged(tmp_path, whole()[:size])
     assert "truncated or damaged" in text and "copy it again or profile again" in text
+
+
+@pytest.mark.parametrize("command", [open_report, scrub_file])
+def test_of_a_large_file_that_is_damaged_little_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "large.ncu-rep"
+    path.write_bytes(whole())
+    with path.open("r+b") as handle:
+        handle.truncate(3 << 30)  # zeros up to there, which lie on no disk
+    pieces = []
+    read = ncu_wire.FileBytes.__getitem__
+    monkeypatch.setattr(
+        ncu_wire.FileBytes, "__getitem__", lambda data, part: pieces.append(read(data, part)) or pieces[-1]
+    )
+    with pytest.raises(InputError, match="a block without a header"):
+        command(path)
+    assert 0 < sum(map(len, pieces)) < len(whole()) // 10
 
 
 @pytest.fixture

@@ -320,18 +320,21 @@ def _names(
 ) -> tuple[Ints, NDArray[np.bool_], list[str]]:
     """Names with their domain as codes into distinct names, '' for a range without a text; which have one."""
     registered, texts = source.strings(raw["textId"])
-    known = np.array([text != "" for text in texts], np.bool_)[registered] if len(registered) else own > 0
-    text = np.where(known, registered, np.where(own < 0, -1, own + len(texts)))
-    texts = [*texts, *own_texts]
-    thread, domain = raw["globalTid"].values, raw["domainId"]
-    pids, pid = unique(pid_of(thread))
-    numbers, number = unique(domain.filled(0))
+    text = own
+    if any(texts):
+        known = np.array([text != "" for text in texts], np.bool_)[registered]
+        text = np.where(known, registered, np.where(own < 0, -1, own + len(texts)))
+        own_texts = [*texts, *own_texts]
+    numbers, number = unique(raw["domainId"].filled(0))
+    pids, pid = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    if any(domain in numbers for _, domain in prefixes):  # else all have the same prefix
+        pids, pid = unique(pid_of(raw["globalTid"].values))
     groups, group = unique((text + 1) * (len(pids) * len(numbers)) + pid * len(numbers) + number)
     names = []
     for key in groups.tolist():
         rest, n = divmod(key, len(numbers))
         t, process = divmod(rest, len(pids))
         prefix = prefixes.get((int(pids[process]), int(numbers[n])), default_domain)
-        names.append(prefix + texts[t - 1] if t else "")
+        names.append(prefix + own_texts[t - 1] if t else "")
     codes, distinct = merged(group, names)
     return codes, text >= 0, distinct

@@ -92,6 +92,8 @@ OWN_REPORTS = (
     "lm_parts",
     "lm_kernels",
     "sync_ranges",
+    "critical_path",
+    "critical_path_sum",
     "gpu_metrics_sum",
     "gpu_metrics_ranges",
 )

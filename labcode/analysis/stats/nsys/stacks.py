@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.nsys import counters
+from labcode.analysis.stats.nsys import counters, path
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches, waits
@@ -191,6 +191,8 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "lm_parts": lm_parts.lm_parts,
     "lm_kernels": lm_parts.lm_kernels,
     "sync_ranges": sync_ranges,
+    "critical_path": path.critical_path,
+    "critical_path_sum": path.critical_path_sum,
     "gpu_metrics_sum": counters.gpu_metrics_sum,
     "gpu_metrics_ranges": counters.gpu_metrics_ranges,
 }
@@ -247,6 +249,10 @@ _MODEL: tuple[_Need, ...] = (
     (("GPU operations", "--trace=cuda"), _has(*_WORK)),
     (("NVTX ranges", "--trace=nvtx"), _has(schema.NVTX)),
 )
+_PATH: tuple[_Need, ...] = (
+    (("GPU operations", "--trace=cuda"), _has(*_WORK, schema.GRAPH)),
+    (("CUDA API calls", "--trace=cuda"), _has(schema.RUNTIME)),
+)
 _COUNTERS: _Need = (("GPU metrics", "--gpu-metrics-devices=all"), _has(schema.COUNTERS))
 _NEEDS: dict[str, tuple[_Need, ...]] = {
     "python_stacks": ((_PYTHON, _has_python_samples),),
@@ -272,6 +278,8 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
     "lm_parts": _MODEL,
     "lm_kernels": _MODEL,
     "sync_ranges": ((("CUDA API calls", "--trace=cuda"), _has(schema.RUNTIME)),),
+    "critical_path": _PATH,
+    "critical_path_sum": _PATH,
     "gpu_metrics_sum": (_COUNTERS,),
     "gpu_metrics_ranges": (_COUNTERS, *_MODEL),
 }
