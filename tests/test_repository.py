@@ -132,6 +132,17 @@ def test_units_of_axes_stand_in_parentheses():
     assert [f"{name_of(p)}: {m.group()}" for p, text in texts.items() for m in bracketed.finditer(text)] == []
 
 
+def test_values_of_a_page_stand_in_its_text():
+    found = []
+    for path in pages():
+        text = path.read_text(encoding="utf-8")
+        shown = set(re.findall(r"\{glue:\w*\}`([^`]+)`", text))
+        found += [
+            (name_of(path), name) for name in re.findall(r'\bvalue\("(\w+)"', text) if name not in shown
+        ]
+    assert found == []
+
+
 def test_pages_begin_with_a_title():
     def title(page: str) -> bool:
         body = re.sub(r"\A---\n.*?\n---\n", "", page, flags=re.DOTALL).lstrip()
