@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.cuda.conftest import Assemble
 from tests.cuda.ncu_programs import run
 from tests.cuda.on_host import compile_on_host
 
@@ -39,3 +41,10 @@ def test_missing_synchronizations_are_found(
     number = [i for i, what in enumerate(found) if what == left_out][nth]
     done = run([program, number], timeout=200)
     assert done.returncode == 1 and f"tokens: {said}" in done.stdout, done.stdout + done.stderr[:2000]
+
+
+def test_compiles_without_spills(assembled: Assemble) -> None:
+    report = assembled("decode_token", "90").report
+    stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+    assert len(stacks) == 3
+    assert set(stacks) == {("0", "0", "0")}, report
