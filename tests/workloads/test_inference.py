@@ -389,7 +389,19 @@ def test_training_on_text_lowers_what_a_byte_costs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("load", "--context", "256", "--batch", "2", "--load-seconds", "0.02", "--most", "4"),
+        (
+            "load",
+            "--context",
+            "256",
+            "--batch",
+            "2",
+            "--load-seconds",
+            "0.02",
+            "--most",
+            "4",
+            "--rounds",
+            "2",
+        ),
         ("ladder", "--context", "8", "--seconds", "0.01"),
         ("slow", "--context", "8", "--tokens", "2"),
     ],

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.optimize import nnls
 
@@ -21,6 +22,7 @@ from labcode.errors import LabError
 
 GRID = 1 << 15
 HORIZON = 60.0  # of the grid, in mean times in the system
+DRAWS = 50  # of service times, in a prediction
 
 
 def fit_service(table: pd.DataFrame) -> np.ndarray:
@@ -73,15 +75,37 @@ def response_quantile_s(rate_per_s: float, services_s: Sequence[float], share: f
     return float(np.searchsorted(np.cumsum(response), share) * step)
 
 
-def lindley_s(arrives_s: Sequence[float], services_s: Sequence[float]) -> np.ndarray:
-    """Seconds in the system of each request, one server, first come first served, in order of arrival."""
-    if len(arrives_s) != len(services_s):
-        raise LabError(f"{len(arrives_s)} arrivals and {len(services_s)} service times do not go together")
-    free, found = 0.0, []
-    for arrives, service in zip(arrives_s, services_s, strict=True):
-        free = max(free, arrives) + service
-        found.append(free - arrives)
-    return np.asarray(found)
+def lindley_s(arrives_s: npt.ArrayLike, services_s: npt.ArrayLike) -> np.ndarray:
+    """Seconds in the system of each request, one server, first come first served, in order of arrival.
+
+    Rows of service times: a row of results for each.
+    """
+    arrives, services = np.asarray(arrives_s, dtype=float), np.asarray(services_s, dtype=float)
+    if arrives.shape[-1] != services.shape[-1]:
+        raise LabError(
+            f"{arrives.shape[-1]} arrivals and {services.shape[-1]} service times do not go together"
+        )
+    found = arrives + services  # of that shape
+    free = np.zeros_like(found[..., 0])
+    for place in range(found.shape[-1]):
+        free = np.maximum(free, arrives[..., place]) + services[..., place]
+        found[..., place] = free - arrives[..., place]
+    return found
+
+
+def scatter(
+    rate_per_s: float, services_s: Sequence[float], count: int, share: float = 0.99, *, times: int = 200
+) -> tuple[float, float]:
+    """Where a quantile of ``count`` requests in M/G/1 lies in nine runs of ten, by so many simulated runs.
+
+    Each begins with a quarter more requests, in which the queue grows from nothing and which do not count.
+    """
+    utilization(rate_per_s, services_s)
+    rng, warm = np.random.default_rng(0), count // 4
+    arrives = np.cumsum(rng.exponential(1 / rate_per_s, (times, count + warm)), axis=1)
+    found = lindley_s(arrives, rng.choice(services_s, arrives.shape))[:, warm:]
+    low, high = np.quantile(np.quantile(found, share, axis=1), (0.05, 0.95))
+    return float(low), float(high)
 
 
 def bucket(sizes: Mapping[str, float], wanted: int) -> float:
@@ -148,13 +172,28 @@ def books_us(runs: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     return float(each_step), float(each_row)
 
 
-def calibrated(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What `slots_s` needs to know of the engine: the times of steps and of prompts, alone and back to back,
-    as long on the average as they were in ``continuous all``; and its books.
+def parts(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each part of a run, as a run."""
+    ends = np.cumsum([part["done"] for part in run["parts"]])
+    columns = ("arrives_us", "started_us", "first_us", "last_us", "prompt_tokens", "tokens")
+    return [
+        {**run, **part, **{name: run[name][end - part["done"] : end] for name in columns}}
+        for part, end in zip(run["parts"], ends, strict=True)
+    ]
+
+
+def calibrated(results: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What `slots_s` needs to know of the engine before the loads of a round: the times of steps and of
+    prompts, by their medians in the rounds so far, as long together as in the round's requests that were all
+    there from the start; and its books, from the runs before all rounds.
     """
-    runs = results["runs"]
-    idle = [one for name, one in runs.items() if not one["rate_per_s"] and name != "alone all"]
-    return _as_fast_as(results["calibration"], runs["continuous all"]) | {"books_us": books_us(idle)}
+    known, runs = results["calibration"][: number + 1], results["runs"]
+    times = {
+        name: {size: float(np.median([one[name][size] for one in known])) for size in known[0][name]}
+        for name in ("step_us", "prompt_us")
+    }
+    idle = [one for one in runs.values() if not one["rate_per_s"] and len(one["parts"]) == 1]
+    return _as_fast_as(times, parts(runs["continuous before"])[number]) | {"books_us": books_us(idle)}
 
 
 def _as_fast_as(times: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,43 +206,67 @@ def _as_fast_as(times: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, A
     return found
 
 
-def predicted_s(results: Mapping[str, Any], name: str, *, own: bool = False) -> np.ndarray:
-    """Seconds in the system of each request of a run, from its arrivals and sizes and from runs without load.
+def predicted_s(results: Mapping[str, Any], name: str, *, own: bool = False) -> list[np.ndarray]:
+    """Seconds in the system of each request of each part of a run: [draws, requests].
 
-    Served one by one: `lindley_s` with service times fitted to the requests of ``alone all``. Together:
-    `slots_s` with what is `calibrated`. ``own``: the server is as fast as it was in this very run; by each
-    request's service time, or by the mean times of steps and prompts.
+    From arrivals and sizes, and from what was measured before the part. Served one by one: `lindley_s` with
+    service times fitted to the requests of ``alone all`` so far; each draw takes how far a request is off
+    from those of the same round. Together: `slots_s` with what is `calibrated`. ``own``: the server is as
+    fast as it was in this very part; by each request's service time, or by the mean times of steps and
+    prompts.
     """
-    runs, run = results["runs"], results["runs"][name]
-    table = requests(run)
-    if run["batch"] == 1:
-        fitted = service_ms(table, fit_service(requests(runs["alone all"])))
-        return lindley_s(list(table["arrives_s"]), list((table["served_ms"] if own else fitted) / 1e3))
-    told = calibrated(results)
-    if own:
-        told = _as_fast_as(told, run)
-    return slots_s(
-        list(table["arrives_s"]),
-        list(table["prompt_tokens"]),
-        list(table["tokens"]),
-        **told,
-        slots=run["batch"],
-    )
+    runs, found = results["runs"], []
+    alone, rng = parts(runs["alone all"]), np.random.default_rng(0)
+    for number, part in enumerate(parts(runs[name])):
+        table = requests(part)
+        arrives = table["arrives_s"].tolist()
+        if part["batch"] == 1:
+            fitted = fit_service(pd.concat([requests(one) for one in alone[: number + 1]]))
+            before = requests(alone[number])
+            moods = before["served_ms"].to_numpy() / service_ms(before, fitted)
+            drawn = service_ms(table, fitted) * rng.choice(moods, (DRAWS, len(table)))
+            services = table["served_ms"].to_numpy()[None] if own else drawn
+            found.append(lindley_s(arrives, services / 1e3))
+        else:
+            told = calibrated(results, number)
+            if own:
+                told = _as_fast_as(told, part)
+            sizes = table["prompt_tokens"].tolist(), table["tokens"].tolist()
+            found.append(slots_s(arrives, *sizes, **told, slots=part["batch"])[None])
+    return found
 
 
 def predictions(results: Mapping[str, Any], share: float = 0.99) -> pd.DataFrame:
     """A row for each run of one by one or continuous batching under load: what the queue model says.
 
-    Columns: ``run``, ``rate_per_s``, ``measured_ms`` and ``predicted_ms`` (a percentile of whole answers),
-    ``ratio`` of the second to the first; ``own_ms`` and ``own_ratio``, by the server's speed in that run.
+    Columns: ``run``, ``rate_per_s``, ``measured_ms`` and ``predicted_ms`` (a percentile of whole answers of
+    all parts together), ``ratio`` of the second to the first; ``own_ms`` and ``own_ratio``, by the server's
+    speed in each part; ``ratios``, predicted to measured in each part, and their median ``typical``.
     """
     rows = []
     for name, run in results["runs"].items():
-        if run["rate_per_s"] and run["way"] == "continuous":
-            measured = float(requests(run)["whole_ms"].quantile(share))
-            ms = [
-                1e3 * float(np.quantile(predicted_s(results, name, own=own), share)) for own in (False, True)
-            ]
-            rows.append((name, run["rate_per_s"], measured, ms[0], ms[0] / measured, ms[1], ms[1] / measured))
-    names = ["run", "rate_per_s", "measured_ms", "predicted_ms", "ratio", "own_ms", "own_ratio"]
-    return pd.DataFrame(rows, columns=names)
+        if not run["rate_per_s"] or run["way"] != "continuous" or name.startswith("asleep"):
+            continue
+        told, own = predicted_s(results, name), predicted_s(results, name, own=True)
+        measured = [requests(part)["whole_ms"].quantile(share) for part in parts(run)]
+        ratios = [_quantile_ms([one], share) / ms for one, ms in zip(told, measured, strict=True)]
+        row = {
+            "run": name,
+            "rate_per_s": run["rate_per_s"],
+            "measured_ms": float(requests(run)["whole_ms"].quantile(share)),
+            "predicted_ms": _quantile_ms(told, share),
+            "own_ms": _quantile_ms(own, share),
+            "ratios": ratios,
+            "typical": float(np.median(ratios)),
+        }
+        row |= {
+            "ratio": row["predicted_ms"] / row["measured_ms"],
+            "own_ratio": row["own_ms"] / row["measured_ms"],
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _quantile_ms(seconds: Sequence[np.ndarray], share: float) -> float:
+    """A quantile of all requests of some parts, by the median draw."""
+    return float(1e3 * np.median(np.quantile(np.concatenate(seconds, axis=1), share, axis=1)))

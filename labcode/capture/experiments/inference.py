@@ -53,7 +53,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         title="Requests at random times: a plain pipeline, and one with slots, pages and graphs",
         tool="bench",
         module=_MODULE,
-        runs=(_run("record", "--load-seconds", "6", "--most", "3000", variant="load"),),
+        runs=(_run("record", "--load-seconds", "6", "--most", "4500", variant="load"),),
         sources=(
             *_own("model", "cache", "engine", "runners", "requests", "load", "fused", "kernels"),
             *_SHARED,

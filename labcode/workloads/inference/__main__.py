@@ -25,18 +25,13 @@ from labcode.workloads.shared.common import Check, nvtx_range, synchronize
 if TYPE_CHECKING:
     import torch
 
-    from labcode.workloads.inference.engine import Runner, Way
     from labcode.workloads.inference.model import Weights
-    from labcode.workloads.inference.runners import Slots
 
 PROGRAM = "inference"
 VARIANTS = ("ladder", "text", "load", "slow", "fast", "streamed")
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 BATCHES = (16, 64)
 GUESSES = (0, 2, 4, 8)
-BASELINE_LOADS = (0.5, 0.7)  # of what it serves when all wait
-LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
-STATIC_LOAD = LOADS[0]  # of what continuous batching serves
 CONTEXTS = {"ladder": 448, "text": 256, "load": 512, "slow": 448, "fast": 448, "streamed": 448}
 STARTED = time.perf_counter()
 Result = tuple[dict[str, Any], dict[str, Check]]
@@ -54,6 +49,9 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=common.positive, default=1.2, help="of a window of the meter")
     parser.add_argument("--load-seconds", type=common.positive, default=3.0, help="of each rate (default 3)")
     parser.add_argument("--most", type=whole(1, 100000), default=1500, help="requests of a rate at most")
+    parser.add_argument(
+        "--rounds", type=whole(1, 100), default=7, help="that a load is served in (default 7)"
+    )
     parser.add_argument("--steps", type=whole(1, 100000), default=500, help="of training (default 500)")
     parser.add_argument("--text", type=Path, default=Path("book"), help="pages to train on (default book)")
     parser.add_argument("--seed", type=whole(0, 2**31), default=1, help="of weights and requests (default 1)")
@@ -227,46 +225,19 @@ def text(given: argparse.Namespace, device: torch.device) -> Result:
 
 def load(given: argparse.Namespace, device: torch.device) -> Result:
     """What both pipelines serve when all wait, then at rates; the times of their steps."""
-    from labcode.workloads.inference.load import requests, serve
+    from labcode.workloads.inference.load import measure, uncollected
     from labcode.workloads.inference.runners import PAGE, Alone, Slots
 
-    context = given.context
-    weights = make_weights(given, device, context, "small")
-    alone = Alone(weights)
+    weights = make_weights(given, device, given.context, "small")
     slots = Slots(weights, given.batch, given.batch * 16)
-    slots.ready()
-    say("graphs are ready")
-    results: dict[str, Any] = {"runs": {}, "calibration": calibrate(slots)}
-    say("steps are timed")
-    lost: list[str] = []
-
-    def run(name: str, runner: Runner, count: int, rate: float, batch: int, way: Way = "continuous") -> Any:
-        asked = requests(count, rate, given.seed + len(results["runs"]), runner.vocabulary)
-        found = serve(runner, asked, batch, way) | {"rate_per_s": rate, "batch": batch, "way": way}
-        results["runs"][name] = found
-        if found["done"] != found["requests"]:
-            lost.append(f"{name}: {found['done']} of {found['requests']}")
-        say(f"{name}: {found['done'] / found['span_us'] * 1e6:.1f} requests a second")
-        return found["done"] / found["span_us"] * 1e6
-
-    few = max(4, given.most // 40)
-    serve(alone, requests(3, 0.0, 0, alone.vocabulary), 1)
-    baseline = run("alone all", alone, few, 0.0, 1)
-    run("graph all", slots, 4 * few, 0.0, 1)
-    run("static all", slots, 8 * few, 0.0, given.batch, "static")
-    best = run("continuous all", slots, 16 * few, 0.0, given.batch)
     small = Slots(weights, given.batch, max(17, given.batch * 16 // 8))
-    small.ready()
-    run("cache full", small, 4 * few, 0.0, given.batch)
-    del small
-    for share in BASELINE_LOADS:  # it serves few a second, so it takes longer to see its tail
-        rate = share * baseline
-        run(f"alone {share}", alone, max(4, round(rate * given.load_seconds * 3)), rate, 1)
-    ways: list[tuple[str, float, Way]] = [(f"continuous {share}", share, "continuous") for share in LOADS]
-    for name, share, way in [*ways, ("static", STATIC_LOAD, "static")]:
-        rate = share * best
-        count = min(given.most, max(4, round(rate * given.load_seconds)))
-        run(name, slots, count, rate, given.batch, way)
+    for runner in (slots, small):
+        runner.ready()
+    say("graphs are ready")
+    with uncollected():
+        results, lost = measure(
+            Alone(weights), slots, small, given.load_seconds, given.most, given.seed, given.rounds, say
+        )
     same, total = as_one_by_one(device)
     results |= {"same_answers": same, "compared_answers": total, "page": PAGE, "slots": given.batch}
     checks = {
@@ -274,44 +245,6 @@ def load(given: argparse.Namespace, device: torch.device) -> Result:
         "together as alone": Check(same >= 0.9 * total, f"{same} of {total} answers are the same"),
     }
     return results, checks
-
-
-def calibrate(slots: Slots) -> dict[str, dict[str, float]]:
-    """Microseconds of a step of each number of rows and of a prompt of each length, as the engine sees."""
-    from labcode.workloads.inference.load import PROMPTS
-    from labcode.workloads.inference.runners import LEAST_PROMPT, steps_up
-
-    found: dict[str, dict[str, float]] = {"step_us": {}, "prompt_us": {}}
-
-    def timed(call: Callable[[], object], times: int) -> float:
-        taken = []
-        for _ in range(times):
-            began = time.perf_counter()
-            call()
-            taken.append(1e6 * (time.perf_counter() - began))
-        return spread(taken).median
-
-    long = sum(PROMPTS) // 2
-    for count in [n for n in steps_up(LEAST_PROMPT, slots.context) if n <= 2 * PROMPTS[1]]:
-        prompt = [place % slots.vocabulary for place in range(min(count, slots.context - 1))]
-
-        def admitted(prompt: list[int] = prompt) -> None:
-            slots.admit(0, len(prompt))
-            slots.first(0, prompt)
-            slots.release(0)
-
-        admitted()
-        found["prompt_us"][str(count)] = timed(admitted, 9)
-    long = min(long, slots.context // 2)
-    for rows in steps_up(1, slots.slots):
-        mine = list(range(rows))
-        for slot in mine:
-            slots.admit(slot, long + 40)
-            slots.first(slot, [1] * long)
-        found["step_us"][str(rows)] = timed(lambda: slots.next(mine, [1] * rows), 25)  # noqa: B023
-        for slot in mine:
-            slots.release(slot)
-    return found
 
 
 def as_one_by_one(device: torch.device) -> tuple[int, int]:
