@@ -85,7 +85,7 @@ def lindley_s(arrives_s: npt.ArrayLike, services_s: npt.ArrayLike) -> np.ndarray
         raise LabError(
             f"{arrives.shape[-1]} arrivals and {services.shape[-1]} service times do not go together"
         )
-    found = arrives + services  # of that shape
+    found: np.ndarray = arrives + services  # of that shape
     free = np.zeros_like(found[..., 0])
     for place in range(found.shape[-1]):
         free = np.maximum(free, arrives[..., place]) + services[..., place]
