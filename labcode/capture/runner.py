@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -66,7 +65,8 @@ from labcode.tools import find_ncu, guided, require_nsys
 Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
 _MOST_HELPERS = 4  # processes that finish what was measured, at a time
-_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns
+_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns, beside what is measured
+_MOST_AT_A_TIME = 8  # the same while nothing is measured
 _LOOK_S = 1.0
 
 
@@ -249,7 +249,7 @@ def _capture_each(
                 early = _prepared(waiting[0], site)
                 if early.line is not None:
                     with guided(stop, _visible(early, site)):
-                        early.line.begin()
+                        early.line.begin(_most_ahead(site))
             for one in measuring.values() if not ending else ():
                 one.quiet.set()
             going: list[Future[Any]] = [*measuring, *(f for c in ending for f in c.ending if not f.done())]
@@ -297,9 +297,8 @@ def _next(
 
 
 def _imports_pytorch(experiment: Experiment) -> bool:
-    """Whether programs can start early: not where nsys takes a hand in how Python starts, and no metered."""
-    watched = any(re.search("python|pytorch", word) for word in experiment.nsys_args)
-    return "torch" in experiment.needs and experiment.tool != "power" and not watched
+    """Whether programs can start early: metered ones, which draw power from then on, do not."""
+    return "torch" in experiment.needs and experiment.tool != "power"
 
 
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
@@ -323,9 +322,15 @@ def _prepared(experiment: Experiment, site: Site) -> _Capturing:
     parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
     one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
     if _imports_pytorch(experiment):
-        most = max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
+        at_a_time = max(1, min(_MOST_AT_A_TIME, len(os.sched_getaffinity(0)) // 2))
+        most = at_a_time if alone(experiment) else _most_ahead(site)
         one.line = ahead.Line(one.told(), staging / "ahead", beside=not alone(experiment), most=most)
     return one
+
+
+def _most_ahead(site: Site) -> int:
+    """How many programs may import PyTorch, or have, beside what is measured on one of the GPUs."""
+    return max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
 
 
 def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) -> None:
@@ -441,6 +446,7 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
         program=site.tools.get(_recorder(experiment)),
+        clean=run.clean,
     )
 
 
