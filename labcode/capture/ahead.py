@@ -9,6 +9,7 @@ frame on its stack and no variable in its environment. Its seconds count from th
 from __future__ import annotations
 
 import contextvars
+import importlib.util
 import os
 import threading
 import time
@@ -54,12 +55,25 @@ if "{_GO}" in os.environ:
 '''
 
 
+def keep_compiled(folder: Path) -> dict[str, str]:
+    """The environment with which programs share what Python compiles, in ``folder``.
+
+    Empty where PyTorch came compiled, as ``pip`` installs it. Else, where nothing may be written beside it,
+    every program would compile anew what it imports, which takes longer than to import it.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or found.cached is None or Path(found.cached).exists():
+        return {}
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def one_by_one(parts: Sequence[Told], show: Show) -> Turns:
     """Result and seconds of each part, run when it is asked for."""
     for text, part in parts:
         show(text)
         began = time.monotonic()
-        result = part.run()
+        with part.around():
+            result = part.run()
         yield result, time.monotonic() - began
 
 
@@ -104,11 +118,12 @@ class Line:
                 continue
             running = self._held.popleft()
             try:
-                running.go()
-                while not self._beside and not running.future.done() and not part.record.exists():
-                    wait([running.future], timeout=_LOOK_S)
-                self._follow()
-                result = running.future.result()
+                with part.around():
+                    running.go()
+                    while not self._beside and not running.future.done() and not part.record.exists():
+                        wait([running.future], timeout=_LOOK_S)
+                    self._follow()
+                    result = running.future.result()
             finally:
                 running.stop.set()
             yield result, time.monotonic() - running.gate.began(0.0)

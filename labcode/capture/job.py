@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 @dataclass(frozen=True)
 class Part:
     """One program of a run: which step of it that is, what runs it to its end, the record that it writes
-    when it has measured, and whether it may start before its turn, to import PyTorch.
+    when it has measured, whether it may start before its turn, to import PyTorch, and what happens around
+    its turn.
     """
 
     step: str
     run: Callable[[], Any]
     record: Path
     early: bool = True
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,8 @@ def parts(job: Job) -> tuple[Part, ...]:
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     """What the parts left; the record of the run under ncu gets a key ``profiler``.
 
-    It says what replaying cost, in wall seconds with it and (if the program ran so) without, and the passes of each launch.
+    It says what replaying cost, in wall seconds with it and (if the program ran so) without, and the passes
+    of each launch.
     """
     record, result = job.file(".json"), results[-1]
     checked = bench.check_record(record, f"{job.what} under ncu")

@@ -73,7 +73,8 @@ _LOOK_S = 1.0
 @dataclass(frozen=True)
 class Site:
     """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), the GPUs as
-    ``CUDA_VISIBLE_DEVICES`` names them (one None: as they are), machine, and what its doctor finds.
+    ``CUDA_VISIBLE_DEVICES`` names them (one None: as they are), machine, what its doctor finds, and what the
+    environment of programs gets.
     """
 
     folder: Path
@@ -83,6 +84,7 @@ class Site:
     gpu_count: int
     machine: Mapping[str, Any]
     doctor: Callable[[], Mapping[str, Any]]
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _capture_each(
                 and pace.expect_all(waiting, len(site.gpus)) > deadline - time.monotonic()
             )
             while (chosen := _next(waiting, measuring.values(), free, hurry)) is not None:
-                waiting.remove(chosen)
+                waiting = schedule.after(chosen, waiting, hurry)
                 one, early = (early, None) if early and early.experiment is chosen else (None, early)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
                     left_out.append(chosen.id)
@@ -248,7 +250,7 @@ def _capture_each(
             if not early and len(site.gpus) == 1 and _to_import(waiting, measuring.values()):
                 early = _prepared(waiting[0], site)
                 if early.line is not None:
-                    with guided(stop, _visible(early, site)):
+                    with guided(stop, _environment(early, site)):
                         early.line.begin(_most_ahead(site))
             for one in measuring.values() if not ending else ():
                 one.quiet.set()
@@ -296,11 +298,6 @@ def _next(
     return schedule.next_of(waiting, told, len(free), hurry)
 
 
-def _imports_pytorch(experiment: Experiment) -> bool:
-    """Whether programs can start early: metered ones, which draw power from then on, do not."""
-    return "torch" in experiment.needs and experiment.tool != "power"
-
-
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
     """How long experiments will take here, as the end of a sentence; empty when nothing is known of them."""
     seconds = pace.expect_all(experiments, gpus)
@@ -311,7 +308,7 @@ def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bo
     """Whether programs of the next experiment may import PyTorch beside those that are measured."""
     if any(alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
         return False
-    return bool(waiting) and _imports_pytorch(waiting[0])
+    return bool(waiting) and "torch" in waiting[0].needs
 
 
 def _prepared(experiment: Experiment, site: Site) -> _Capturing:
@@ -321,7 +318,7 @@ def _prepared(experiment: Experiment, site: Site) -> _Capturing:
     jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
     parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
     one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
-    if _imports_pytorch(experiment):
+    if "torch" in experiment.needs:
         at_a_time = max(1, min(_MOST_AT_A_TIME, len(os.sched_getaffinity(0)) // 2))
         most = at_a_time if alone(experiment) else _most_ahead(site)
         one.line = ahead.Line(one.told(), staging / "ahead", beside=not alone(experiment), most=most)
@@ -343,10 +340,10 @@ def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) ->
         one.beside.add(other.experiment.id)
 
 
-def _visible(one: _Capturing, site: Site) -> dict[str, str]:
-    """The environment that shows programs the GPUs they are to use."""
+def _environment(one: _Capturing, site: Site) -> dict[str, str]:
+    """What the environment of an experiment's programs gets: also the GPUs they are to use."""
     gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
-    return {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}
+    return {**site.env, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
 
 
 def _measure(
@@ -354,7 +351,7 @@ def _measure(
 ) -> None:
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     undisturbed = alone(one.experiment)
-    with guided(stop, _visible(one, site)):
+    with guided(stop, _environment(one, site)):
         turns = one.line.turns(show) if one.line else ahead.one_by_one(one.told(), show)
         with closing(one.line or turns), closing(turns):
             if one.line:
@@ -589,7 +586,8 @@ def _prepare(
     own = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
-    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor)
+    env = ahead.keep_compiled(store.cache_folder() / "python")
+    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor, env)
 
 
 def _build(programs: list[str], console: Console) -> None:
