@@ -599,19 +599,25 @@ def test_a_capture_goes_as_it_is_planned_those_that_run_alone_by_turns_with_othe
     lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    took = {"still": 1.0, "quiet": 2.0, "silent": 3.0, "plain": 4.0, "long": 5.0, "made": 2.0}
-    each = [experiment(name, host_bound=name in ("still", "quiet", "silent", "made")) for name in took]
+    took = {"still": 1.0, "quiet": 2.0, "silent": 3.0, "short": 4.0, "plain": 5.0, "long": 6.0, "made": 6.0}
+    each = [
+        experiment(
+            name, runs=(Run("r", ("--variant", name)),), host_bound=name not in ("short", "plain", "long")
+        )
+        for name in took
+    ]
     each[-1] = replace(each[-1], times=("program.py",), needs_gpus=0)
-    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in each]
-    planned = Pace(took).plan(in_order(runs, took))
-    assert list(planned) == ["still", "made", "plain", "quiet", "long", "silent"]
-    assert planned["plain"] == (1.0, 5.0) and planned["quiet"] == (5.0, 7.0)
-    assert Pace(took).expect_all(in_order(runs, took)) == 15.0
-    known(monkeypatch, *runs, **took)
-    waits(monkeypatch, plain_1=("begin made on None", 1))
+    planned = Pace(took).plan(in_order(each, took))
+    assert list(planned) == ["still", "made", "short", "plain", "quiet", "long", "silent"]
+    assert [begin for begin, _ in planned.values()] == [0, 1, 1, 5, 10, 12, 18]
+    assert Pace(took).expect_all(in_order(each, took)) == planned["silent"][1] == 21.0
+    known(monkeypatch, *each, **took)
+    made, plain = ("begin made on None", 1), ("begin plain on None", 1)
+    waits(monkeypatch, short_1=made, made_1=plain, plain_1=("end made", 1))
+    monkeypatch.setenv("FAKE_SECONDS", "0.5")
     assert lab.capture() == 0, lab.printed
     begun = [what.split()[1] for what in events(log) if what.startswith("begin")]
-    assert {*begun[1:3]} == {"made", "plain"} and begun[:1] + begun[3:] == [*planned][:1] + [*planned][3:]
+    assert {*begun[1:3]} == {"made", "short"} and begun[3:] == [*planned][3:]
 
 
 def test_with_too_little_time_what_the_lab_times_of_itself_keeps_its_place(
