@@ -360,7 +360,11 @@ def render(console: Console, set_name: str | None = None) -> None:
             facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-    said = [f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}"]
+    single = [experiment for experiment in ordered if experiment.needs_gpus <= 1]
+    said = [
+        f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}",
+        f"the {len(single)} that need no second GPU {schedule.spoken(pace.expect_all(single))}",
+    ]
     if set_name:
         said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect_all(lacking))}")
     if pace.took:
