@@ -78,53 +78,89 @@ def test_one_slot_is_lindley() -> None:
     assert found == pytest.approx(queueing.lindley_s(arrives, 1.0 + 0.5 * (tokens - 1)))
 
 
-def run_of(arrives_s: list[float], whole_s: list[float], batch: int, rate: float) -> dict[str, Any]:
+def run_of(
+    arrives_s: list[float], whole_s: list[float], batch: int, rate: float, **beside: Any
+) -> dict[str, Any]:
+    """A run of two parts in which the same happens, and how it was served."""
     arrives = [1e6 * t for t in arrives_s]
     ends = [a + 1e6 * w for a, w in zip(arrives, whole_s, strict=True)]
     columns = {"arrives_us": arrives, "started_us": arrives, "first_us": ends, "last_us": ends}
-    sizes = {"prompt_tokens": [10, 20, 10, 30], "tokens": [1, 2, 3, 1]}
-    beside = {"rate_per_s": rate, "way": "continuous", "batch": batch}
-    times = {"span_us": 8e6, "step_s": 3.0, "prefill_s": 2.0, "steps": {"1": 20, "2": 10}}
-    return columns | sizes | beside | times
+    columns |= {"prompt_tokens": [10, 20, 10, 30], "tokens": [1, 2, 3, 1]}
+    seen = {"done": 4, "span_us": 8e6, "step_s": 3.0, "prefill_s": 2.0, "steps": {"1": 20, "2": 10}} | beside
+    return (
+        {name: 2 * values for name, values in columns.items()}
+        | {name: 2 * value for name, value in seen.items() if name != "steps"}
+        | {"steps": {rows: 2 * count for rows, count in seen["steps"].items()}}
+        | {"rate_per_s": rate, "way": "continuous", "batch": batch, "parts": [seen, seen]}
+    )
 
 
-def test_predictions_of_both_pipelines_from_runs_without_arrivals() -> None:
-    served = [1.1, 2.2, 3.1, 1.3]  # tokens and a hundredth for each token of the prompt
-    arrives = [0.0, 0.5, 9.0, 9.5]
-    alone = [1.1, 2.8, 3.1, 3.9]
+def results_of(alone: list[float], together: dict[str, Any], asleep: list[float]) -> dict[str, Any]:
+    """Rounds in which all is as the models have it, before each part and in it."""
+    served, arrives, waiting = [1.1, 2.2, 3.1, 1.3], [0.0, 0.5, 9.0, 9.5], [0.0] * 4
+    at_start = run_of(waiting, served, 2, 0.0)
+    idle = {**at_start, "steps": {"1": 60}, "parts": at_start["parts"][:1]}
     # beside 30 steps 3 s of 8 s pass, whatever their rows: a tenth of a second each
-    together = [0.5, 0.7, 1.4, 0.7]
-    results = {
-        "calibration": {"step_us": {"1": 5e4, "2": 5e4}, "prompt_us": {"32": 1e6}},  # medians, far off
+    return {
+        # medians of 0.05 s and 1 s, far off
+        "calibration": [{"step_us": {"1": us, "2": us}, "prompt_us": {"32": 1e6}} for us in (5e4, 9e4)],
         "runs": {
-            "static all": run_of([0.0] * 4, served, 2, 0.0) | {"steps": {"1": 30}},
-            "alone all": run_of([0.0, 0.0, 0.0, 0.0], served, 1, 0.0),
-            "continuous all": run_of([0.0] * 4, served, 2, 0.0),
+            "static all": idle,
+            "continuous all": {**at_start, "parts": at_start["parts"][:1]},
+            "alone all": run_of(waiting, served, 1, 0.0),
             "alone 0.5": run_of(arrives, alone, 1, 1.0),
-            "continuous 0.5": run_of(arrives, [2 * t for t in together], 2, 1.0),
+            "asleep 0.5": run_of(arrives, asleep, 1, 1.0),
+            "continuous before": at_start,
+            "continuous 0.5": run_of(arrives, **together),
         },
     }
-    assert queueing.predicted_s(results, "alone 0.5") == pytest.approx(alone)
-    assert queueing.predicted_s(results, "continuous 0.5") == pytest.approx(together)
+
+
+TOGETHER = [0.5, 0.7, 1.4, 0.7]
+
+
+def test_parts_are_runs() -> None:
+    run = run_of([0.0, 1.0, 2.0, 3.0], [1.0] * 4, 2, 5.0)
+    run["parts"] = [{**run["parts"][0], "done": 1, "span_us": 1e6}, {**run["parts"][0], "done": 7}]
+    first, second = queueing.parts(run)
+    assert first["arrives_us"] == [0.0] and first["tokens"] == [1] and first["span_us"] == 1e6
+    assert second["arrives_us"] == run["arrives_us"][1:] and second["rate_per_s"] == 5.0
+
+
+def test_each_part_is_predicted_from_what_was_before_it() -> None:
+    alone = [1.1, 2.8, 3.1, 3.9]
+    both = {"whole_s": [2 * t for t in TOGETHER], "batch": 2, "rate": 1.0}
+    results = results_of(alone, both, [9.0] * 4)
+    for one in queueing.predicted_s(results, "alone 0.5"):
+        assert one == pytest.approx(np.broadcast_to(alone, (queueing.DRAWS, 4)))
+    assert [*queueing.predicted_s(results, "continuous 0.5")] == [pytest.approx(np.array([TOGETHER]))] * 2
     found = queueing.predictions(results)
     assert list(found["run"]) == ["alone 0.5", "continuous 0.5"]
-    assert list(found["ratio"]) == pytest.approx([1.0, 0.5], abs=1e-3)
+    for name in ("ratio", "typical"):
+        assert list(found[name]) == pytest.approx([1.0, 0.5], abs=1e-3)
+    # what comes later is not known before
+    later = results["calibration"][1]["step_us"]
+    before = queueing.calibrated(results, 0)
+    results["calibration"][1] = {"step_us": {name: 1e9 for name in later}, "prompt_us": {"32": 1e9}}
+    assert queueing.calibrated(results, 0) == before
 
 
-def test_a_prediction_with_the_speed_of_the_run_itself() -> None:
-    arrives, idle = [0.0, 0.5, 9.0, 9.5], run_of([0.0] * 4, [1.1, 2.2, 3.1, 1.3], 2, 0.0)
-    results = {
-        "calibration": {"step_us": {"1": 5e4, "2": 5e4}, "prompt_us": {"32": 1e6}},
-        "runs": {
-            "static all": idle | {"steps": {"1": 30}},
-            "alone all": idle | {"batch": 1},
-            "continuous all": idle,
-            "alone 0.5": run_of(arrives, [1.0, 2.0, 3.0, 4.0], 1, 1.0),
-            "continuous 0.5": run_of(arrives, [1.0] * 4, 2, 1.0) | {"prefill_s": 4.0},  # twice as long
-        },
-    }
-    assert queueing.predicted_s(results, "alone 0.5", own=True) == pytest.approx([1.0, 2.5, 3.0, 6.5])
-    assert queueing.predicted_s(results, "continuous 0.5", own=True) == pytest.approx([1.0, 1.7, 2.4, 1.7])
+def test_a_prediction_with_the_speed_of_the_part_itself() -> None:
+    slower = {"whole_s": [1.0] * 4, "batch": 2, "rate": 1.0, "prefill_s": 4.0}  # prompts take twice as long
+    results = results_of([1.0, 2.0, 3.0, 4.0], slower, [1.0] * 4)
+    for one in queueing.predicted_s(results, "alone 0.5", own=True):
+        assert one == pytest.approx(np.array([[1.0, 2.5, 3.0, 6.5]]))
+    for one in queueing.predicted_s(results, "continuous 0.5", own=True):
+        assert one == pytest.approx(np.array([[1.0, 1.7, 2.4, 1.7]]))
     found = queueing.predictions(results)
     assert found["own_ms"][1] > found["predicted_ms"][1]
     assert list(found["own_ratio"]) == pytest.approx(list(found["own_ms"] / found["measured_ms"]))
+
+
+def test_where_a_percentile_of_few_requests_lies() -> None:
+    true = queueing.response_quantile_s(0.5, EXPONENTIAL, 0.99)
+    (low, high), (nearer, farther) = (queueing.scatter(0.5, EXPONENTIAL, n, times=60) for n in (30, 2000))
+    assert low < nearer < true < farther
+    assert farther / nearer < 2 < high / low
+    with pytest.raises(LabError, match=r"^the server would be busy 2\.00 of the time: its queue"):
+        queueing.scatter(2.0, [1.0], 10)
