@@ -18,6 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.analysis.lm.decoder import SIZES  # noqa: E402
+from labcode.analysis.serving import queueing  # noqa: E402
 from labcode.errors import LabError  # noqa: E402
 from labcode.workloads.inference import __main__ as program  # noqa: E402
 from labcode.workloads.inference import (  # noqa: E402
@@ -286,6 +287,45 @@ def test_requests_that_come_later_wait_for_their_time(weights: model.Weights) ->
     assert found.held_s == pytest.approx(held, abs=5e-4)
 
 
+def test_a_load_is_served_in_rounds_and_can_be_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "Clock", lambda *, asleep: Ticking())
+    for name, lengths in (("PROMPTS", (4, 24)), ("SHORT", (2, 4)), ("LONG", (8, 12))):
+        monkeypatch.setattr(load, name, lengths)
+    file, grad = tmp_path / "r.json", torch.is_grad_enabled()
+    words = "--variant load --context 64 --batch 2 --load-seconds 0.02 --most 4 --rounds 2 --size tiny"
+    try:
+        assert program.main([*words.split(), "--device", "cpu", "--json", str(file)]) == 0
+    finally:
+        torch.set_grad_enabled(grad)
+    results = json.loads(file.read_text())["results"]
+    runs, full = results["runs"], results["runs"]["cache full"]
+    assert full["done"] == full["requests"] and results["same_answers"] == results["compared_answers"]
+    assert full["steps"] and len(full["first_us"]) == full["requests"]
+    assert len(results["calibration"]) == 2 and "warm" not in runs
+    for name, run in runs.items():
+        rounds = 1 if name.split()[0] in ("graph", "static", "cache") or name == "continuous all" else 2
+        assert len(run["parts"]) == rounds and sum(part["done"] for part in run["parts"]) == run["done"]
+    found = queueing.predictions(results).set_index("run")
+    assert list(found.index) == [f"alone {n}" for n in (0.5, 0.7)] + [
+        f"continuous {n}" for n in (0.3, 0.5, 0.7, 0.9)
+    ]
+    # by their own service times; between two requests this coarse clock ticks, too
+    assert found["own_ratio"][:2].between(0.8, 1.0).all()
+    assert found["own_ratio"][2:].between(0.5, 1.5).all()
+
+
+def test_lengths_are_spread_evenly_in_the_shares_of_the_load() -> None:
+    made = load.even(20, 3, 64)
+    assert sum(load.LONG[0] <= one.most <= load.LONG[1] for one in made) == 4
+    assert sum(load.SHORT[0] <= one.most <= load.SHORT[1] for one in made) == 16
+    sizes = sorted(len(one.prompt) for one in made)
+    gaps = {later - one for one, later in itertools.pairwise(sizes)}
+    assert gaps <= {8, 9} and load.PROMPTS[0] <= sizes[0] <= sizes[-1] <= load.PROMPTS[1]
+    assert {one.arrives_s for one in made} == {0.0} and made == load.even(20, 3, 64) != load.even(20, 4, 64)
+
+
 def test_arrivals_are_seeded_at_the_rate_and_of_mixed_lengths() -> None:
     made = load.requests(4000, 200.0, 5, 64)
     assert made == load.requests(4000, 200.0, 5, 64) != load.requests(4000, 200.0, 6, 64)
@@ -389,19 +429,6 @@ def test_training_on_text_lowers_what_a_byte_costs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        (
-            "load",
-            "--context",
-            "256",
-            "--batch",
-            "2",
-            "--load-seconds",
-            "0.02",
-            "--most",
-            "4",
-            "--rounds",
-            "2",
-        ),
         ("ladder", "--context", "8", "--seconds", "0.01"),
         ("slow", "--context", "8", "--tokens", "2"),
     ],
@@ -416,11 +443,7 @@ def test_the_program_leaves_a_record(tmp_path: Path, words: tuple[str, ...]) -> 
     finally:
         torch.set_grad_enabled(grad)
     results = json.loads(file.read_text())["results"]
-    if words[0] == "load":
-        full = results["runs"]["cache full"]
-        assert full["done"] == full["requests"] and results["same_answers"] == results["compared_answers"]
-        assert full["steps"] and len(full["first_us"]) == full["requests"]
-    elif words[0] == "ladder":
+    if words[0] == "ladder":
         assert results["rungs"]["static"]["error"] < 1e-5 and not results["left_out"]
         assert results["windows"]["growing"]["tokens"] > 0
     else:
