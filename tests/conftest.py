@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import importlib.util
 import os
 import shutil
@@ -44,6 +45,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and gpus() == 0:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Processes that share the tests import them each from another one on: what one has compiled, the others
+    need not compile again.
+    """
+    tests, workers = Path(__file__).parent, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or [Path(argument).resolve() for argument in session.config.args] != [tests]:
+        return
+    names = [sorted(tests.rglob(pattern)) for pattern in ("conftest.py", "test_*.py")]
+    first = len(names[1]) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // workers
+    for path in (*names[0], *names[1][first:], *names[1][:first]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
+            importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
