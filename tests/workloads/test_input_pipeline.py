@@ -308,10 +308,10 @@ def test_slow_ways_of_the_loop_give_the_same_losses() -> None:
 
 
 def test_record_of_a_variant_with_workers(tmp_path: Path) -> None:
-    record = run(tmp_path, "--variant", "pinned", "--workers", "2", "--slow", "equalize")
+    record = run(tmp_path, "--variant", "pinned", "--workers", "1", "--slow", "equalize")
     results, parameters = record["results"], record["parameters"]
     assert isinstance(results, dict) and isinstance(parameters, dict)
-    assert parameters["workers"] == 2 and parameters["prefetch_factor"] == 2
+    assert parameters["workers"] == 1 and parameters["prefetch_factor"] == 2
     assert parameters["pin_memory"] is True and parameters["slow"] == ["equalize"]
     assert "folder" not in parameters
     assert len(results["step_host_ms"]) == len(results["data_wait_ms"]) == len(results["copy_ms"]) == 4
