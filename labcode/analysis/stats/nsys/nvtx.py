@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labcode.analysis.stats.nsys.tables import merged, statistics
 from labcode.analysis.stats.table import Made, Table, Texts, take
 from labcode.analysis.timeline import intervals
-from labcode.reports.columns import Column, Ints, unique, without
+from labcode.reports.columns import Column, Ints, objects, unique, without
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source
@@ -97,23 +97,19 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
 def paths(ranges: Ranges, stack: Stack) -> Made:
     """The RangeIds from the outermost range to each, like ':3:4:5'."""
 
-    parent, own = stack.parent.tolist(), ranges.number.tolist()
+    parent, own = (np.ascontiguousarray(values).data for values in (stack.parent, ranges.number))
 
     def texts(rows: Ints) -> list[str]:
+        outer, place = unique(stack.parent[rows])
         known = {-1: ""}
-        made: list[str] = []
-        for row in rows.tolist():
-            outer = parent[row]
-            head = known.get(outer)
-            if head is None:
-                steps, at = [], outer
-                while at not in known:
-                    steps.append(f":{own[at]}")
-                    at = parent[at]
-                head = known[outer] = known[at] + "".join(reversed(steps))
-            text = known[row] = f"{head}:{own[row]}"
-            made.append(text)
-        return made
+        for row in outer.tolist():
+            steps, at = [], row
+            while at not in known:
+                steps.append(f":{own[at]}")
+                at = parent[at]
+            known[row] = known[at] + "".join(reversed(steps))
+        heads = objects(place, [known[row] for row in outer.tolist()])
+        return list(map("%s:%d".__mod__, zip(heads.tolist(), ranges.number[rows].tolist(), strict=True)))
 
     return Made(np.arange(len(stack.parent)), texts, 8 * (stack.level + 1))
 
@@ -232,8 +228,13 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
     order = np.lexsort((breadth_first(ranges, stack), ranges.end, ranges.start))
 
     def tree_names(rows: Ints) -> list[str]:
-        found = zip(*(part[rows].tolist() for part in (stack.level, ranges.code, ranges.named)), strict=True)
-        return ["--" * level + ranges.names[code] if named else "" for level, code, named in found]
+        names = [*ranges.names, ""]
+        label = np.where(
+            ranges.named[rows], stack.level[rows] * len(names) + ranges.code[rows], len(names) - 1
+        )
+        labels, place = unique(label)
+        found = (divmod(number, len(names)) for number in labels.tolist())
+        return objects(place, ["--" * level + names[code] for level, code in found]).tolist()
 
     table: Table = {
         "Start (ns)": ranges.start,
