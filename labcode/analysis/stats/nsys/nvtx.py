@@ -149,7 +149,7 @@ def _overlapping(start: Ints, end: Ints, number: Ints, holds: NDArray[np.bool_])
         behind = (place >> bit & 1).astype(np.bool_)
         halves[behind], halves[~behind] = second, order[~late]
         order = halves
-    return np.append(shortest, -1)[least]
+    return np.asarray(np.append(shortest, -1)[least], np.int64)
 
 
 # ---- reading them, and the reports
@@ -234,7 +234,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         )
         labels, place = unique(label)
         found = (divmod(number, len(names)) for number in labels.tolist())
-        return objects(place, ["--" * level + names[code] for level, code in found]).tolist()
+        return list(objects(place, ["--" * level + names[code] for level, code in found]))
 
     table: Table = {
         "Start (ns)": ranges.start,
