@@ -21,12 +21,12 @@ _CALLS = [*_WHEN, "tid", "name", "correlation"]
 _RANGES = [*_WHEN, "tid", "name"]
 
 
-def paths(report: NsysReport) -> Iterator[pd.DataFrame]:
-    """The path of each process that uses a GPU, in the measured part, by number of the process.
+def paths(report: NsysReport, window: tuple[int, int] | None = None) -> Iterator[pd.DataFrame]:
+    """The path of each process that uses a GPU within the window (by default the measured part), by number.
 
     As `critical_path` of a trace has it; its rank is the process's number.
     """
-    window, ranges = report.window(), report.nvtx()
+    window, ranges = report.window() if window is None else window, report.nvtx()
     nested = ((ranges["event_type"] == "push_pop") & ranges["end_ns"].notna()).to_numpy()
     work, calls = report.gpu_ops()[_WORK], report.api()[_CALLS]
     for pid in sorted(set(work["pid"]) & set(calls["pid"])):
