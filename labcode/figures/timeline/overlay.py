@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.stats.kineto_path import critical_path
-from labcode.analysis.stats.nsys import path as nsys_path
+from labcode.analysis.timeline.critical_path import critical_path
+from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.launch import queue_changes
 from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
 
 PATH = 1 << 26  # numbers of the critical paths' groups begin here
 CATEGORY = "critical path"
@@ -78,8 +79,10 @@ def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]
     """
     if isinstance(report, KinetoReport):
         of, found = "rank", [mine for _, mine in critical_path(report, window).groupby("rank")]
+    elif isinstance(report, NsysReport):
+        of, found = "process", [path for path in paths_of_processes(report, window) if len(path)]
     else:
-        of, found = "process", [path for path in nsys_path.paths(report, window) if len(path)]
+        return
     for place, mine in enumerate(found):
         rank = int(mine["rank"].iloc[0])
         number = PATH + rank
