@@ -194,9 +194,7 @@ _FUNCTION = re.compile(r"^\s*Function\s*:\s*(?P<name>\S+)")
 
 
 def parse_cuobjdump(text: str) -> dict[str, pd.DataFrame]:
-    """What ``cuobjdump -sass`` printed → for each function its instructions: offset, sass, and
-    `decode`'s.
-    """
+    """What ``cuobjdump -sass`` printed → for each function its instructions: offset, sass, and `decode`'s."""
     functions: dict[str, list[tuple[int, str]]] = {}
     current: list[tuple[int, str]] | None = None
     for line in text.splitlines():

@@ -44,10 +44,9 @@ class Clocks:
     """What brings each lane's clock to the common one: ``rate * t + offset_ns``.
 
     ``how`` is 'collectives', 'Unix time' or 'own start'; ``told_ns`` is the offset by the latter two alone.
-    ``residual_ns``: how far the ends of a lane's
-    collectives lie from the common ones in the median, nan where it took part in none. ``spans``: the begin
-    and end of each lane. ``meetings`` is empty where clocks could not be aligned. ``notes``: why, and who is
-    left out.
+    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan
+    where it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks
+    could not be aligned. ``notes``: why, and who is left out.
     """
 
     how: str
@@ -91,9 +90,8 @@ def align(lanes: Sequence[Lane]) -> Clocks:
     together = _share_together(families, rate, offset)
     if together < OVERLAPPING:
         notes.append(
-            f"the clocks cannot be aligned: only {together:.0%} of the collectives lie at one time on "
-            "all ranks "
-            f"(several communicators under one name?); {fallback}, and nobody is told late"
+            f"the clocks cannot be aligned: only {together:.0%} of the collectives lie at one time on all "
+            f"ranks (several communicators under one name?); {fallback}, and nobody is told late"
         )
         return _clocks(how, np.ones(len(lanes)), told, told, np.full(len(lanes), np.nan), 0, lanes, [], notes)
     apart = np.isnan(residual)

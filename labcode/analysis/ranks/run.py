@@ -162,8 +162,7 @@ def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane],
                 two = [lane.file for lane in lanes if lane.rank == rank][:2]
                 raise InputError(
                     f"{folder}: {two[0]} and {two[1]} are both of rank {rank}, so they are of different "
-                    "runs; "
-                    "name a folder with the ranks of one run"
+                    "runs; name a folder with the ranks of one run"
                 )
         unknown = [lane for lane in lanes if lane.rank < 0]
         if unknown:
@@ -171,9 +170,8 @@ def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane],
             free = (number for number in range(2 * len(lanes)) if number not in taken)
             lanes = [lane if lane.rank >= 0 else replace(lane, rank=next(free)) for lane in lanes]
             notes.append(
-                f"{folder}: {len(unknown)} reports do not say of which rank they are; they are numbered "
-                "in the "
-                "order of their names"
+                f"{folder}: {len(unknown)} reports do not say of which rank they are; they are numbered in "
+                "the order of their names"
             )
     versions = Counter(lane.made_by for lane in lanes)
     if len(versions) > 1:

@@ -128,9 +128,8 @@ class Spreader:
             if not isinstance(error, OSError | TimeoutError) and type(error).__name__ not in _GONE:
                 raise
             raise LabError(
-                f"the Dask scheduler went away after {len(found)} of {len(files)} reports; start it "
-                "again, or "
-                "leave out --scheduler"
+                f"the Dask scheduler went away after {len(found)} of {len(files)} reports; start it again, "
+                "or leave out --scheduler"
             ) from None
         return found
 
@@ -179,8 +178,7 @@ class Spreader:
             except (OSError, TimeoutError, ValueError) as error:
                 raise LabError(
                     f"--scheduler {scheduler}: no Dask scheduler answers there ({type(error).__name__}); "
-                    "start one "
-                    "with `dask scheduler`, or leave out --scheduler"
+                    "start one with `dask scheduler`, or leave out --scheduler"
                 ) from None
 
     def _queued(self, distributed: Any, queue: str, jobs: str) -> Any:

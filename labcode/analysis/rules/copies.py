@@ -83,9 +83,8 @@ def small_copies(tables: Tables) -> Finding:
     share = spent / tables.width
     return Finding(
         len(small) >= SMALL_COPIES and share >= SMALL_SHARE,
-        f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; "
-        f"they and their "
-        f"calls take {percent(share)} of the window",
+        f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; they "
+        f"and their calls take {percent(share)} of the window",
         spent,
         "ns in small copies and their calls",
         tables.width,

@@ -127,9 +127,8 @@ def run(
 
     ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
     ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches; ``scheduler``
-    says where the reports of a folder are read. Raises
-    `LabError` for a format or a rule that there is not, a file without rules, or a selection that matches
-    nothing, and what opening the file raises.
+    says where the reports of a folder are read. Raises `LabError` for a format or a rule that there is not, a
+    file without rules, or a selection that matches nothing, and what opening the file raises.
     """
     check_format(fmt, FORMATS)
     kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power", "ranks")

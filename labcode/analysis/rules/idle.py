@@ -58,9 +58,8 @@ def idle_gaps(tables: Tables) -> Finding:
     share = worst / tables.width
     found = share >= IDLE_SHARE
     message = (
-        f"GPU {device} is idle for {percent(share)} of the window in gaps of "
-        f"{time_text(tables.patience_ns)} or more "
-        f"({int((gaps['device'] == device).sum()):,} of them)"
+        f"GPU {device} is idle for {percent(share)} of the window in gaps of {time_text(tables.patience_ns)} "
+        f"or more ({int((gaps['device'] == device).sum()):,} of them)"
     )
     if found:
         message += "; " + _causes(gaps[gaps["device"] == device])
@@ -114,8 +113,7 @@ def launch_bound(tables: Tables) -> Finding:
     return Finding(
         share >= LAUNCH_BOUND_SHARE,
         f"GPU {device} waits for the next launch for {percent(share)} of the window, in {len(gaps):,} gaps "
-        f"shorter "
-        f"than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
+        f"shorter than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
         worst,
         "ns idle waiting for a launch on the worst GPU",
         tables.width,

@@ -28,9 +28,8 @@ _WHY = {
     "late-rank",
     title="All ranks wait for one that comes late",
     book=_BOOK,
-    advice="Look at that rank alone: of slow compute its clocks, its share of the work, its kernels one "
-    "by one; "
-    "of a late start its data loading, its CPU and what only it does (logs, checkpoints).",
+    advice="Look at that rank alone: of slow compute its clocks, its share of the work, its kernels one by "
+    "one; of a late start its data loading, its CPU and what only it does (logs, checkpoints).",
 )
 def late_rank(run: Run) -> Finding:
     """Which rank delays the collectives most, and why.
@@ -46,8 +45,7 @@ def late_rank(run: Run) -> Finding:
     cause = str(worst["cause"])
     message = (
         f"rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collectives']:,} "
-        "collectives; the rank "
-        f"in the middle waits for {percent(share)} of the window more than it does"
+        f"collectives; the rank in the middle waits for {percent(share)} of the window more than it does"
     )
     if cause:
         late = {name: column for column, name in stragglers.CAUSES.items()}[cause]
@@ -71,8 +69,7 @@ def late_rank(run: Run) -> Finding:
     title="One rank leaves its collectives later than all others",
     book=_BOOK,
     advice="Test its links: NCCL's own tests on pairs of GPUs with and without it, the counters of its "
-    "network "
-    "card and of NVLink, the cable and the slot.",
+    "network card and of NVLink, the cable and the slot.",
 )
 def slow_link(run: Run) -> Finding:
     """How late a rank leaves collectives that it did not come late to.
@@ -91,10 +88,9 @@ def slow_link(run: Run) -> Finding:
     )
     return Finding(
         often >= LINK_OFTEN and late >= LINK_SHARE * transfer,
-        f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} "
-        "collectives last, in all "
-        f"{time_text(max(late, 0))} after the rank in the middle ({percent(late / max(transfer, 1))} of "
-        "the transfers)",
+        f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} collectives "
+        f"last, in all {time_text(max(late, 0))} after the rank in the middle "
+        f"({percent(late / max(transfer, 1))} of the transfers)",
         max(late, 0),
         "ns by which one rank leaves later than the rank in the middle",
         max(transfer, 1),
@@ -110,8 +106,7 @@ def slow_link(run: Run) -> Finding:
     title="Ranks communicate while they compute nothing",
     book=_BOOK,
     advice="Reduce gradients in buckets while the backward pass still runs; send fewer bytes; accumulate "
-    "over "
-    "several batches.",
+    "over several batches.",
 )
 def exposed(run: Run) -> Finding:
     """Communication without computing beside it, on the rank with the least of it; the others' more is

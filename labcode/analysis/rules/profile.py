@@ -165,9 +165,8 @@ def dropped_events(tables: Tables) -> Finding:
     if len(messages) == 0:
         old = report.schema.minor < 11
         raise CannotJudgeError(
-            f"exports of schema {report.schema} hold no messages of the profiler (export the "
-            f".nsys-rep with nsys "
-            "2024.2 or newer)"
+            f"exports of schema {report.schema} hold no messages of the profiler (export the .nsys-rep with "
+            "nsys 2024.2 or newer)"
             if old
             else "the capture holds no messages of the profiler"
         )

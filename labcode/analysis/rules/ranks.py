@@ -135,8 +135,7 @@ def stragglers(tables: Tables) -> Finding:
     if together < OVERLAPPING:
         raise CannotJudgeError(
             f"only {percent(together)} of the collectives overlap on all GPUs: they cannot be matched "
-            f"(several "
-            "communicators, or reports of several machines with clocks apart)"
+            "(several communicators, or reports of several machines with clocks apart)"
         )
     sets = sets.assign(
         wait_end_ns=last, late_ns=sets["start_ns"] - sets.groupby("collective")["start_ns"].transform("min")
@@ -166,8 +165,7 @@ def stragglers(tables: Tables) -> Finding:
     return Finding(
         worst / tables.width >= WAIT_SHARE,
         f"a GPU waits for the last one for up to {percent(worst / tables.width)} of the window; GPU "
-        f"{late['device']} "
-        f"is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
+        f"{late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
         f"{time_text(late['median_late_ns'])} in the median",
         worst,
         "ns of waiting for the last GPU on the GPU that waits most",

@@ -60,8 +60,7 @@ def tiny_kernels(tables: Tables) -> Finding:
     return Finding(
         share >= TINY_SHARE,
         f"{len(tiny):,} of {len(kernels):,} kernels take less than {time_text(limit)}; with the short gaps "
-        f"before them "
-        f"they hold GPU {device} for {percent(share)} of the window",
+        f"before them they hold GPU {device} for {percent(share)} of the window",
         worst,
         "ns in tiny kernels and the gaps before them on the worst GPU",
         tables.width,

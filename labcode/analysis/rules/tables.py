@@ -275,9 +275,8 @@ class Tables:
         """At most what share of the window is saved when idle stretches vanish; they may be of several GPUs.
 
         Two bounds, the smaller counts. Outside the stretches nothing changes, so no more is saved than the
-        time in which some GPU is in one. And each GPU still has its own work, so no more is saved
-        than the GPU with the most work is without it. Kernels of NCCL are no work here, for they
-        run while they wait.
+        time in which some GPU is in one. And each GPU still has its own work, so no more is saved than the
+        GPU with the most work is without it. Kernels of NCCL are no work here, for they run while they wait.
         """
         return min(intervals.total(starts, ends), self.width - self._most_work_ns) / self.width
 

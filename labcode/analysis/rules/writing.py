@@ -20,8 +20,7 @@ from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 
 NOT_ADDITIVE = (
     "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
-    "causes: do not "
-    "add them."
+    "causes: do not add them."
 )
 LAUNCHES_NOT_ADDITIVE = (
     "Gains are shares of the launch's time; they overlap, so do not add them. «At most» is a bound for as "

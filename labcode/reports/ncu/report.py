@@ -144,9 +144,7 @@ class NcuReport:
         return pd.DataFrame(rows, columns=list(LAUNCH_COLUMNS)).astype(LAUNCH_COLUMNS)
 
     def metrics(self) -> pd.DataFrame:
-        """Every metric: launch, name, label, unit, value (float64; NaN for texts), text (exact, '' if
-        none).
-        """
+        """Every metric: launch, name, label, unit, value (float64; NaN for texts), text (exact, or '')."""
         rows = [
             (
                 one.id,
