@@ -75,8 +75,7 @@ class Passed:
 
 @contextmanager
 def passing_on() -> Iterator[Passed]:
-    """Meanwhile signals go to the process that what is yielded is called with; from the terminal it gets them
-    anyway."""
+    """Meanwhile signals go to the process that what is yielded is called with, as a terminal's do anyway."""
     passed = Passed()
     numbers = [getattr(signal, name) for name in _PASSED_ON]
     before = {n: signal.signal(n, passed.take) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}

@@ -14,9 +14,7 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a run: which step of it that is, what runs it to its end, and the record that it writes
-    when it has measured.
-    """
+    """One program of a run: which step that is, what runs it to its end, the record that it then writes."""
 
     step: str
     run: Callable[[], Any]

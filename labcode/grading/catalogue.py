@@ -1,5 +1,4 @@
-"""All exercises of the book, and how a learner may name one: a text in, an exercise and perhaps one of its
-parts out.
+"""All exercises of the book, and how one may be named: a text in, an exercise and perhaps a part of it out.
 
 Needs the standard library alone, so that pages and ``--help`` can read it cheaply. A folder below
 ``solutions/`` with an ``exercise.toml`` is an exercise; ids begin with the name of a part of the book, so

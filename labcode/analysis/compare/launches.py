@@ -1,5 +1,4 @@
-"""`labcode compare A.ncu-rep B.ncu-rep`: two reports in; kernel by kernel what changed, and an exit code,
-out.
+"""`labcode compare A.ncu-rep B.ncu-rep`: two reports in; kernel by kernel what changed, an exit code out.
 
 Launches are paired by their kernel's name and their place among the launches of that name; where each
 side has one kernel left, they are paired too, and named as renamed. ncu measures each launch once, with

@@ -1,5 +1,4 @@
-"""`labcode compare A.power.json B.power.json`: two power logs in; what used more energy, and an exit code,
-out.
+"""`labcode compare A.power.json B.power.json`: two logs in; what used more energy, and an exit code, out.
 
 Windows are paired by name: of each the mean energy of its instances, on all GPUs together. A ratio's interval
 comes from the error bars of the instrument; it says nothing of how runs scatter.

@@ -1,5 +1,4 @@
-"""Theoretical occupancy: compute capability, threads, registers and shared memory in; blocks, warps,
-limits out.
+"""Theoretical occupancy: compute capability, threads, registers, shared memory in; blocks, warps, limits out.
 
 An SM gives a block its warps, registers and shared memory whole or not at all. Registers go to warps, in
 units of 256, from the register file of one of four partitions; shared memory goes to blocks, in units of

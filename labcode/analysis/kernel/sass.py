@@ -1,5 +1,4 @@
-"""Machine code: a report, a disassembly or nvcc's own report in; instruction mix, widths, registers,
-spills out.
+"""Machine code: a report, a disassembly or nvcc's report in; instruction mix, widths, registers, spills out.
 
 Three sources, none of which needs a GPU to be read: the SASS that an ``.ncu-rep`` carries, with how often
 each instruction ran; what ``cuobjdump -sass`` prints of a ``.cubin``; and what nvcc prints with ``-Xptxas

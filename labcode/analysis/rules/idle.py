@@ -334,8 +334,7 @@ def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _begun_inside(tables: Tables, gaps: pd.DataFrame, waits: pd.DataFrame) -> Ints:
-    """For each gap the position in ``waits`` of the call, of the thread that ended the gap, in which it
-    began.
+    """For each gap the position in ``waits`` of the call, of the thread that ended it, in which it began.
 
     -1 where there is none. Of nested calls it is the outer one.
     """

@@ -109,9 +109,7 @@ def slow_link(run: Run) -> Finding:
     "over several batches.",
 )
 def exposed(run: Run) -> Finding:
-    """Communication without computing beside it, on the rank with the least of it; the others' more is
-    waiting.
-    """
+    """Exposed communication of the rank with the least of it; what others have more is waiting."""
     table = stragglers.by_rank(run)
     talking = table[table["comm_ns"] > 0]
     if not len(talking):

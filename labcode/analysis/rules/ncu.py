@@ -159,9 +159,7 @@ def latency_bound(launch: Launch) -> Finding:
     "more warps.",
 )
 def low_occupancy(launch: Launch) -> Finding:
-    """Theoretical occupancy below one half. Bound: what is missing to the higher of the two peaks, as if
-    more warps hid all latency.
-    """
+    """Theoretical occupancy below one half. Bound: what is missing to the higher peak, if warps hid all."""
     theoretical = launch.number("theoretical_occupancy_pct")
     cc = "{}.{}".format(*launch.compute_capability)
     limit = ""
@@ -253,8 +251,7 @@ def tail(launch: Launch) -> Finding:
     "through shared memory, structures of arrays instead of arrays of structures.",
 )
 def uncoalesced(launch: Launch) -> Finding:
-    """Sectors of 32 bytes that the access pattern asks for, against those the same bytes would need side
-    by side.
+    """Sectors of 32 bytes that accesses ask for, against those that the same bytes would need side by side.
 
     Estimate: the share of superfluous sectors, as if all time went with sectors, and not more than what is
     missing to the SMs' peak, whose instructions stay. It can be too low: memory reads pieces larger than a

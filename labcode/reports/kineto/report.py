@@ -139,9 +139,7 @@ class KinetoReport:
         return self._tables["gpu_ops"]
 
     def synchronizations(self) -> pd.DataFrame:
-        """Waits as CUPTI saw them, where they were recorded; columns as of `kernels` up to correlation, and
-        sync_type.
-        """
+        """Waits as CUPTI recorded them; columns as of `kernels` up to correlation, and sync_type."""
         return self._table("synchronizations", kineto_tables.synchronizations)
 
     def gpu_annotations(self) -> pd.DataFrame:

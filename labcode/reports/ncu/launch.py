@@ -1,6 +1,4 @@
-"""One launch of an Nsight Compute report: what was read of it in; records with its metrics, sections,
-rules out.
-"""
+"""One launch of an Nsight Compute report: what was read in; records with metrics, sections, rules out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What metrics are called: a meaning in; the names that versions of ncu and chips give it, and its
-section, out.
+"""What metrics are called: a meaning in; its names by versions of ncu and chips, and its section, out.
 
 The one table of names that differ. The first name that a report holds is taken; `section` is the section
 file that collects it, for the message when none is there. Sources: the section files of Nsight Compute

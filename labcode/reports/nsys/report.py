@@ -36,8 +36,7 @@ _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
 def open_report(path: str | Path) -> NsysReport:
-    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, exported by nsys where at
-    hand).
+    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, which nsys exports first).
 
     Raises `labcode.errors.InputError` for a file that is missing, truncated, damaged, not nsys' or of a
     schema that cannot be read; `labcode.errors.ToolError` when an ``.nsys-rep`` cannot be exported here.
