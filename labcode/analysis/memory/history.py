@@ -72,7 +72,7 @@ def lifetimes(history: MemoryReport) -> pd.DataFrame:
 
 
 def live_bytes(history: MemoryReport, blocks: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Bytes in use after each event that changed them: t_us, live_bytes, live_blocks; first what was before."""
+    """Bytes in use after each event that changed them: t_us, live_bytes, live_blocks; first those before."""
     blocks = lifetimes(history) if blocks is None else blocks
     count = len(history.events) + 1
     size = blocks["size"].to_numpy(np.int64)
