@@ -258,14 +258,6 @@ def test_proving() -> None:
     assert found == [["item", pytest.approx(100 / 68)], ["layout", pytest.approx(100 / 70)]]
 
 
-needs_captures = pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets()
-    or "bottleneck_hunt" not in store.load_set(store.SHIPPED_SET).experiments,
-    reason="the shipped captures are not here",
-)
-
-
-@needs_captures
 def test_the_unseen_capture_has_the_problems_that_were_planted() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     planted = captures.record("bottleneck_hunt", "exam_baseline")["parameters"]["problems"]
