@@ -13,8 +13,7 @@ import pytest
 from labcode import store
 from labcode.errors import InputError, LabError
 from labcode.store import load_set, unpack_xz
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 RECORD = {"program": "p", "results": {"time_ms": 1.5}}
 

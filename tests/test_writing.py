@@ -22,8 +22,7 @@ from labcode.capture import archive
 from labcode.capture.scrub import compress
 from tests.support import exports as e
 from tests.support import histories, ncu, stacks, traces
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from labcode.store import file_sha256, load_set
 from tests.capture.conftest import Lab
 from tests.capture.test_archive import edit_manifest, rewrite
 from tests.capture.test_archive import replace as swap
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 
 def put(lab: Lab, experiment: str, name: str, data: bytes) -> None:

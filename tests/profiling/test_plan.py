@@ -12,7 +12,7 @@ import pytest
 
 from labcode.profiling import plan as plans
 from labcode.profiling import run
-from tests.support.command import labcode
+from tests.support.command import labcode, one_line
 
 
 @pytest.fixture(autouse=True)
@@ -148,10 +148,7 @@ def test_the_name_in_the_source_documents() -> None:
 
 
 def refused(*words: str) -> str:
-    result = labcode("profile", *words)
-    assert result.returncode == 2, (result.stdout, result.stderr)
-    (line,) = result.stderr.splitlines()
-    return line
+    return one_line(labcode("profile", *words))
 
 
 @pytest.mark.parametrize(

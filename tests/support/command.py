@@ -38,3 +38,12 @@ def labcode(
             code = ended.code
     printed = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(argv, code if isinstance(code, int) else int(bool(code)), *printed)
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    """The single line on stderr of a command that refused, checked to be one line without a traceback."""
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("labcode: ")
+    return lines[0]

@@ -15,8 +15,7 @@ import pytest
 
 from labcode.analysis.compare.sets import COLUMNS, compare_sets, run
 from labcode.errors import InputError, LabError
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 
 def write_set(

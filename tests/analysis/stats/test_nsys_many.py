@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats import driver
 from labcode.analysis.stats.driver import Asked, available, print_all, write_all
 from labcode.errors import InputError, LabError
 from tests.support import exports as e
@@ -82,24 +81,6 @@ def test_a_damaged_capture_leaves_nothing(two: list[Path], tmp_path: Path) -> No
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_an_interruption_leaves_nothing(
-    two: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
-    calls = []
-
-    def failing(*args: object, exact: bool) -> None:
-        calls.append(args)
-        if len(calls) == 2:
-            raise error
-
-    monkeypatch.setattr(driver, "write", failing)
-    with pytest.raises(type(error)):
-        write_all(two, ["cuda_gpu_kern_sum"], "csv", tmp_path / "t")
-    assert len(calls) == 2
-    assert not (tmp_path / "t").exists()
-
-
 def test_no_data_at_all_is_bad_input(two: list[Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no calls of the OS runtime, so there is no osrt_sum"):
         write_all(two, ["osrt_sum"], "csv", tmp_path / "t")
@@ -128,14 +109,3 @@ def test_several_captures_on_the_screen(two: list[Path]) -> None:
     text = io.StringIO()
     print_all(two, ["cuda_gpu_kern_sum"], "csv", text)
     assert text.getvalue() == "\n".join(f"# {f}\n{single(f, 'cuda_gpu_kern_sum')}" for f in two)
-    text = io.StringIO()
-    print_all(two, ["cuda_gpu_kern_sum", "cuda_api_sum"], "json", text)
-    found = json.loads(text.getvalue())
-    assert list(found) == [str(file) for file in two]
-    assert found[str(two[1])]["cuda_gpu_kern_sum"][0]["Name"] == "f(int)"
-
-
-def test_one_capture_prints_as_ever(two: list[Path]) -> None:
-    text = io.StringIO()
-    print_all(two[:1], ["nvtx_sum"], "csv", text)
-    assert text.getvalue() == single(two[0], "nvtx_sum")
