@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import in_window
+from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.errors import InputError
 from labcode.reports.kineto.report import KinetoReport
@@ -114,8 +114,8 @@ def _traced(report: TimelineReport) -> list[Lane]:
     for device, mine in ops.groupby("device", sort=True):
         work = mine[mine["kind"].isin(["kernel", "graph"])]
         comm = is_communication(work)
-        busy = intervals.union(*_spans(mine))
-        compute, talk = intervals.union(*_spans(work[~comm])), intervals.union(*_spans(work[comm]))
+        busy = intervals.union(*spans(mine))
+        compute, talk = intervals.union(*spans(work[~comm])), intervals.union(*spans(work[comm]))
         exposed = intervals.subtract(*talk, *compute)
         begin, end = int(mine["start_ns"].min()), int(mine["end_ns"].max())
         own = kernels[(kernels["device"] == device) & ~is_communication(kernels)]
@@ -165,10 +165,6 @@ def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
     lasted = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["short_name"])
     table = lasted.agg(["size", "sum"]).nlargest(KERNELS, "sum").reset_index()
     return table.set_axis(["name", "count", "total_ns"], axis=1)
-
-
-def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
 
 
 def _length(spans: tuple[Ints, Ints]) -> int:

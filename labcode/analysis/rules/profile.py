@@ -6,17 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import (
-    LOADING,
-    Tables,
-    one_line,
-    percent,
-    spans,
-    time_text,
-    top,
-)
+from labcode.analysis.rules.tables import LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.nvtx import unattributed
 from labcode.reports.nsys.report import NsysReport
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 
 EXPOSED_SHARE = 0.05
@@ -45,14 +45,11 @@ def exposed_communication(tables: Tables) -> Finding:
         )
     else:
         message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
-    return Finding(
+    return tables.finding(
         share >= EXPOSED_SHARE,
         message,
         least,
         "ns of exposed communication on the GPU with the least",
-        tables.width,
-        "ns of the window",
-        share,
         top(table, "exposed_ns"),
     )
 
@@ -88,7 +85,7 @@ def serialized_communication(tables: Tables) -> Finding:
     table = pd.DataFrame(rows, columns=columns).astype("int64")
     least = int(table.groupby("device")["exposed_ns"].sum().min()) if len(table) else 0
     share = least / tables.width
-    return Finding(
+    return tables.finding(
         share >= EXPOSED_SHARE,
         f"{int(table['comm_count'].sum()):,} NCCL kernels run on streams that compute; even the GPU with the "
         f"least waits for them for {percent(share)} of the window"
@@ -96,9 +93,6 @@ def serialized_communication(tables: Tables) -> Finding:
         else "no NCCL kernels run on a stream that computes",
         least,
         "ns of NCCL kernels on a computing stream, with no computing beside, on the GPU with the least",
-        tables.width,
-        "ns of the window",
-        share,
         top(table, "exposed_ns"),
     )
 
@@ -119,14 +113,12 @@ def stragglers(tables: Tables) -> Finding:
     in which some GPU so waits.
     """
     if len(_communicating(tables)) < 2:
-        return Finding(
+        return tables.finding(
             False,
             "fewer than two GPUs communicate",
             0,
             "ns of waiting for the last GPU on the GPU that waits most",
-            tables.width,
-            "ns of the window",
-            0.0,
+            gain=0.0,
         )
     sets = _collectives(tables)
     last = sets.groupby("collective")["start_ns"].transform("max")
@@ -161,18 +153,16 @@ def stragglers(tables: Tables) -> Finding:
     table = pd.DataFrame(rows)
     worst = int(table["exposed_wait_ns"].max())
     late = top(table, "last_count").to_dict("records")[0]
-    bound = intervals.total(*(np.concatenate(part) for part in zip(*waits, strict=True))) / tables.width
-    return Finding(
+    bound = intervals.total(*intervals.joined(waits)) / tables.width
+    return tables.finding(
         worst / tables.width >= WAIT_SHARE,
         f"a GPU waits for the last one for up to {percent(worst / tables.width)} of the window; GPU "
         f"{late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
         f"{time_text(late['median_late_ns'])} in the median",
         worst,
         "ns of waiting for the last GPU on the GPU that waits most",
-        tables.width,
-        "ns of the window",
-        bound,
         top(table, "last_count"),
+        gain=bound,
     )
 
 
