@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from labcode import reports
 from labcode.analysis.ranks import alignment
 from labcode.analysis.ranks.lane import Lane, lanes_of
 from labcode.analysis.ranks.spread import Lost, Spreader
+from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports import Kind
 from labcode.reports.naming import rank_in_name
@@ -30,7 +30,7 @@ _TOLD = 8  # ranks, files that a note names
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Closing):
     """The reports of one run; nothing is read before it is asked for.
 
     ``path`` is the folder, ``kind`` that of its reports, ``files`` the reports; ``scheduler`` says where they
@@ -42,12 +42,8 @@ class Run:
     files: tuple[Path, ...]
     scheduler: str | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let the workers go."""
         if "spreader" in self.__dict__:
             self.spreader.close()
 

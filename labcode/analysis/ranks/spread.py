@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
+from labcode.ending import Closing
 from labcode.errors import LabError, describe_os_error
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Lost:
     why: str
 
 
-class Spreader:
+class Spreader(Closing):
     """Where files are worked on: in this process, by workers on this machine, or by a cluster's.
 
     ``scheduler``: None; the address of a Dask scheduler (``tcp://host:8786``) or its file (``X.json``); or
@@ -73,14 +73,6 @@ class Spreader:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let the workers go that were started."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pandas as pd
 
+from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports.ncu.launch import Launch, Reading, RuleResult, Section, Value, launch_of, plain
 from labcode.reports.ncu.open import Extract, open_extract
@@ -62,7 +62,7 @@ LAUNCH_COLUMNS = {
 }
 
 
-class NcuReport:
+class NcuReport(Closing):
     """An opened report: ``list`` has its launches in order; ``product_version`` is that of the ncu which
     wrote it, ``command`` its command line (without folders), ``files`` the source files it carries,
     ``warnings`` what there is to know before trusting it.
@@ -78,14 +78,6 @@ class NcuReport:
         self.command = extract.command
         self.warnings = warnings
         self.files: Mapping[str, str] = extract.files
-
-    def __enter__(self) -> NcuReport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing is held open."""
 
     @property
     def clock_control(self) -> str:
