@@ -15,6 +15,7 @@ from labcode.grading import gpu, grade, needs
 from labcode.grading.cases import Verdict
 from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
+from tests.support.programs import program
 
 KERNELS = {
     short: beside(*part(short), "gpu").KERNEL
@@ -173,9 +174,7 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
 def test_why_counters_are_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, code: int, message: str
 ) -> None:
-    ncu = tmp_path / "ncu"
-    ncu.write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n")
-    ncu.chmod(0o755)
+    ncu = program(tmp_path / "ncu", f"echo '{said}'\nexit {code}")
     monkeypatch.setattr(gpu, "find_ncu", lambda: ncu)
     with pytest.raises(LabError, match=message):
         gpu._counted(["program"], ("sm__x.sum",), tmp_path)

@@ -13,6 +13,7 @@ from labcode.errors import InputError, ToolError
 from labcode.reports.nsys import open as nsys_open
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.programs import program
 
 
 @pytest.fixture
@@ -315,13 +316,6 @@ class TestLargeFiles:
             open_report(export).kernels()
 
 
-def fake_nsys(folder: Path, script: str) -> Path:
-    path = folder / "nsys"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
 class TestReports:
     """An .nsys-rep is exported by the nsys of the machine."""
 
@@ -340,8 +334,9 @@ class TestReports:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         log = tmp_path / "log"
-        nsys = fake_nsys(
-            tmp_path, f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"'
+        nsys = program(
+            tmp_path / "nsys",
+            f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"',
         )
         monkeypatch.setenv("LABCODE_NSYS", str(nsys))
         for _ in range(2):
@@ -356,8 +351,9 @@ class TestReports:
         self, tmp_path: Path, report_file: Path, export: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = tmp_path / "log"
-        nsys = fake_nsys(
-            tmp_path, f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"'
+        nsys = program(
+            tmp_path / "nsys",
+            f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"',
         )
         monkeypatch.setenv("LABCODE_NSYS", str(nsys))
         open_report(report_file).close()
@@ -371,7 +367,7 @@ class TestReports:
         self, tmp_path: Path, report_file: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(
-            "LABCODE_NSYS", str(fake_nsys(tmp_path, "echo 'Unsupported file version' >&2; exit 1"))
+            "LABCODE_NSYS", str(program(tmp_path / "nsys", "echo 'Unsupported file version' >&2; exit 1"))
         )
         with pytest.raises(
             ToolError, match=r"run\.nsys-rep: nsys could not export it \(Unsupported file version\)"
