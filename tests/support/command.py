@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
 
+from labcode.analysis.stats.driver import print_all
 from labcode.cli import main
 
 
@@ -47,3 +48,10 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, result.stderr
     assert lines[0].startswith("labcode: ")
     return lines[0]
+
+
+def printed(path: Path, *names: str, fmt: str = "csv") -> str:
+    """What `labcode stats` prints of these reports."""
+    stream = io.StringIO()
+    print_all([path], names, fmt, stream)
+    return stream.getvalue()

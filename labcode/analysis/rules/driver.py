@@ -211,16 +211,16 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     rules, broken = gather(rule_files)
     _write_rules(rules, output)
     output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
-    output.write("\nmore rules on captures with the GPU's own counters\n")
-    _write_rules(counters.RULES, output)
-    output.write("\nmore rules on traces of torch.profiler\n")
-    _write_rules(TRACE_RULES, output)
-    output.write("\nrules on the launches of .ncu-rep files\n")
-    _write_rules(ncu.RULES, output)
-    output.write("\nrules on power logs\n")
-    _write_rules(POWER_RULES, output)
-    output.write("\nrules on folders with a report for each rank\n")
-    _write_rules(list(dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))), output)
+    many = dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))
+    for title, some in (
+        ("more rules on captures with the GPU's own counters", counters.RULES),
+        ("more rules on traces of torch.profiler", TRACE_RULES),
+        ("rules on the launches of .ncu-rep files", ncu.RULES),
+        ("rules on power logs", POWER_RULES),
+        ("rules on folders with a report for each rank", tuple(many)),
+    ):
+        output.write(f"\n{title}\n")
+        _write_rules(some, output)
 
 
 def verdict_table(report: NcuReport) -> pd.DataFrame:

@@ -22,13 +22,9 @@ from labcode.analysis.kernel.sass import (
     widths,
 )
 from labcode.errors import InputError, ToolError
-from labcode.reports.ncu.report import Launch
 from tests.support import ncu
+from tests.support.ncu import launch
 from tests.support.programs import program
-
-
-def launch(kernel: str) -> Launch:
-    return next(one for one in ncu.opened("full").list if one.function == kernel)
 
 
 def test_decoding() -> None:

@@ -11,6 +11,7 @@ import pytest
 from labcode.analysis.stats.driver import Asked, available, print_all, write_all
 from labcode.errors import InputError, LabError
 from tests.support import exports as e
+from tests.support.command import printed
 
 EVERY = Asked(every=True)
 
@@ -27,19 +28,13 @@ def two(tmp_path: Path) -> list[Path]:
     return files
 
 
-def single(path: Path, name: str, fmt: str = "csv") -> str:
-    text = io.StringIO()
-    print_all([path], [name], fmt, text)
-    return text.getvalue()
-
-
 def test_one_file_for_each_capture_and_report(two: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "tables"
     written = write_all(two, ["cuda_gpu_kern_sum", "nvtx_sum"], "csv", out)
     names = ["a-run_cuda_gpu_kern_sum.csv", "a-run_nvtx_sum.csv", "b-run_cuda_gpu_kern_sum.csv"]
     assert sorted(path.name for path in out.iterdir()) == names
     assert sorted(path.name for path in written.files) == names
-    assert (out / names[1]).read_text() == single(two[0], "nvtx_sum")
+    assert (out / names[1]).read_text() == printed(two[0], "nvtx_sum")
     (skipped,) = written.skipped
     assert skipped.startswith(f"{two[1]}: the capture holds no NVTX ranges, so there is no nvtx_sum; record")
 
@@ -61,7 +56,7 @@ def test_all_takes_every_report_with_data(two: list[Path], tmp_path: Path) -> No
 def test_the_format_names_the_files(two: list[Path], tmp_path: Path, fmt: str, suffix: str) -> None:
     (path,) = write_all(two[:1], ["nvtx_sum"], fmt, tmp_path / "t").files
     assert path == tmp_path / "t" / f"run_nvtx_sum.{suffix}"
-    assert path.read_text() == single(two[0], "nvtx_sum", fmt)
+    assert path.read_text() == printed(two[0], "nvtx_sum", fmt=fmt)
 
 
 def test_nothing_is_overwritten_without_force(two: list[Path], tmp_path: Path) -> None:
@@ -108,4 +103,4 @@ def test_bad_use(two: list[Path], tmp_path: Path) -> None:
 def test_several_captures_on_the_screen(two: list[Path]) -> None:
     text = io.StringIO()
     print_all(two, ["cuda_gpu_kern_sum"], "csv", text)
-    assert text.getvalue() == "\n".join(f"# {f}\n{single(f, 'cuda_gpu_kern_sum')}" for f in two)
+    assert text.getvalue() == "\n".join(f"# {f}\n{printed(f, 'cuda_gpu_kern_sum')}" for f in two)
