@@ -56,14 +56,10 @@ _METRICS: Mapping[str, str] = {
     "spill requests": "spill_requests",
 }
 COLUMNS = {
-    "kernel": "str",
-    "kernel_before": "str",
-    "launch_before": "int64",
-    "launch_after": "int64",
+    **dict.fromkeys(("kernel", "kernel_before"), "str"),
+    **dict.fromkeys(("launch_before", "launch_after"), "int64"),
     "metric": "str",
-    "before": "float64",
-    "after": "float64",
-    "ratio": "float64",
+    **dict.fromkeys(("before", "after", "ratio"), "float64"),
     "changed": "bool",
 }
 

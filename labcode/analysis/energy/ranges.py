@@ -46,13 +46,7 @@ COLUMNS = {
     "device": "int64",
     "range": "str",
     "stretches": "int64",
-    "seconds": "float64",
-    "share": "float64",
-    "energy_j": "float64",
-    "error_j": "float64",
-    "low_j": "float64",
-    "high_j": "float64",
-    "mean_w": "float64",
+    **dict.fromkeys(("seconds", "share", "energy_j", "error_j", "low_j", "high_j", "mean_w"), "float64"),
     "how": "str",
 }
 

@@ -49,14 +49,9 @@ _SHEET = ("fp64", "fp32", "fp16_tensor", "tf32_tensor", "fp8_tensor", "fp64_tens
 PRECISIONS = tuple(_OPERATIONS)
 COLUMNS: Mapping[str, str] = {
     "launch": "int64",
-    "kernel": "str",
-    "precision": "str",
-    "level": "str",
-    "flops_per_s": "float64",
-    "bytes_per_s": "float64",
-    "intensity": "float64",
-    "roof_flops_per_s": "float64",
-    "share_of_roof": "float64",
+    **dict.fromkeys(("kernel", "precision", "level"), "str"),
+    **dict.fromkeys(("flops_per_s", "bytes_per_s", "intensity", "roof_flops_per_s"), "float64"),
+    **dict.fromkeys(("share_of_roof",), "float64"),
     "bound": "str",
 }
 

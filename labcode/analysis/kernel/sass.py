@@ -234,14 +234,9 @@ def sass_of(path: Path) -> dict[str, pd.DataFrame]:
 
 
 PTXAS_COLUMNS = {
-    "function": "str",
-    "arch": "str",
-    "registers": "int64",
-    "stack_bytes": "int64",
-    "spill_store_bytes": "int64",
-    "spill_load_bytes": "int64",
-    "shared_bytes": "int64",
-    "barriers": "int64",
+    **dict.fromkeys(("function", "arch"), "str"),
+    **dict.fromkeys(("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes"), "int64"),
+    **dict.fromkeys(("shared_bytes", "barriers"), "int64"),
 }
 _COMPILING = re.compile(r"Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

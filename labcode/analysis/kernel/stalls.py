@@ -117,17 +117,12 @@ WORKING = ("selected", "not_selected")  # not stalls
 
 COLUMNS = {
     "launch": "int64",
-    "kernel": "str",
-    "state": "str",
+    **dict.fromkeys(("kernel", "state"), "str"),
     "stall": "bool",
-    "cycles": "float64",
-    "latency_cycles": "float64",
-    "share": "float64",
-    "samples": "Int64",
-    "all_samples": "Int64",
+    **dict.fromkeys(("cycles", "latency_cycles", "share"), "float64"),
+    **dict.fromkeys(("samples", "all_samples"), "Int64"),
     "sample_share": "float64",
-    "meaning": "str",
-    "remedy": "str",
+    **dict.fromkeys(("meaning", "remedy"), "str"),
 }
 
 

@@ -38,11 +38,7 @@ _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2,
 _SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
 _ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
 COLUMNS = {
-    "pid": "int64",
-    "iteration": "int64",
-    "start_ns": "int64",
-    "duration_ns": "int64",
-    "busy_ns": "int64",
+    **dict.fromkeys(("pid", "iteration", "start_ns", "duration_ns", "busy_ns"), "int64"),
     "busy_share": "float64",
     "ops": "int64",
     "warm_up": "bool",
