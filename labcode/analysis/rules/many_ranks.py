@@ -16,6 +16,7 @@ LINK_SHARE, LINK_OFTEN = 0.05, 0.5  # of the time of transfers; of the collectiv
 EXPOSED_SHARE = 0.05
 UNEVEN = 0.05
 SLOW_CLOCK = 0.97  # of the median clock
+_BEYOND_CHANCE = 0.25  # of two ranks one leaves half of the collectives last, whatever their links
 _BOOK = "scaling/thousand-ranks"
 _WHY = {
     "slow compute": "it computes for {} longer than the rank in the middle",
@@ -90,7 +91,7 @@ def slow_link(run: Run) -> Finding:
         int(worst["left_last_count"]) / max(int(worst["collectives"]), 1),
     )
     return Finding(
-        often >= LINK_OFTEN and late >= LINK_SHARE * transfer,
+        often >= max(LINK_OFTEN, 1 / len(table) + _BEYOND_CHANCE) and late >= LINK_SHARE * transfer,
         f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} "
         "collectives last, in all "
         f"{time_text(max(late, 0))} after the rank in the middle ({percent(late / max(transfer, 1))} of "
@@ -234,9 +235,7 @@ def _compared(run: Run) -> pd.DataFrame:
     except InputError as error:
         raise CannotJudgeError(str(error)) from error
     if not meetings:
-        raise CannotJudgeError(
-            run.clocks.notes[0] if run.clocks.notes else "fewer than two ranks have collectives in common"
-        )
+        raise CannotJudgeError(run.clocks.why or "there is one rank")
     table = stragglers.by_rank(run)
     return table[table["rank"].isin(run.ranks[meetings[0].lanes])].reset_index(drop=True)
 

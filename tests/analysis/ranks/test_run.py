@@ -47,6 +47,31 @@ def test_a_clock_that_runs_fast_is_told_by_its_rate(tmp_path: Path) -> None:
     assert stragglers.meetings(run)["late_ns"].max() < 20
 
 
+def test_broadcasts_whose_root_goes_on_tell_nothing_of_clocks(tmp_path: Path) -> None:
+    """As at the start of DDP: the shortest collectives are broadcasts, which rank 0 leaves 9 ms before."""
+    for number, clock in enumerate((0, 5_000_000)):
+        ranks.rank(tmp_path, number, clock_ns=clock, broadcast_ns=9_000_000 * number)
+    run = open_run(tmp_path)
+    assert run.clocks.how == "collectives" and run.notes == (
+        "2 reports, read one after another in this process",
+    )
+    assert len(stragglers.meetings(run)) == 2 * STEPS and stragglers.meetings(run)["late_ns"].max() < 20
+
+
+def test_clocks_of_one_host_need_no_collectives_that_bring_them_together(tmp_path: Path) -> None:
+    for number, ahead in enumerate((0, 5_000_000)):
+        path = ranks.rank(tmp_path, number, clock_ns=ahead, epoch_ns=10**18 - ahead)
+        with __import__("sqlite3").connect(path) as db:  # three that one rank leaves 300 µs before the other
+            db.execute(
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start + 5000 + ? WHERE rowid IN (2, 5, 8)",
+                (300 * US * number,),
+            )
+        db.close()
+    run = open_run(tmp_path)
+    assert run.clocks.how == "Unix time" and run.clocks.why == ""
+    assert run.clocks.residual_ns.max() > 100 * US and len(stragglers.meetings(run)) == 2 * STEPS
+
+
 def test_who_was_late_and_who_waited(late: Run) -> None:
     table = stragglers.by_rank(late).set_index("rank")
     assert list(table["last_count"]) == [0, 0, STEPS, 0]
