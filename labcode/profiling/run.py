@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -326,6 +327,27 @@ def _failures(plan: Plan, outcome: Outcome) -> list[str]:
         gone = ", ".join(str(rank) for rank in range(plan.ranks) if rank not in known)
         lines.append(f"killed without a word: rank {gone}")
     return lines
+
+
+@contextmanager
+def rules_meanwhile() -> Iterator[None]:
+    """Import what `diagnose` takes, most of its time, while the program runs; of the lowest priority, so that
+    it takes nothing from the program.
+    """
+
+    def work() -> None:
+        if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        from labcode.analysis.rules import driver
+
+        driver.gather(())
+
+    importing = threading.Thread(target=work)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()
 
 
 def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:

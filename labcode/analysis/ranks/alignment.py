@@ -24,7 +24,9 @@ from labcode.analysis.ranks.lane import Floats, Ints, Lane
 OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or they are not the same ones
 _FEWEST = 3  # collectives that tell the clocks apart
 _SHORT = 2.0  # of the shortest collective's duration: those up to that long count
-_FOR_RATE = 16  # collectives from which also the rate of a clock is told, if it moves ends beyond their spread
+_FOR_RATE = (
+    16  # collectives from which also the rate of a clock is told, if it moves ends beyond their spread
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,9 @@ class Clocks:
     """What brings each lane's clock to the common one: ``rate * t + offset_ns``.
 
     ``how`` is 'collectives', 'Unix time' or 'own start'; ``told_ns`` is the offset by the latter two alone.
-    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan
-    where it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks could not be aligned. ``notes``: that, and who is
-    left out; ``why`` they could not be, '' where they are.
+    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan where
+    it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks could
+    not be aligned. ``notes``: that, and who is left out; ``why`` they could not be, '' where they are.
     """
 
     how: str
