@@ -48,9 +48,9 @@ class Clocks:
     """What brings each lane's clock to the common one: ``rate * t + offset_ns``.
 
     ``how`` is 'collectives', 'Unix time' or 'own start'; ``told_ns`` is the offset by the latter two alone.
-    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan where
-    it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks could
-    not be aligned. ``notes``: that, and who is left out; ``why`` they could not be, '' where they are.
+    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan
+    where it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks
+    could not be aligned. ``notes``: that, and who is left out; ``why`` they could not be, '' where they are.
     """
 
     how: str
