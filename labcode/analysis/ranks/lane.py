@@ -103,7 +103,13 @@ def _traced(report: TimelineReport) -> list[Lane]:
     ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
-            f"{report.path}: no GPU operations; record some (nsys --trace=cuda, or torch.profiler)"
+            f"{report.path}: no GPU operations; "
+            + (
+                "the program was killed before the profiler had saved any (nsys "
+                "--cuda-flush-interval=1000 saves every second)"
+                if ".partial." in report.path.name
+                else "record some (nsys --trace=cuda, or torch.profiler)"
+            )
         )
     met = is_meeting(kernels)
     rank, world = rank_of(report)

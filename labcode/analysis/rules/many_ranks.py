@@ -148,6 +148,8 @@ def exposed(run: Run) -> Finding:
 def uneven(run: Run) -> Finding:
     """The most computing of a rank against the mean. Bound: all that it has more than the mean."""
     table = stragglers.by_rank(run)
+    if len(table) < 2:
+        raise CannotJudgeError("there is one rank")
     mean, most = float(table["compute_ns"].mean()), int(table["compute_ns"].max())
     if not mean:
         raise CannotJudgeError("no rank runs kernels")
@@ -204,7 +206,7 @@ def slow_clock(run: Run) -> Finding:
 def missing_ranks(run: Run) -> Finding:
     """Ranks without a report, and reports that could not be read. The program has nothing to gain."""
     gone, lost = len(run.missing), len(run.lost)
-    message = f"{len(run.lanes):,} ranks are there"
+    message = f"{len(run.lanes):,} ranks are there" if len(run.lanes) > 1 else "1 rank is there"
     if gone:
         message += f"; no report of {named(run.missing)}"
     if lost:

@@ -37,11 +37,13 @@ def exposed_communication(tables: Tables) -> Finding:
     share = least / tables.width
     if len(table):
         hidden = table["hidden_ns"].sum() / max(int(table["comm_ns"].sum()), 1)
-        message = f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPUs; even the GPU "
-        message += "with the least has "
-        message += f"{percent(share)} of the window of communication with no computing beside it "
+        message = (
+            f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPU{'s' * (len(table) != 1)}; "
+        )
         message += (
-            f"(the most: {percent(table['exposed_ns'].max() / tables.width)}; {percent(hidden)} is hidden)"
+            f"even the GPU with the least has {percent(share)} of the window of communication with no "
+            f"computing beside it (the most: {percent(table['exposed_ns'].max() / tables.width)}; "
+            f"{percent(hidden)} is hidden)"
         )
     else:
         message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
