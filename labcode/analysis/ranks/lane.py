@@ -105,7 +105,7 @@ def _traced(report: TimelineReport) -> list[Lane]:
         raise InputError(
             f"{report.path}: no GPU operations; "
             + (
-                "the program was killed before the profiler had saved any (nsys "
+                "the program was ended before the profiler had saved any (nsys "
                 "--cuda-flush-interval=1000 saves every second)"
                 if ".partial." in report.path.name
                 else "record some (nsys --trace=cuda, or torch.profiler)"
