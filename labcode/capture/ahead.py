@@ -9,6 +9,7 @@ frame on its stack and no variable in its environment. Its seconds count from th
 from __future__ import annotations
 
 import contextvars
+import importlib.util
 import os
 import threading
 import time
@@ -54,17 +55,30 @@ if "{_GO}" in os.environ:
 '''
 
 
+def keep_compiled(folder: Path) -> dict[str, str]:
+    """The environment with which programs share what Python compiles, in ``folder``.
+
+    Empty where PyTorch came compiled, as ``pip`` installs it. Else, where nothing may be written beside it,
+    every program would compile anew what it imports, which takes longer than to import it.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or found.cached is None or Path(found.cached).exists():
+        return {}
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def one_by_one(parts: Sequence[Told], show: Show) -> Turns:
     """Result and seconds of each part, run when it is asked for."""
     for text, part in parts:
         show(text)
         began = time.monotonic()
-        result = part.run()
+        with part.around():
+            result = part.run()
         yield result, time.monotonic() - began
 
 
 class Line:
-    """The same for parts of which up to ``most`` import PyTorch ahead of their turns.
+    """The same for parts of which up to ``most`` import PyTorch ahead of their turns, of those that may.
 
     Unless they may do so ``beside`` what is measured, they begin while nothing is, several at a time, and are
     through before the first of them goes on; from the record of a part on, it counts as measured: what is
@@ -74,37 +88,42 @@ class Line:
 
     def __init__(self, parts: Sequence[Told], folder: Path, *, beside: bool, most: int) -> None:
         self._parts, self._folder, self._beside, self._most = parts, folder, beside, most
+        self._early = [part for _, part in parts if part.early]
         self._begun = 0
         self._held: deque[_Held] = deque()
         self._pool = ThreadPoolExecutor(most + 1, "ahead")
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(_SITE, encoding="utf-8")
 
-    def begin(self) -> None:
-        """Start as many programs as may wait at a time."""
-        while self._begun < len(self._parts) and len(self._held) < self._most:
-            self._held.append(_Held(self._parts[self._begun][1], self._folder, self._begun, self._pool))
+    def begin(self, most: int | None = None) -> None:
+        """Start as many programs as may wait at a time, or as ``most`` says."""
+        while self._begun < len(self._early) and len(self._held) < (most or self._most):
+            self._held.append(_Held(self._early[self._begun], self._folder, self._begun, self._pool))
             self._begun += 1
 
     @property
     def all_begun(self) -> bool:
         """Whether every program was started, so that those of others could follow."""
-        return self._begun == len(self._parts)
+        return self._begun == len(self._early)
 
     def turns(self, show: Show) -> Turns:
         """Result and seconds of each part."""
         for text, part in self._parts:
             self._follow()
-            running = self._held.popleft()
             show(text)
-            for held in () if self._beside else (running, *self._held):
+            for held in () if self._beside else self._held:
                 held.import_all()
+            if not part.early:
+                yield from one_by_one([(text, part)], show)
+                continue
+            running = self._held.popleft()
             try:
-                running.go()
-                while not self._beside and not running.future.done() and not part.record.exists():
-                    wait([running.future], timeout=_LOOK_S)
-                self._follow()
-                result = running.future.result()
+                with part.around():
+                    running.go()
+                    while not self._beside and not running.future.done() and not part.record.exists():
+                        wait([running.future], timeout=_LOOK_S)
+                    self._follow()
+                    result = running.future.result()
             finally:
                 running.stop.set()
             yield result, time.monotonic() - running.gate.began(0.0)

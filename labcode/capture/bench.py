@@ -43,9 +43,9 @@ def run_program(
     check_record(record, what)
 
 
-def clean(job: Job) -> Part:
-    """A run without a profiler."""
-    return program(job, "clean", ".clean.json")
+def clean(job: Job) -> tuple[Part, ...]:
+    """The run without a profiler, if there is to be one."""
+    return (program(job, "clean", ".clean.json"),) if job.clean else ()
 
 
 def program(job: Job, step: str, suffix: str) -> Part:

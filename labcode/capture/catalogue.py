@@ -85,8 +85,8 @@ def _experiments() -> dict[str, Experiment]:
                 _run("baseline"),
                 _run("nosync"),
                 _run("improved"),
-                _run("exam_baseline", *_EXAM_TRAINING, variant="baseline"),
-                _run("exam_improved", *_EXAM_TRAINING, variant="improved"),
+                _run("exam_baseline", *_EXAM_TRAINING, variant="baseline", clean=False),
+                _run("exam_improved", *_EXAM_TRAINING, variant="improved", clean=False),
             ),
             sources=(*workloads("timeline_basics", "loaders", "pictures"), *_TORCH_SOURCES),
             host_bound=True,
@@ -110,6 +110,7 @@ def _experiments() -> dict[str, Experiment]:
                     *("--streams", "3", "--kernels", "180", "--iterations", "4000", "--seed", "7"),
                     variant="streams",
                     tool_args=_NODES,
+                    clean=False,
                 ),
             ),
             sources=("cuda/kernel_overlap/*.cu", *CUDA_SOURCES),
@@ -135,7 +136,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("pageable"),
                 _run("pinned"),
                 _run("pipelined"),
-                _run("exam_pinned", *_EXAM_COPIES, variant="pinned"),
+                _run("exam_pinned", *_EXAM_COPIES, variant="pinned", clean=False),
                 _run("exam_pipelined", *_EXAM_COPIES, "--chunks", "24", variant="pipelined"),
             ),
             sources=("cuda/memory_timeline/*.cu", *CUDA_SOURCES),
@@ -152,7 +153,7 @@ def _experiments() -> dict[str, Experiment]:
                 _run("improved", "--gpus", GPUS),
                 _run("few_ctas", "--gpus", GPUS, "--nccl-ctas", "8", variant="improved"),
                 _run("tuned", "--gpus", GPUS, "--nccl-ctas", "8", "--reserve-sms", "8", variant="improved"),
-                _run("exam_improved", *_EXAM_GPUS, variant="improved"),
+                _run("exam_improved", *_EXAM_GPUS, variant="improved", clean=False),
             ),
             sources=(*workloads("multi_gpu", "data_parallel", "gradients"), *_TORCH_SOURCES),
             needs_gpus=2,
@@ -166,7 +167,7 @@ def _experiments() -> dict[str, Experiment]:
             runs=(
                 _run("baseline"),
                 _run("improved"),
-                _run("exam_baseline", *_EXAM_LINES, variant="baseline"),
+                _run("exam_baseline", *_EXAM_LINES, variant="baseline", clean=False),
             ),
             sources=(*workloads("launch_sites", "launch_sites_model"), *_TORCH_SOURCES),
             host_bound=True,
@@ -184,8 +185,12 @@ def _experiments() -> dict[str, Experiment]:
                 _run("pinned"),
                 _run("improved"),
                 _run("slow_disk"),
-                _run("exam_baseline", *_EXAM_FEED, "--workers", "3", "--slow", "equalize", variant="pinned"),
-                _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk"),
+                _run(
+                    *("exam_baseline", *_EXAM_FEED, "--workers", "3", "--slow", "equalize"),
+                    variant="pinned",
+                    clean=False,
+                ),
+                _run("exam_disk", *_EXAM_FEED, "--workers", "3", variant="slow_disk", clean=False),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
             host_bound=True,
@@ -203,6 +208,7 @@ def _experiments() -> dict[str, Experiment]:
                     *("exam_baseline", *_EXAM_FEED, "--workers", "3"),
                     *("--slow", "decode,equalize"),
                     variant="pinned",
+                    clean=False,
                 ),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
@@ -218,7 +224,7 @@ def _experiments() -> dict[str, Experiment]:
             runs=(
                 _run("baseline", variant="shared_log"),
                 _run("improved"),
-                _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled"),
+                _run("exam_baseline", *_EXAM_FEED, "--workers", "3", variant="throttled", clean=False),
             ),
             sources=(*workloads(*_FEED), *_TORCH_SOURCES),
             host_bound=True,
@@ -354,7 +360,11 @@ def render(console: Console, set_name: str | None = None) -> None:
             facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
-    said = [f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}"]
+    single = [experiment for experiment in ordered if experiment.needs_gpus <= 1]
+    said = [
+        f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}",
+        f"the {len(single)} that need no second GPU {schedule.spoken(pace.expect_all(single))}",
+    ]
     if set_name:
         said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect_all(lacking))}")
     if pace.took:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,23 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a run: which step of it that is, what runs it to its end, and the record that it writes
-    when it has measured.
+    """One program of a run: which step of it that is, what runs it to its end, the record that it writes
+    when it has measured, whether it may start before its turn, to import PyTorch, and what happens around
+    its turn.
     """
 
     step: str
     run: Callable[[], Any]
     record: Path
+    early: bool = True
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True)
 class Job:
     """A run to measure: the recording tool and where it lies, the neutral command ``python -m …``, the tool's
-    options, the folder for its files, the run's name, what messages call it, and its bounds.
+    options, the folder for its files, the run's name, what messages call it, its bounds, and whether it is
+    also made without the tool (``clean``).
     """
 
     tool: str
@@ -38,6 +42,12 @@ class Job:
     time_limit_s: float
     cwd: Path
     program: Path | None = None
+    clean: bool = True
+
+    @property
+    def records(self) -> list[str]:
+        """The names of the records that the programs of a run leave."""
+        return [f"{self.name}.json", *([f"{self.name}.clean.json"] if self.clean else [])]
 
     def file(self, suffix: str) -> Path:
         """A file of the run that is filed."""

@@ -84,24 +84,25 @@ def parts(job: Job) -> tuple[Part, ...]:
         cwd=job.cwd,
         what=job.what,
     )
-    return bench.clean(job), Part("under ncu", under_ncu, job.file(".json"))
+    return *bench.clean(job), Part("under ncu", under_ncu, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     """What the parts left; the record of the run under ncu gets a key ``profiler``.
 
-    It says what replaying cost, in wall seconds with and without it, and the passes of each launch.
+    It says what replaying cost, in wall seconds with it and (if the program ran so) without, and the passes
+    of each launch.
     """
     record, result = job.file(".json"), results[-1]
     checked = bench.check_record(record, f"{job.what} under ncu")
     checked["profiler"] = {
         "tool": "ncu",
         "wall_s": round(result.wall_s, 3),
-        "clean_wall_s": seconds["clean"],
+        **({"clean_wall_s": seconds["clean"]} if job.clean else {}),
         "launches": [{"kernel": kernel, "passes": passes} for kernel, passes in result.launches],
     }
     write_json(record, checked)
-    return Measured([record.name, f"{job.name}.clean.json"], seconds, list(result.warnings))
+    return Measured(job.records, seconds, list(result.warnings))
 
 
 def finish(job: Job, run: Measured) -> Measured:

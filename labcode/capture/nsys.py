@@ -30,7 +30,10 @@ _IDLE_TALK = re.compile(r"Scheduling information is absent|events collected:\s*\
 
 
 def parts(job: Job) -> tuple[Part, ...]:
-    """One run without a profiler, then one under nsys: they leave both records, and the report as it is."""
+    """One run without a profiler, then one under nsys: they leave both records, and the report as it is.
+
+    Where nsys takes a hand in how Python starts, what it watches does not start early.
+    """
     program = job.program
     assert program is not None
 
@@ -46,14 +49,15 @@ def parts(job: Job) -> tuple[Part, ...]:
         bench.check_record(record, f"{job.what} under nsys")
         return result.stdout + "\n" + result.stderr, after_s
 
-    return bench.clean(job), Part("under nsys", profiled, job.file(".json"))
+    watched = any(re.search("python|pytorch", word) for word in job.options)
+    return *bench.clean(job), Part("under nsys", profiled, job.file(".json"), early=not watched)
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     """What the parts left; of the seconds also those after the program's end: then nsys writes its report."""
     said, after_s = results[-1]
     apart = {"of which after the program": round(after_s, 3)}
-    return Measured([f"{job.name}.json", f"{job.name}.clean.json"], {**seconds, **apart}, said=said)
+    return Measured(job.records, {**seconds, **apart}, said=said)
 
 
 def finish(job: Job, run: Measured) -> Measured:

@@ -8,7 +8,8 @@ clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -39,36 +40,41 @@ def period_s(options: Sequence[str]) -> float:
 
 
 def parts(job: Job) -> tuple[Part, ...]:
-    """The program while the meter reads: leaves the record, the log, and under nsys the report.
+    """The program, around whose turn the meter reads: leaves the record, the log, and under nsys the report.
 
     It runs under nsys where ``job.program`` names one. Raises `LabError` where a GPU cannot be metered, and
     what the program's own failures raise.
     """
 
-    def metered() -> tuple[str, list[str]]:
-        record, said = job.file(".json"), ""
+    record, problems = job.file(".json"), list[str]()
+
+    @contextmanager
+    def metered() -> Iterator[None]:
         with Meter(open_gpus(), period_s=period_s(job.options)) as meter:
             with meter.window(IDLE):
                 time.sleep(IDLE_S)
             with meter.window(COMMAND):
-                if job.program is None:
-                    bench.program(job, "", ".json").run()
-                else:
-                    options = [option for option in job.options if not option.startswith(PERIOD)]
-                    result = nsys.profile(
-                        *(job.program, options, bench.real_command(job.argv, record), job.raw(".nsys-rep")),
-                        time_limit_s=job.time_limit_s,
-                        cwd=job.cwd,
-                        what=job.what,
-                    )
-                    bench.check_record(record, f"{job.what} under nsys")
-                    said = result.stdout + "\n" + result.stderr
-        if lost := [problem for problem in meter.problems if "was lost" in problem]:
+                yield
+        problems.extend(meter.problems)
+        if lost := [problem for problem in problems if "was lost" in problem]:
             raise ToolError(f"{job.what}: {lost[0]}")
         meter.write(job.raw(".power.json"), command=neutral(job.argv), exit_code=0)
-        return said, list(meter.problems)
 
-    return (Part("under the meter", metered, job.file(".json")),)
+    def run() -> tuple[str, list[str]]:
+        if job.program is None:
+            bench.program(job, "", ".json").run()
+            return "", problems
+        result = nsys.profile(
+            *(job.program, [option for option in job.options if not option.startswith(PERIOD)]),
+            *(bench.real_command(job.argv, record), job.raw(".nsys-rep")),
+            time_limit_s=job.time_limit_s,
+            cwd=job.cwd,
+            what=job.what,
+        )
+        bench.check_record(record, f"{job.what} under nsys")
+        return result.stdout + "\n" + result.stderr, problems
+
+    return (Part("under the meter", run, record, around=metered),)
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

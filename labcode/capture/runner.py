@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -66,14 +65,16 @@ from labcode.tools import find_ncu, guided, require_nsys
 Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
 _MOST_HELPERS = 4  # processes that finish what was measured, at a time
-_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns
+_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns, beside what is measured
+_MOST_AT_A_TIME = 8  # the same while nothing is measured
 _LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
 class Site:
     """What runs need to know: the set's folder, the repository, nsys and ncu (where needed), the GPUs as
-    ``CUDA_VISIBLE_DEVICES`` names them (one None: as they are), machine, and what its doctor finds.
+    ``CUDA_VISIBLE_DEVICES`` names them (one None: as they are), machine, what its doctor finds, and what the
+    environment of programs gets.
     """
 
     folder: Path
@@ -83,6 +84,7 @@ class Site:
     gpu_count: int
     machine: Mapping[str, Any]
     doctor: Callable[[], Mapping[str, Any]]
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _capture_each(
                 and pace.expect_all(waiting, len(site.gpus)) > deadline - time.monotonic()
             )
             while (chosen := _next(waiting, measuring.values(), free, hurry)) is not None:
-                waiting.remove(chosen)
+                waiting = schedule.after(chosen, waiting, hurry)
                 one, early = (early, None) if early and early.experiment is chosen else (None, early)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
                     left_out.append(chosen.id)
@@ -248,8 +250,8 @@ def _capture_each(
             if not early and len(site.gpus) == 1 and _to_import(waiting, measuring.values()):
                 early = _prepared(waiting[0], site)
                 if early.line is not None:
-                    with guided(stop, _visible(early, site)):
-                        early.line.begin()
+                    with guided(stop, _environment(early, site)):
+                        early.line.begin(_most_ahead(site))
             for one in measuring.values() if not ending else ():
                 one.quiet.set()
             going: list[Future[Any]] = [*measuring, *(f for c in ending for f in c.ending if not f.done())]
@@ -296,12 +298,6 @@ def _next(
     return schedule.next_of(waiting, told, len(free), hurry)
 
 
-def _imports_pytorch(experiment: Experiment) -> bool:
-    """Whether programs can start early: not where nsys takes a hand in how Python starts, and no metered."""
-    watched = any(re.search("python|pytorch", word) for word in experiment.nsys_args)
-    return "torch" in experiment.needs and experiment.tool != "power" and not watched
-
-
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
     """How long experiments will take here, as the end of a sentence; empty when nothing is known of them."""
     seconds = pace.expect_all(experiments, gpus)
@@ -312,7 +308,7 @@ def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bo
     """Whether programs of the next experiment may import PyTorch beside those that are measured."""
     if any(alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
         return False
-    return bool(waiting) and _imports_pytorch(waiting[0])
+    return bool(waiting) and "torch" in waiting[0].needs
 
 
 def _prepared(experiment: Experiment, site: Site) -> _Capturing:
@@ -322,10 +318,16 @@ def _prepared(experiment: Experiment, site: Site) -> _Capturing:
     jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
     parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
     one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
-    if _imports_pytorch(experiment):
-        most = max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
+    if "torch" in experiment.needs:
+        at_a_time = max(1, min(_MOST_AT_A_TIME, len(os.sched_getaffinity(0)) // 2))
+        most = at_a_time if alone(experiment) else _most_ahead(site)
         one.line = ahead.Line(one.told(), staging / "ahead", beside=not alone(experiment), most=most)
     return one
+
+
+def _most_ahead(site: Site) -> int:
+    """How many programs may import PyTorch, or have, beside what is measured on one of the GPUs."""
+    return max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
 
 
 def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) -> None:
@@ -338,10 +340,10 @@ def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) ->
         one.beside.add(other.experiment.id)
 
 
-def _visible(one: _Capturing, site: Site) -> dict[str, str]:
-    """The environment that shows programs the GPUs they are to use."""
+def _environment(one: _Capturing, site: Site) -> dict[str, str]:
+    """What the environment of an experiment's programs gets: also the GPUs they are to use."""
     gpus = one.gpu if one.experiment.needs_gpus <= 1 else ",".join(gpu for gpu in site.gpus if gpu)
-    return {"CUDA_VISIBLE_DEVICES": gpus} if gpus else {}
+    return {**site.env, **({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})}
 
 
 def _measure(
@@ -349,7 +351,7 @@ def _measure(
 ) -> None:
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     undisturbed = alone(one.experiment)
-    with guided(stop, _visible(one, site)):
+    with guided(stop, _environment(one, site)):
         turns = one.line.turns(show) if one.line else ahead.one_by_one(one.told(), show)
         with closing(one.line or turns), closing(turns):
             if one.line:
@@ -441,6 +443,7 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
         program=site.tools.get(_recorder(experiment)),
+        clean=run.clean,
     )
 
 
@@ -583,7 +586,8 @@ def _prepare(
     own = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
-    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor)
+    env = ahead.keep_compiled(store.cache_folder() / "python")
+    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor, env)
 
 
 def _build(programs: list[str], console: Console) -> None:

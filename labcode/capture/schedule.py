@@ -10,7 +10,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from math import inf
 
 from labcode import store
@@ -51,6 +52,19 @@ def in_order(experiments: Iterable[Experiment], took: Mapping[str, float]) -> li
     """The most important first: of most pages, then the shortest; the lab's measurements of itself last."""
     pages = pages_using()
     return sorted(experiments, key=lambda e: (bool(e.times), -pages[e.id], took.get(e.id, inf)))
+
+
+def after(chosen: Experiment, waiting: Sequence[Experiment], hurry: bool) -> list[Experiment]:
+    """Who still waits when one begins: by turns those that run alone and the others, both in their order.
+
+    So the programs of those that run alone import PyTorch beside another experiment, and their recordings are
+    exported and compressed beside the next. In a ``hurry`` all keep their places.
+    """
+    rest = [experiment for experiment in waiting if experiment is not chosen]
+    if hurry:
+        return rest
+    kinds = [[e for e in rest if alone(e) is kind] for kind in (not alone(chosen), alone(chosen))]
+    return [e for pair in zip_longest(*kinds) for e in pair if e is not None]
 
 
 def alone(experiment: Experiment) -> bool:
@@ -95,48 +109,52 @@ def next_of(
 
 @dataclass
 class Pace:
-    """How this machine compares with the shipped set's: what it took so far, and what the same took there."""
+    """How long experiments take here: as they did on this machine, else at its pace beside the shipped set.
+
+    ``took`` holds the seconds of the shipped set, ``here`` those of this machine.
+    """
 
     took: Mapping[str, float]
-    here_s: float = 0.0
-    there_s: float = 0.0
+    here: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of_set(cls, captured: Mapping[str, float]) -> Pace:
         """The pace of a set of which the seconds of each experiment are known."""
-        pace = cls(shipped_seconds())
-        for experiment, seconds in captured.items():
-            pace.learn(experiment, seconds)
-        return pace
+        return cls(shipped_seconds(), dict(captured))
 
     def learn(self, experiment: str, seconds: float) -> None:
         """An experiment took so long here."""
-        if experiment in self.took:
-            self.here_s += seconds
-            self.there_s += self.took[experiment]
+        self.here[experiment] = seconds
 
     def expect(self, experiments: Iterable[Experiment]) -> float:
         """Seconds that experiments will take here, one after another; one never measured as the average."""
-        ratio = (self.here_s + _DAMPING_S) / (self.there_s + _DAMPING_S)
+        both = self.took.keys() & self.here
+        here_s, there_s = (sum(times[name] for name in both) + _DAMPING_S for times in (self.here, self.took))
         average = sum(self.took.values()) / max(1, len(self.took))
-        return ratio * sum(self.took.get(e.id, average) for e in experiments)
+        return sum(self.here.get(e.id, here_s / there_s * self.took.get(e.id, average)) for e in experiments)
 
     def expect_all(self, experiments: Iterable[Experiment], gpus: int = 1) -> float:
-        """Seconds until all of the experiments, begun in this order, are measured: the longest lane's."""
+        """Seconds until all of the experiments are measured: the longest lane's."""
+        return max((end for _, end in self.plan(experiments, gpus).values()), default=0.0)
+
+    def plan(self, experiments: Iterable[Experiment], gpus: int = 1) -> dict[str, tuple[float, float]]:
+        """When each of the experiments, given in order, begins and ends, in the order in which they begin."""
+        found: dict[str, tuple[float, float]] = {}
         waiting, now = list(experiments), 0.0
         measuring: list[tuple[Experiment, float, float]] = []  # when it leaves its GPU, and when it is done
         while waiting or measuring:
             told = [(experiment, leaves <= now) for experiment, leaves, _ in measuring]
             chosen = next_of(waiting, told, gpus - sum(not left for _, left in told), hurry=False)
             if chosen is not None:
-                waiting.remove(chosen)
+                waiting = after(chosen, waiting, hurry=False)
                 seconds = self.expect([chosen])
                 share = 1.0 if not ends_on_cpus(chosen) else _ON_GPU if chosen.needs_gpus else 0.0
                 measuring.append((chosen, now + share * seconds, now + seconds))
+                found[chosen.id] = (now, now + seconds)
                 continue
             now = min((at for _, *both in measuring for at in both if at > now), default=now)
             measuring = [one for one in measuring if one[2] > now]
-        return now
+        return found
 
 
 def spoken(seconds: float) -> str:

@@ -250,7 +250,7 @@ def parts(job: Job) -> tuple[Part, ...]:
                 ) from None
             raise
 
-    return bench.clean(job), Part("recorded", recorded, job.file(".json"))
+    return *bench.clean(job), Part("recorded", recorded, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
@@ -260,10 +260,10 @@ def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     content["profiler"] = {
         "tool": job.tool,
         "wall_s": seconds["recorded"],
-        "clean_wall_s": seconds["clean"],
+        **({"clean_wall_s": seconds["clean"]} if job.clean else {}),
     }
     write_json(record, content)
-    return Measured([record.name, f"{job.name}.clean.json"], seconds)
+    return Measured(job.records, seconds)
 
 
 def finish(job: Job, run: Measured) -> Measured:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from labcode.capture import nsys, power
+from labcode.capture.ahead import one_by_one
 from labcode.capture.job import Job, Measured
 from labcode.errors import LabError, ToolError
 from labcode.reports.power.log import open_log
@@ -34,7 +35,7 @@ def make(lab: Lab, tmp_path: Path, nvml: FakeNvml, monkeypatch: Any, **job: Any)
         cwd=lab.home,
         **options,
     )
-    results = [part.run() for part in power.parts(one)]
+    results = [result for result, _ in one_by_one([("", part) for part in power.parts(one)], print)]
     return power.finish(one, power.measured(one, results, {"under the meter": 1.0}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import math
@@ -18,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from labcode import store
-from labcode.capture import catalogue, runner, schedule, verify
+from labcode.capture import ahead, catalogue, runner, schedule, verify
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
 from labcode.capture.runner import Wishes
 from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spoken
@@ -90,8 +91,7 @@ def test_this_machines_pace_counts_once_enough_is_known_of_it() -> None:
     pace.learn("fast", 18.0)  # three times as long, but only 6 s of experience
     assert 606 < pace.expect([slow, fast]) < 800
     pace.learn("slow", 1200.0)
-    assert pace.expect([fast]) == pytest.approx(6 * 1278 / 666)
-    pace.learn("unknown", 99.0)
+    assert pace.expect([fast]) == 18.0  # as long as it took here
     assert pace.expect([experiment("unknown")]) == pytest.approx(303 * 1278 / 666)
     assert Pace({}).expect([slow, fast]) == 0
 
@@ -141,7 +141,11 @@ def test_listing_says_how_long_experiments_took_and_what_remains(
     catalogue.render(Console(file=stream, width=200), "mine")
     assert "took 5 min on h200" in stream.getvalue() and "took 30 s on h200" in stream.getvalue()
     (line,) = [line for line in stream.getvalue().splitlines() if line.startswith("At the pace of mine ")]
-    assert re.fullmatch(r".* 3 experiments take 6\d s, the 1 that mine lacks 1\d s", line)  # a seventh
+    found = re.fullmatch(
+        r".* 3 experiments take (\d+) s, the 2 .* GPU (\d+) s, the 1 that mine lacks (1\d) s", line
+    )
+    assert found  # of alpha and beta what they took here, of gamma a seventh
+    assert 0 < int(found[2]) < 10 and abs(int(found[1]) - int(found[2]) - int(found[3])) <= 1
 
 
 def test_a_set_that_is_gone_on_with_knows_the_pace_of_this_machine(
@@ -308,7 +312,7 @@ def test_memory_that_is_declared_is_what_the_shipped_runs_reserved() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     for name, one in EXPERIMENTS.items():
         if name in captures.experiments and one.tool in ("nsys", "torch"):
-            records = [captures.record(name, run.name, clean=True)["results"] for run in one.runs]
+            records = [captures.record(name, run.name, clean=run.clean)["results"] for run in one.runs]
             most = max(record.get("memory_reserved_bytes", 0) for record in records)
             if one.needs_gb and not most:
                 assert name in UNRECORDED
@@ -408,6 +412,21 @@ def test_a_program_started_before_its_turn_runs_as_any_other(
         assert captures.record("torchy", run)["results"] == {**expected, "imported": True}
 
 
+def test_where_pytorch_came_uncompiled_programs_share_what_python_compiles(
+    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.syspath_prepend(fake_torch)
+    known(monkeypatch, experiment("torchy", runs=(Run("a"), Run("b")), needs=("torch",)))
+    assert lab.capture() == 0, lab.printed
+    assert len([*(store.cache_folder() / "python").rglob("torch.*.pyc")]) == 1
+    assert not (fake_torch / "__pycache__").exists()
+    (fake_torch / "__pycache__").mkdir()
+    there = Path(importlib.util.cache_from_source(str(fake_torch / "torch.py")))
+    there.touch()
+    assert ahead.keep_compiled(lab.home) == {}
+
+
 def test_a_pytorch_that_takes_the_gpu_when_it_is_imported_is_named(
     lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -441,7 +460,7 @@ def test_beside_what_depends_on_the_host_no_program_starts_before_that_has_measu
 def test_several_programs_import_pytorch_at_a_time_where_there_are_cpus(
     lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(12)})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(6)})
     monkeypatch.setenv("FAKE_SECONDS", "0.2")
     runs = tuple(Run(name, ("--variant", name)) for name in "pqrst")
     known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), host_bound=True))
@@ -579,6 +598,31 @@ def test_the_length_of_a_plan_is_that_of_its_longest_lane(monkeypatch: pytest.Mo
     assert pace.expect_all([quiet, plain, made]) == 5 + 30 + 50
 
 
+def test_a_capture_goes_as_it_is_planned_those_that_run_alone_by_turns_with_others(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
+    took = {"still": 1.0, "quiet": 2.0, "silent": 3.0, "short": 4.0, "plain": 5.0, "long": 6.0, "made": 6.0}
+    each = [
+        experiment(
+            name, runs=(Run("r", ("--variant", name)),), host_bound=name not in ("short", "plain", "long")
+        )
+        for name in took
+    ]
+    each[-1] = replace(each[-1], times=("program.py",), needs_gpus=0)
+    planned = Pace(took).plan(in_order(each, took))
+    assert list(planned) == ["still", "made", "short", "plain", "quiet", "long", "silent"]
+    assert [begin for begin, _ in planned.values()] == [0, 1, 1, 5, 10, 12, 18]
+    assert Pace(took).expect_all(in_order(each, took)) == planned["silent"][1] == 21.0
+    known(monkeypatch, *each, **took)
+    made, plain = ("begin made on None", 1), ("begin plain on None", 1)
+    waits(monkeypatch, short_1=made, made_1=plain, plain_1=("end made", 1))
+    monkeypatch.setenv("FAKE_SECONDS", "0.5")
+    assert lab.capture() == 0, lab.printed
+    begun = [what.split()[1] for what in events(log) if what.startswith("begin")]
+    assert {*begun[1:3]} == {"made", "short"} and begun[3:] == [*planned][3:]
+
+
 def test_with_too_little_time_what_the_lab_times_of_itself_keeps_its_place(
     lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -592,14 +636,30 @@ def test_with_too_little_time_what_the_lab_times_of_itself_keeps_its_place(
     assert [line[:10] for line in events(log)] == ["begin plai", "end plain", "begin made", "end made"]
 
 
-def test_where_nsys_watches_python_programs_start_as_ever(
+def test_where_nsys_watches_python_only_the_runs_without_it_start_early(
     lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(4)})
     runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    watched = experiment("torchy", tool="nsys", runs=runs, needs=("torch",))
+    watched = experiment("torchy", tool="nsys", runs=runs, needs=("torch",), host_bound=True)
     known(monkeypatch, replace(watched, nsys_args=("--python-sampling=true",)))
     assert lab.capture() == 0, lab.printed
-    assert "begin import" not in events(log)  # this program does not import it by itself
+    happened = [what.removesuffix(" on None") for what in events(log) if "export" not in what]
+    ran = ["begin one", "end one"] * 2 + ["begin two", "end two"] * 2
+    assert happened[4:] == ran and sorted(happened[:4]) == ["begin import"] * 2 + ["end import"] * 2
+
+
+def test_a_run_that_nobody_asks_for_its_own_times_is_made_once(
+    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = (Run("one", ("--variant", "one")), Run("exam", ("--variant", "exam"), clean=False))
+    known(monkeypatch, experiment("traced", tool="nsys", runs=runs))
+    assert lab.capture() == 0, lab.printed
+    assert [what for what in events(log) if what.startswith("begin exam")] == ["begin exam on None"]
+    held = store.load_set("mine")
+    assert [f.name for f in held.run("traced", "exam").files] == ["exam.sqlite.xz", "exam.json"]
+    assert "one.clean.json" in [f.name for f in held.run("traced", "one").files]
+    assert verify.outdated("traced", held.experiments["traced"]) == ""
 
 
 def test_a_program_that_waits_for_its_turn_ends_when_the_one_before_fails(

@@ -129,7 +129,8 @@ def _results(
     sets: tuple[CaptureSet, CaptureSet], experiment: str, run: str, remarks: list[str]
 ) -> Iterator[tuple[object, ...]]:
     """A row for each number that a program printed about its own run."""
-    records = [_record(captures, experiment, run) for captures in sets]
+    both_clean = all(f"{run}.clean.json" in _names(captures, experiment, run) for captures in sets)
+    records = [_record(captures, experiment, run, both_clean) for captures in sets]
     if not all(records):
         return
     where = f"{experiment}/{run}"
@@ -155,17 +156,20 @@ def _results(
         yield "result", change, where, name, *pair, _ratio(*pair), moved, one.note or other.note
 
 
-def _record(captures: CaptureSet, experiment: str, run: str) -> dict[str, Any]:
-    """The record of the run without a profiler, or the only one there is."""
-    names = {file.name for file in captures.run(experiment, run).files}
-    for clean, name in ((True, f"{run}.clean.json"), (False, f"{run}.json")):
-        if name in names:
-            record = captures.record(experiment, run, clean=clean)
-            objects = [record.get("parameters", {}), checks := record.get("checks", {})]
-            if not all(isinstance(one, dict) for one in (*objects, *getattr(checks, "values", tuple)())):
-                raise InputError(f"{captures.path / experiment / name}: not a run's record; capture it again")
-            return record
-    return {}
+def _names(captures: CaptureSet, experiment: str, run: str) -> set[str]:
+    return {file.name for file in captures.run(experiment, run).files}
+
+
+def _record(captures: CaptureSet, experiment: str, run: str, clean: bool) -> dict[str, Any]:
+    """The record of the run without a profiler (``clean``), or the other one; empty where there is none."""
+    name = f"{run}.clean.json" if clean else f"{run}.json"
+    if name not in _names(captures, experiment, run):
+        return {}
+    record = captures.record(experiment, run, clean=clean)
+    objects = [record.get("parameters", {}), checks := record.get("checks", {})]
+    if not all(isinstance(one, dict) for one in (*objects, *getattr(checks, "values", tuple)())):
+        raise InputError(f"{captures.path / experiment / name}: not a run's record; capture it again")
+    return record
 
 
 def _numbers(results: object, name: str = "") -> Iterator[tuple[str, _Number]]:

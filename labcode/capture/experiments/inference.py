@@ -69,7 +69,7 @@ INFERENCE_EXPERIMENTS: tuple[Experiment, ...] = (
         runs=(
             _run("slow", "--tokens", "4"),
             _run("fast", "--tokens", "8", tool_args=("--cuda-graph-trace=node",)),
-            _run("streamed", "--tokens", "8"),
+            _run("streamed", "--tokens", "8", clean=False),
         ),
         sources=(*_own(*_RUNG), *_STREAMED, *_SHARED),
         needs=(*_NEEDS, "cupy"),

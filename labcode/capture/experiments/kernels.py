@@ -73,6 +73,13 @@ _BF16_STEPS = ("mma_sync", "wgmma_tma", "specialized")
 _BENCHED = ("memory_bandwidth", "transpose", "sum", "softmax", "rmsnorm")
 
 
+def _counted(
+    name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = (), clean: bool = False
+) -> Run:
+    """A run for its counters: its times are asked of other runs."""
+    return _run(name, *args, variant=variant, tool_args=tool_args, clean=clean)
+
+
 def _program(name: str, *headers: str) -> tuple[str, ...]:
     """Sources of a CUDA program: its own files, the shared headers named and those all share."""
     files = tuple(f"cuda/{name}/{name}.{suffix}" for suffix in ("cu", "cuh"))
@@ -206,9 +213,9 @@ def _products() -> tuple[Experiment, ...]:
             module=CUDA,
             program="gemm",
             runs=(
-                _run("fp32", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_FP32_STEPS))),
-                _run("bf16", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_BF16_STEPS))),
-                _run(
+                _counted("fp32", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_FP32_STEPS))),
+                _counted("bf16", *part, *_ONCE, tool_args=(*_PRODUCT_COUNTERS, *_named(*_BF16_STEPS))),
+                _counted(
                     "exam_fp32",
                     *exam,
                     variant="fp32",
@@ -231,16 +238,20 @@ def _counters() -> tuple[Experiment, ...]:
             module=CUDA,
             program="memory_bandwidth",
             runs=(
-                _run("copies", *_ONCE, variant="all", tool_args=(*_FULL, *_named(*_COPIES))),
-                _run("gathers", *_ONCE, variant="gather", tool_args=(*_COUNTERS, *_LINES, *_named("gather"))),
-                _run("misaligned", *_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named("coalesced"))),
-                _run(
+                _counted("copies", *_ONCE, variant="all", tool_args=(*_FULL, *_named(*_COPIES)), clean=True),
+                _counted(
+                    "gathers", *_ONCE, variant="gather", tool_args=(*_COUNTERS, *_LINES, *_named("gather"))
+                ),
+                _counted(
+                    "misaligned", *_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named("coalesced")), clean=True
+                ),
+                _counted(
                     "exam_gathers",
                     *("--mebibytes", "96", "--seed", "7", *_ONCE),
                     variant="gather",
                     tool_args=(*_COUNTERS, *_named("gather", "gather_in_flight")),
                 ),
-                _run(
+                _counted(
                     "exam_copies",
                     *("--mebibytes", "384", "--seed", "7", *_ONCE),
                     variant="all",
@@ -258,9 +269,9 @@ def _counters() -> tuple[Experiment, ...]:
             module=CUDA,
             program="compute_metrics",
             runs=(
-                _run("all", *_WARM_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named(*_CASES))),
+                _counted("all", *_WARM_ONCE, tool_args=(*_COUNTERS, *_LINES, *_named(*_CASES))),
                 *(
-                    _run(
+                    _counted(
                         f"exam_{number}",
                         *("--work", "0.6", "--waves", "3", "--seed", str(6 + number), *_WARM_ONCE),
                         variant=variant,
@@ -288,11 +299,11 @@ def _counters() -> tuple[Experiment, ...]:
             module=CUDA,
             program="roofline_kernels",
             runs=(
-                _run("fp32", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
-                _run("fp64", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
-                _run("tensor", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity_tensor"))),
-                _run("ceilings", *_WARM_ONCE, tool_args=(*_ROOFS, *_named(*_ROOF_KERNELS))),
-                _run(
+                _counted("fp32", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity"))),
+                _counted("fp64", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity")), clean=True),
+                _counted("tensor", *_WARM_ONCE, tool_args=(*_ROOFS, *_named("intensity_tensor"))),
+                _counted("ceilings", *_WARM_ONCE, tool_args=(*_ROOFS, *_named(*_ROOF_KERNELS))),
+                _counted(
                     "exam_points",
                     *("--mebibytes", "384", "--seed", "7", *_WARM_ONCE),
                     variant="fp16",
@@ -310,8 +321,13 @@ def _counters() -> tuple[Experiment, ...]:
             module=CUDA,
             program="optimization_loop",
             runs=(
-                _run("rounds", *_WARM_ONCE, variant="all", tool_args=(*_FULL, *_named(*_ROUNDS))),
-                _run(
+                _counted(
+                    *("rounds", *_WARM_ONCE),
+                    variant="all",
+                    tool_args=(*_FULL, *_named(*_ROUNDS)),
+                    clean=True,
+                ),
+                _counted(
                     "exam_rounds",
                     *("--height", "1500", "--width", "3000", "--sigma", "0.35", "--seed", "7", *_WARM_ONCE),
                     variant="all",
@@ -346,7 +362,9 @@ def _ladder(
         runs=(
             _run("steps", *_ONCE, variant="all", tool_args=(*_FULL, *named)),
             *other,
-            _run("exam_steps", *exam, "--seed", "7", *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)),
+            _counted(
+                "exam_steps", *exam, "--seed", "7", *_ONCE, variant="all", tool_args=(*_COUNTERS, *named)
+            ),
         ),
         sources=_program(program, *_LADDER_HEADERS, *headers),
         needs=("nvcc",),
@@ -401,9 +419,9 @@ def _attention() -> tuple[Experiment, ...]:
             module=CUDA,
             program="attention",
             runs=(
-                Run("steps", ("--length", "2048", *_ONCE), named),
+                Run("steps", ("--length", "2048", *_ONCE), named, clean=False),
                 _run("slow", "--heads", "32", "--length", "2048", *slow, tool_args=named),
-                _run(
+                _counted(
                     "exam_slow",
                     "--heads",
                     "20",
@@ -414,7 +432,7 @@ def _attention() -> tuple[Experiment, ...]:
                     variant="slow",
                     tool_args=named,
                 ),
-                _run("exam_few", *few, *_SEED, variant="double_buffer", tool_args=named),
+                _counted("exam_few", *few, *_SEED, variant="double_buffer", tool_args=named),
             ),
             sources=(*files, *shared, *_program("attention", *_LADDER_HEADERS, "cuda/common/rows.cuh")[2:]),
             needs=("nvcc",),

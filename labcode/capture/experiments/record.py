@@ -13,11 +13,15 @@ GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 
 @dataclass(frozen=True)
 class Run:
-    """One run of an experiment: its name, the program's arguments, further options of the profiler."""
+    """One run of an experiment: its name, the program's arguments, further options of the profiler.
+
+    ``clean``: whether the program is also run without the profiler; not where nothing asks what that says.
+    """
 
     name: str
     args: tuple[str, ...] = ()
     tool_args: tuple[str, ...] = ()
+    clean: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ def workloads(*names: str) -> tuple[str, ...]:
     return tuple(f"labcode/workloads/**/{name}.py" for name in names)
 
 
-def variant_run(name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = ()) -> Run:
+def variant_run(
+    name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = (), clean: bool = True
+) -> Run:
     """A run of the variant of its own name, or of another one."""
-    return Run(name, ("--variant", variant or name, *args), tool_args)
+    return Run(name, ("--variant", variant or name, *args), tool_args, clean)

@@ -60,6 +60,7 @@ def _recorded() -> tuple[Experiment, ...]:
     hunt = ("--steps", "20")
     pictures = ("--steps", "10")
     ranks = ("--gpus", GPUS, "--steps", "6")
+    narrow = ("--width", "768", "--layers", "8")
     # wide and not deep: the GPUs, not the hosts, take the time, under the profiler too
     wide = ("--size", "2.7B", "--layers", "8", "--batch", "2", "--bucket-mb", "100")
     return (
@@ -70,7 +71,11 @@ def _recorded() -> tuple[Experiment, ...]:
             (
                 _run("baseline", *train, variant="train"),
                 _run("improved", *train, *bf16, variant="train"),
-                _run("exam_baseline", *train, "--context", "256", "--recompute", *_EXAM, variant="train"),
+                _run(
+                    *("exam_baseline", *train, "--context", "256", "--recompute", *_EXAM),
+                    variant="train",
+                    clean=False,
+                ),
             ),
             _DECODER,
             args=(*_EVERYTHING, _ONE),
@@ -86,6 +91,7 @@ def _recorded() -> tuple[Experiment, ...]:
                     *("exam_baseline", *hunt, "--problems", "cpu_tensors,item,optimizer"),
                     *("--width", "768", "--blocks", "8", *_EXAM),
                     variant="baseline",
+                    clean=False,
                 ),
             ),
             (*workloads("bottleneck_hunt", "bottleneck_hunt_model"), *_SHARED),
@@ -127,6 +133,7 @@ def _recorded() -> tuple[Experiment, ...]:
                     *("exam_straggler", *ranks, *wide),
                     *("--layers", "6", "--bucket-mb", "250", "--extra", "1280", *_EXAM),
                     variant="straggler",
+                    clean=False,
                 ),
             ),
             (
@@ -145,8 +152,10 @@ def _recorded() -> tuple[Experiment, ...]:
             (
                 _run("leak"),
                 _run("fixed"),
-                _run("exam_hook", "--width", "768", "--layers", "8", *_EXAM, variant="hook"),
-                _run("exam_cache", "--width", "768", "--layers", "8", *_EXAM, variant="cache"),
+                *(
+                    _run(f"exam_{leak}", *narrow, *_EXAM, variant=leak, clean=False)
+                    for leak in ("hook", "cache")
+                ),
             ),
             (*workloads("memory_leak", "memory_leak_model"), *_SHARED),
             tool="memory",
@@ -156,9 +165,9 @@ def _recorded() -> tuple[Experiment, ...]:
             "Memory of the small model over a forward pass, a training step, one with checkpoints",
             "transformer",
             (
-                _run("forward", "--steps", "1", variant="forward"),
+                _run("forward", "--steps", "1", clean=False),
                 _run("train", "--steps", "1", variant="train"),
-                _run("recompute", "--steps", "1", "--recompute", variant="train"),
+                _run("recompute", "--steps", "1", "--recompute", variant="train", clean=False),
             ),
             _DECODER,
             tool="memory",
@@ -181,7 +190,7 @@ def _model(size: str) -> Experiment:
         runs=(
             _run("forward", "--size", size, *_FORWARD),
             _run("train", "--size", size, *_TRAIN),
-            *((_run("cold", "--size", size, *_COLD, variant="train"),) if size == "small" else ()),
+            *((_run("cold", "--size", size, *_COLD, variant="train", clean=False),) * (size == "small")),
         ),
         sources=_DECODER,
         needs=("torch",),

@@ -94,6 +94,13 @@ def test_results_of_the_runs_without_a_profiler_with_ratios(sets: Path) -> None:
     assert set(table.index) == {"ms", "each_ms", "deep.us"}
 
 
+def test_where_one_set_has_no_run_without_a_profiler_those_under_it_are_compared(sets: Path) -> None:
+    write_set(sets, "c300", {"loop": {"base": results(ms=14.0)}})
+    for pair in (("a100", "c300"), ("c300", "a100")):
+        table = compare_sets(*pair).rows.query("kind == 'result'").set_index("name")
+        assert sorted(table.loc["ms", ["first", "second"]]) == [1.0, 14.0] and len(table) == 1
+
+
 def test_claims_with_what_does_not_hold(sets: Path) -> None:
     table = compare_sets("a100", "b200").rows.query("kind == 'claim'").set_index("name")
     assert table.loc["twice", ["first", "second", "ratio"]].tolist() == [2.0, 0.5, 0.25]
