@@ -24,9 +24,8 @@ from labcode.analysis.ranks.lane import Floats, Ints, Lane
 OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or they are not the same ones
 _FEWEST = 3  # collectives that tell the clocks apart
 _SHORT = 2.0  # of the shortest collective's duration: those up to that long count
-_FOR_RATE = (
-    16  # collectives from which also the rate of a clock is told, if it moves ends beyond their spread
-)
+_FOR_RATE = 16  # collectives from which also the rate of a clock is told
+_SURE = 11  # times the spread by the root of their number: 3 σ of the distance of two halves' medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +180,8 @@ def _fit(one: Meetings, told: Floats, *, as_told: bool = False) -> _Fit:
         between = np.median(middle[-half:]) - np.median(middle[:half])
         drift = np.median(late, axis=1) - np.median(early, axis=1)
         spread = np.median(np.abs(difference - shift[:, None]), axis=1)
-        slope = np.where(np.abs(drift) > spread, drift, 0.0) / max(between, 1.0)
+        sure = np.abs(drift) > _SURE * spread / np.sqrt(len(chosen))
+        slope = np.where(sure, drift, 0.0) / max(between, 1.0)
         shift = np.median(difference - slope[:, None] * ends, axis=1)
     rate, moved, residual = np.ones(told.shape), told.copy(), np.full(len(told), np.nan)
     rate[one.lanes] = 1 + slope

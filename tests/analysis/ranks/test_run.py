@@ -52,7 +52,7 @@ def test_ends_that_scatter_tell_no_rate(tmp_path: Path) -> None:
         path = ranks.rank(tmp_path, number, steps=20)
         with __import__("sqlite3").connect(path) as db:
             db.execute(
-                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + ? * (rowid * 7919 % 10) * 1000", (number,)
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + ? * (rowid * rowid % 17) * 1000", (number,)
             )
         db.close()
     clocks = open_run(tmp_path).clocks
