@@ -5,7 +5,7 @@
 // Two products with a softmax between them. What decides is where the length × length scores live:
 //   materialized   in memory: written once, read three times, 4 bytes each, more than everything else together
 //   online         in registers, 32 keys at a time: the softmax is corrected whenever a larger score turns up
-//   tiled          … for 128 × 64 tiles, both products as squares of 8 × 8 and more a thread, as in the fp32 matrix product
+//   tiled          … for 128 × 64 tiles, both products as squares of 8 × 8 and more a thread, as in the fp32 matmul
 //
 // A NaN in a query makes its row NaN; one in a key or value the rows that see it, with `causal` also some shortly before them.
 // A score of +∞ makes its row NaN, one of −∞ is a weight of 0.

@@ -228,7 +228,7 @@ struct Shape {
 };
 
 // Steps 6 to 10 (kOverlap: two products under way; kTurns: one group after the other asks for its products; kSlack: see weigh()).
-// Barriers as in the matrix product, for keys and values apart: scores are done with keys earlier.
+// Barriers as in the matmul, for keys and values apart: scores are done with keys earlier.
 template <typename T, typename S, bool kOverlap, bool kTurns, int kSlack = 0>
 __global__ void __launch_bounds__(S::kThreads, 1)
     specialized(const __grid_constant__ gemm::TensorMap map_q, const __grid_constant__ gemm::TensorMap map_k,

@@ -5,7 +5,7 @@
 //   intensity                  16 bytes in, oscillator steps, 16 bytes out, a thread and turn; 0 steps: a copy
 //   read, write                one direction only; read also from the L2, over and over
 //   multiply_adds<T>           registers only
-//   mma<Kind>, wgmma<Kind>     matrix products on tensor cores: mma.sync from compute capability 8.0, wgmma on 9.0
+//   mma<Kind>, wgmma<Kind>     matmuls on tensor cores: mma.sync from compute capability 8.0, wgmma on 9.0
 #pragma once
 
 #include "../common/oscillator.cuh"

@@ -1,4 +1,4 @@
-// Matrix product of bf16 with sums in fp32: A (m × k) and B (k × n) in, C = A·B (m × n) in bf16 out, all row by row, rows lda, ldb
+// Matmul of bf16 with sums in fp32: A (m × k) and B (k × n) in, C = A·B (m × n) in bf16 out, all row by row, rows lda, ldb
 // and ldc elements apart. Device code only, for nvcc and NVRTC alike.
 // SPDX-License-Identifier: Apache-2.0
 //

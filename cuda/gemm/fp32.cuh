@@ -1,4 +1,4 @@
-// Matrix product in fp32: A (m × k) and B (k × n) in, C = A·B (m × n) out, all row by row, rows lda, ldb and ldc elements apart.
+// Matmul in fp32: A (m × k) and B (k × n) in, C = A·B (m × n) out, all row by row, rows lda, ldb and ldc elements apart.
 // Device code only, for nvcc and NVRTC alike. Any m, n, k and leading dimensions.
 // SPDX-License-Identifier: Apache-2.0
 //

@@ -1,4 +1,4 @@
-// Matrix product: from a thread an element to a ring of tiles between copy engine and tensor cores. Flags in, a table and a record out.
+// Matmul: from a thread an element to a ring of tiles between copy engine and tensor cores. Flags in, a table and a record out.
 // SPDX-License-Identifier: Apache-2.0
 //
 // The steps are in fp32.cuh and bf16.cuh; cuBLAS, where it is installed, takes turns with them on the same matrices.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 //   intensity<Fp64|Fp32|Fp16>   32 bytes in, some multiply-adds, 32 bytes out, a thread and turn
-//   intensity_tensor            the same traffic, matrix products of bf16 on the tensor cores (mma.sync)
+//   intensity_tensor            the same traffic, matmuls of bf16 on the tensor cores (mma.sync)
 //   copy, read, read_l2, read_l1, read_shared     roofs of the memories
 //   fma<…>, mma_bf16, mma_fp64, wgmma_bf16        roofs of the arithmetic
 // Half precision and matrix fragments are handled as 32-bit words, by PTX instructions, so that no header is needed.

@@ -1,7 +1,7 @@
 """What `auto_profile` adds to a call, and whether it is right: flags in; added time and known work out.
 
 A short call runs in blocks, in turns: by itself, between two CUDA events as one would write them by hand, and
-under each use of `auto_profile`. A matrix product is timed by `auto_profile` and by events of the lab's own,
+under each use of `auto_profile`. A matmul is timed by `auto_profile` and by events of the lab's own,
 and in a sweep over sizes and precisions.
 """
 
@@ -93,7 +93,7 @@ def _call_us(torch: Any, call: Callable[[], object]) -> float:
 
 
 def known_work(torch: Any, seconds: float) -> dict[str, Any]:
-    """A matrix product by events of `labcode.timing`, by `auto_profile` called and awaited; its energy."""
+    """A matmul by events of `labcode.timing`, by `auto_profile` called and awaited; its energy."""
     a = torch.randn(SIZES[-1], SIZES[-1], device="cuda", dtype=torch.bfloat16)
 
     def product() -> Any:

@@ -1,4 +1,4 @@
-"""The matrix product's ladders beside cuBLAS and Triton: sizes in; tables and a JSON record out.
+"""The matmul ladders beside cuBLAS and Triton: sizes in; tables and a JSON record out.
 
 The steps are timed by the program ``cuda/gemm``, which makes their tensor maps, in turns with cuBLAS and from
 a cold cache; Triton by `labcode.workloads.triton_gemm`, with cuBLAS of its own.

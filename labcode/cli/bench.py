@@ -104,7 +104,7 @@ def bench_products(
     repetitions: Annotated[int, typer.Option("--repetitions", help="Timings of each candidate.")] = 12,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
 ) -> None:
-    """Check every step of the matrix product's ladders and time it beside cuBLAS and Triton."""
+    """Check every step of the matmul ladders and time it beside cuBLAS and Triton."""
     from labcode.bench import products
     from labcode.terminal import console
 

@@ -1,4 +1,4 @@
-"""Matrix product in Triton: A (m × k) and B (k × n) of bf16 or fp16 in, A·B of that type out, sums in fp32.
+"""Matmul in Triton: A (m × k) and B (k × n) of bf16 or fp16 in, A·B of that type out, sums in fp32.
 
 The tiles, stages and order of ``cuda/gemm``'s last steps, without their copy engine, barriers and registers:
 Triton chooses those. Importing this module imports Triton.

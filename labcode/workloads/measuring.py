@@ -1,6 +1,6 @@
 """How to measure, and how not to: the same things measured well and badly; a GPU in, a JSON record out.
 
-Seven studies, each by one function: what the first iterations cost, three ways to time a matrix product, the
+Seven studies, each by one function: what the first iterations cost, three ways to time a matmul, the
 spread of repeated timings, a warm and a cold cache, the data's influence on speed and power, the clock under
 load, and what an event itself costs. The record holds the raw timings. The GPU's settings are left alone.
 """
@@ -85,7 +85,7 @@ def study_warmup(torch: Any, device: torch.device, scale: float, cold: ColdStart
 
 
 def study_clocks_of_time(c: Context) -> dict[str, Any]:
-    """A matrix product (fp32) timed three ways: host clock without and with waiting, CUDA events."""
+    """A matmul (fp32) timed three ways: host clock without and with waiting, CUDA events."""
     torch = c.torch
     n = max(64, int(4096 * c.scale))
     a, b, out = (torch.randn(n, n, device=c.device) for _ in range(3))

@@ -170,7 +170,7 @@ def join(torch: Any, given: argparse.Namespace) -> int:
         common.require_memory(
             torch, needed_bytes(size_of(given)), "choose fewer --layers or a smaller --width"
         )
-        # High priority: a reduction starts when a multiprocessor has room, not after a whole product.
+        # High priority: a reduction starts when a multiprocessor has room, not after a whole matmul.
         settings = torch.distributed.ProcessGroupNCCL.Options()
         settings.is_high_priority_stream = True
         if given.nccl_ctas:

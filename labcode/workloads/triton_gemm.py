@@ -1,4 +1,4 @@
-"""Matrix product by Triton beside cuBLAS: sizes in, a table and a JSON record with the ratio out.
+"""Matmul by Triton beside cuBLAS: sizes in, a table and a JSON record with the ratio out.
 
 python -m labcode.workloads.triton_gemm --n 8192
 """
@@ -30,7 +30,7 @@ def import_product() -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check and time both on the same random matrices; 0 when Triton's product was right."""
+    """Check and time both on the same random matrices; 0 when Triton's matmul was right."""
     parser = common.parser(PROGRAM, "Times a matrix product in Triton beside cuBLAS, in turns.", VARIANTS)
     for name in ("m", "n", "k"):
         parser.add_argument(f"--{name}", type=common.whole(1, 1 << 17), default=4096)

@@ -101,7 +101,7 @@ def operations(
     """A run's GPU operations, in no particular order: kind, name, start_ns, end_ns, device, stream, path.
 
     ``recompute``: the backward pass runs each block again, under the block's own ranges. ``split``: some
-    products take a second kernel. ``unknown``: kernels with a name that says nothing.
+    matmuls take a second kernel. ``unknown``: kernels with a name that says nothing.
     """
     run = Run(rng, scale or {})
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""Matrix product: addresses and tiles on the host, no spills, bad use in one line; right on a GPU."""
+"""Matmul: addresses and tiles on the host, no spills, bad use in one line; right on a GPU."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Give a dictionary, of the forward pass alone:
 
     time             time of what ran in the ranges softmax, over that in the ranges scores and values
     time_products    the same, of scores and values only what ``bucket_of(name, path, kind)`` calls matmul
-    flops            operations of the softmax over those of both products; the softmax has five for each
+    flops            operations of the softmax over those of both matmuls; the softmax has five for each
                      score, and a multiplication with its addition is two
     gb_per_s         bytes that the softmax reads and writes over its time
 

@@ -95,8 +95,8 @@ STATES: Mapping[str, State] = {
         "shorter loops, less unrolling, fewer jumps over far code; larger grids if the kernel is very short",
     ),
     "gmma": State(
-        "warpgroup matrix product",
-        "waits for a warpgroup's matrix product",
+        "warpgroup matmul",
+        "waits for a warpgroup's matmul",
         "more products in flight before waiting; larger tiles; other work in between",
     ),
     "drain": State(

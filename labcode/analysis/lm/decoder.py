@@ -73,7 +73,7 @@ def attention_flops(batch: int, heads: int, context: int, d_head: int) -> dict[s
 
 
 def matmul_flops(size: Size, batch: int, context: int, *, backward: bool = False) -> int:
-    """FLOPs of the matrix products of a forward pass, or of a forward and a backward pass."""
+    """FLOPs of the matmuls of a forward pass, or of a forward and a backward pass."""
     parts = forward_flops(size, batch, context)
     return (3 if backward else 1) * sum(parts[part] for part in MATMULS)
 

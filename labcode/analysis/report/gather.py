@@ -212,7 +212,7 @@ def _work(found: Iterations) -> Iterator[str]:
     if work.flops == work.flops:
         mfu = f", MFU {work.mfu:.1%} ({work.peak})" if work.mfu == work.mfu else ""
         without = f"; without {work.not_counted}" if work.not_counted else ""
-        yield f"{work.flops / 1e12:,.3g} TFLOP in matrix products and attention an iteration{mfu}{without}."
+        yield f"{work.flops / 1e12:,.3g} TFLOP in matmuls and attention an iteration{mfu}{without}."
     if work.payload_bytes == work.payload_bytes:
         yield f"{work.payload_bytes / 1e6:,.1f} MB in collectives an iteration."
 

@@ -139,7 +139,7 @@ def link_saturated(tables: Tables) -> Finding:
 
 @rule(
     "idle-tensor-cores",
-    title="Matrix products run without tensor cores",
+    title="Matmuls run without tensor cores",
     book="lm/precision",
     advice="Multiply in bf16 or fp16 (torch.autocast), or allow TF32 for fp32 "
     "(torch.set_float32_matmul_precision); sizes should be multiples of 8.",
@@ -160,10 +160,10 @@ def idle_tensor_cores(tables: Tables) -> Finding:
     share = without_ns / tables.width
     return Finding(
         share >= TENSOR_SHARE,
-        f"matrix products take {percent(products_ns / tables.width)} of the window on GPU {device}; those "
+        f"matmuls take {percent(products_ns / tables.width)} of the window on GPU {device}; those "
         f"during which tensor cores hardly work take {percent(share)}",
         without_ns,
-        "ns of matrix products with tensor cores idle on the worst GPU",
+        "ns of matmuls with tensor cores idle on the worst GPU",
         tables.width,
         "ns of the window",
         share,

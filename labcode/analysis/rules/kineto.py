@@ -21,7 +21,7 @@ from labcode.reports.kineto.report import STEP, KinetoReport
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
 OPTIMIZER = r"^Optimizer\.step#"
-# names of matrix products and convolutions in fp32 that use no tensor cores (cuBLAS, cuDNN, CUTLASS)
+# names of matmuls and convolutions in fp32 that use no tensor cores (cuBLAS, cuDNN, CUTLASS)
 SIMT = (
     r"(?i)(?:ampere|volta|turing|maxwell)_s(?:gemm|cudnn)|simt_sgemm|implicit_convolve_sgemm|"
     r"f32f32_f32f32_f32|_ffma_|magma_sgemm|gemmSN_\w+<float|gemmk1_kernel<int, float"
@@ -190,7 +190,7 @@ def unfused_optimizer(tables: Tables) -> Finding:
 
 @rule(
     "fp32-without-tensor-cores",
-    title="Matrix products in fp32 that use no tensor cores",
+    title="Matmuls in fp32 that use no tensor cores",
     book="lm/precision",
     advice="torch.set_float32_matmul_precision('high') (TF32), or bf16 by torch.autocast; for convolutions "
     "torch.backends.cudnn.allow_tf32.",

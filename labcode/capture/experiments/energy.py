@@ -45,7 +45,7 @@ ENERGY_EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     _torch(
         "products",
-        "Joules of matrix products and attention: sizes, operands, cuBLAS, both ends of this book's ladders",
+        "Joules of matmuls and attention: sizes, operands, cuBLAS, both ends of this book's ladders",
         (_run("record", "--seconds", "2.2", "--warmup", "0.25", "--settle", "2"),),
         (
             *_workload("matmul", "ladders"),

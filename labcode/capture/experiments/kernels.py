@@ -170,7 +170,7 @@ def _products() -> tuple[Experiment, ...]:
     return (
         Experiment(
             id="gemm_bench",
-            title="The matrix product's ladders beside cuBLAS: times from a cold cache, errors against fp64",
+            title="The matmul ladders beside cuBLAS: times from a cold cache, errors against fp64",
             tool="bench",
             module=CUDA,
             program="gemm",
@@ -192,7 +192,7 @@ def _products() -> tuple[Experiment, ...]:
         ),
         Experiment(
             id="gemm_triton",
-            title="The matrix product in Triton beside cuBLAS",
+            title="A matmul in Triton beside cuBLAS",
             tool="bench",
             module="labcode.workloads.triton_gemm",
             runs=tuple(
@@ -208,7 +208,7 @@ def _products() -> tuple[Experiment, ...]:
         ),
         Experiment(
             id="ncu_gemm",
-            title="Counters of the matrix product, step by step, in fp32 and on tensor cores",
+            title="Counters of the matmul kernels, step by step, in fp32 and on tensor cores",
             tool="ncu",
             module=CUDA,
             program="gemm",

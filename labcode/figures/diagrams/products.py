@@ -1,4 +1,4 @@
-"""Nothing in; drawings of matrix products out: tiles, warps and stages in space and time."""
+"""Nothing in; drawings of matmuls out: tiles, warps and stages in space and time."""
 
 from __future__ import annotations
 

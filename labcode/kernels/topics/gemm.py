@@ -1,4 +1,4 @@
-"""Matrix product (``cuda/gemm``): fp32 from a thread an element to pipelined tiles, bf16 on tensor cores.
+"""Matmul (``cuda/gemm``): fp32 from a thread an element to pipelined tiles, bf16 on tensor cores.
 
 A problem is (m, n, k): A is m × k, B k × n, C = A·B. What a step is held against is cuBLAS, by the program
 ``cuda/gemm``, which times both in turns; ``predicted`` is the share of cuBLAS's throughput. The bf16 steps

@@ -2,7 +2,7 @@
 
 ``record``: bf16 matmuls on normal random data of several sizes, by cuBLAS and by this book's own kernel in
 turns; then, of one size, on uniform random numbers from 0 to 1, whose signs and exponents hardly change.
-Then, as `ladders` does, the first and the last step of the ladders of the matrix product and of attention.
+Then, as `ladders` does, the first and the last step of the ladders of the matmul and of attention.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def own(made: matmul.Matmul) -> matmul.Matmul:
 
 
 def ladder_ends(torch: Any, windows: Windows, device: torch.device) -> dict[str, Check]:
-    """Both ends of the ladders of the matrix product, in fp32 and bf16, and of attention in bf16."""
+    """Both ends of the ladders of the matmul, in fp32 and bf16, and of attention in bf16."""
     checks = ladders.ladder(torch, windows, gemm.FP32, launch.this_gpu(device.index))
     problem = gemm.BF16.timed[0]
     made = matmul.make(torch, "bf16", "random", problem.shape[0], device)

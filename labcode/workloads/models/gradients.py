@@ -172,7 +172,7 @@ class DuringBackward:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Keep the reserved multiprocessors out of the products launched inside."""
+        """Keep the reserved multiprocessors out of the matmuls launched inside."""
         if not self._active or not self._reserved:
             yield
             return

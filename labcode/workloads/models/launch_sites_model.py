@@ -34,7 +34,7 @@ def marks_by_index(table: Tensor, kinds: Tensor) -> Tensor:
 
 
 def marks_by_product(table: Tensor, kinds: Tensor) -> Tensor:
-    """The same as a matrix product: a row with a single 1 picks a row of the table."""
+    """The same as a matmul: a row with a single 1 picks a row of the table."""
     return functional.one_hot(kinds, table.shape[0]).to(table.dtype) @ table
 
 

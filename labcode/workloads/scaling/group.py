@@ -128,7 +128,7 @@ def _group(member: Member, store: Any, most_ctas: int) -> Iterator[Member]:
     torch = member.torch
     group: dict[str, Any] = {"backend": "gloo"}
     if member.cuda:
-        # High priority: a collective starts when a multiprocessor has room, not after a whole product.
+        # High priority: a collective starts when a multiprocessor has room, not after a whole matmul.
         settings = torch.distributed.ProcessGroupNCCL.Options()
         settings.is_high_priority_stream = True
         if most_ctas:

@@ -119,7 +119,7 @@ class _Program:
         return number
 
     def product(self, stack: tuple[Frame, ...] | None = None) -> int:
-        """A matrix product inside aten::linear, launched by a call without a stack; with ``stack`` there is a
+        """A matmul inside aten::linear, launched by a call without a stack; with ``stack`` there is a
         copy before it, within aten::linear, that has one."""
         self.seq += 1
         with self.operation("aten::linear"):
@@ -191,8 +191,8 @@ def _scenes(rng: Rng) -> list[tuple[str, Tables]]:
     makers = (
         ("every call has its stack", _plain),
         ("a helper that two lines call", _two_callers),
-        ("products without a stack of their own", _products),
-        ("a product between two stacks", _between),
+        ("matmuls without a stack of their own", _products),
+        ("a matmul between two stacks", _between),
         ("a backward pass", _backward),
         ("backward kernels of views", _views),
         ("two processes that count alike", _processes),

@@ -91,7 +91,7 @@ def first(table: pd.DataFrame, memory: float, compute: float) -> str:
 if __name__ == "__main__":
     example = pd.DataFrame(
         {
-            "kernel": ["axpy", "matrix product"],
+            "kernel": ["axpy", "matmul"],
             "duration_ns": [1000, 1000],
             "ffma": [200_000, 25_000_000],
             "fadd": [0, 0],

@@ -1,6 +1,6 @@
-"""Exercise compute-ex08, part b: what a product kernel's counters ask for next.
+"""Exercise compute-ex08, part b: what a matmul kernel's counters ask for next.
 
-A table of launches comes in, a row each, with numbers from Nsight Compute, of products in fp32:
+A table of launches comes in, a row each, with numbers from Nsight Compute, of matmuls in fp32:
 
     kernel, duration_ns
     multiply_adds        multiply-adds of warps: m * n * k / 32, the same work for all

@@ -15,11 +15,11 @@ over when the phase of that parity has ended; the phase before the first one cou
 
 `schedule(stages, slots, interval, latency, multiply)`: for each stage (asked, came, done), times in
 nanoseconds. The producer asks for stages in order, the first at 0, not sooner than `interval` after the
-request before, and not before the slot is empty: the product of the stage that was in it is done. Bytes come
-`latency` after the request. Products are done in order, one at a time, each takes `multiply` and begins when
+request before, and not before the slot is empty: the matmul of the stage that was in it is done. Bytes come
+`latency` after the request. Matmuls are done in order, one at a time, each takes `multiply` and begins when
 its bytes are there.
 
-`enough(stages, interval, latency, multiply)`: the fewest slots with which the last product is done as early
+`enough(stages, interval, latency, multiply)`: the fewest slots with which the last matmul is done as early
 as with a slot for each stage.
 
 A worked example: interval 10, latency 50, multiply 20:

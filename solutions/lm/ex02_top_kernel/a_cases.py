@@ -40,7 +40,7 @@ def cases(rng: Rng) -> list[Case]:
         ),
         _case("an optimizer that takes most of the step", *scene(2, scale={"adam": 60.0})),
         _case("copies that take longer than any kernel", *scene(1, scale={"memcpy": 30.0})),
-        _case("attention's products lead", *scene(2, scale={"nn": 6.0})),
+        _case("attention's matmuls lead", *scene(2, scale={"nn": 6.0})),
     ]
 
 

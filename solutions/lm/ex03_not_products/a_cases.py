@@ -29,7 +29,7 @@ def _exactly(rng: Rng) -> tuple[pd.DataFrame, int, float]:
 
 
 def cases(rng: Rng) -> list[Case]:
-    """Forward passes and training steps, with different things beside the products."""
+    """Forward passes and training steps, with different things beside the matmuls."""
 
     def scene(least: float, steps: int, **more: Any) -> tuple[pd.DataFrame, int, float]:
         return lm.operations(rng, lm.shape(rng), steps=steps, **more), steps, least
@@ -37,7 +37,7 @@ def cases(rng: Rng) -> list[Case]:
     return [
         _case("one forward pass", *scene(0.0, 1, training=False)),
         _case("a training step", *scene(0.01, 2, training=True)),
-        _case("products in two parts", *scene(0.0, 2, training=False, split=True, scale={"split": 4.0})),
+        _case("matmuls in two parts", *scene(0.0, 2, training=False, split=True, scale={"split": 4.0})),
         _case("kernels that nobody knows", *scene(0.9, 1, training=False, unknown=True)),
         _case(
             "blocks are computed again in the backward pass", *scene(0.02, 2, training=True, recompute=True)

@@ -9,15 +9,15 @@ Each is a table and the number of steps in it:
 
 Give a dictionary:
 
-    inference, training    the share of products of matrices in the GPU's time of each run
+    inference, training    the share of matmuls in the GPU's time of each run
     without optimizer      the same of the training run's forward and backward pass alone
-    growth                 the time of products in one step of training over that in one of inference
+    growth                 the time of matmuls in one step of training over that in one of inference
 
-A product is what ``bucket_of(name, path, kind)`` calls matmul. The GPU's time is that of all operations,
+A matmul is what ``bucket_of(name, path, kind)`` calls matmul. The GPU's time is that of all operations,
 copies included.
 
-A worked example: inference 10 ms, of which products 8; a training step 30 ms in forward and backward pass, of
-which products 24, and 6 ms in the optimizer: 0.8, 24 / 36, 0.8, 3.
+A worked example: inference 10 ms, of which matmuls 8; a training step 30 ms in forward and backward pass, of
+which matmuls 24, and 6 ms in the optimizer: 0.8, 24 / 36, 0.8, 3.
 
 Grade it:         labcode exercises lm-ex04a        (or: nox -s exercises -- lm-ex04a)
 Get a hint:       labcode exercises lm-ex04a --hint
@@ -54,7 +54,7 @@ def change(
         "growth": (taught / training_steps) / (asked / inference_steps),
     }
     # [starter]
-    # raise NotImplementedError("write a function for the products' time of a table, and use it three times")
+    # raise NotImplementedError("write a function for the matmuls' time of a table, and use it three times")
     # [end]
 
 

@@ -32,7 +32,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("three forward passes", *scene(3)),
         _case("a training step", *scene(2, training=True)),
         _case("blocks are computed again in the backward pass", *scene(2, training=True, recompute=True)),
-        _case("products on tensor cores", *scene(2, scale={"nn": 0.1})),
+        _case("matmuls on tensor cores", *scene(2, scale={"nn": 0.1})),
     ]
 
 

@@ -52,7 +52,7 @@ class _Scene:
 
 
 def _linear(scene: _Scene, at: int, *, tid: int = 7, stream: int = 7) -> int:
-    """A layer: an operator with a product and a sum inside; where it ends."""
+    """A layer: an operator with a matmul and a sum inside; where it ends."""
     rng = scene.rng
     a, b, c = (int(x) for x in rng.integers(5, 60, 3))
     end = at + 40 + a + b + c

@@ -84,9 +84,9 @@ def test_a_link_that_was_not_sampled(tmp_path: Path) -> None:
 def test_products_without_tensor_cores(tmp_path: Path) -> None:
     found = judged(tmp_path, "idle-tensor-cores", Tensor_Active=samples(*[2] * 4, *[0] * 6))
     assert found.status == "found" and found.numerator == 40 * MS
-    assert found.evidence["name"].tolist() == ["gemm"]  # relu is no product
+    assert found.evidence["name"].tolist() == ["gemm"]  # relu is no matmul
     used = judged(tmp_path, "idle-tensor-cores", Tensor_Active=samples(*[60] * 4, *[0] * 6))
-    assert used.status == "not found" and "products take 40.0 % of the window" in used.message
+    assert used.status == "not found" and "matmuls take 40.0 % of the window" in used.message
 
 
 def test_captures_without_counters_are_not_asked(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ SHARES = pd.DataFrame({"busy": [50.0, 97.0], "idle": [50.0, 3.0]}, index=["basel
 ROLES = {"busy": "kernel", "idle": "idle"}
 SIZES = 2.0 ** np.arange(16, 33)
 TIME = np.linspace(0, 30, 300)
-PHASES = [(0.0, 5.0, "idle"), (5.0, 20.0, "matrix products"), (20.0, 30.0, "cool down")]
+PHASES = [(0.0, 5.0, "idle"), (5.0, 20.0, "matmuls"), (20.0, 30.0, "cool down")]
 
 CHARTS: dict[str, Callable[[], Figure]] = {
     "bars": lambda: bars(
