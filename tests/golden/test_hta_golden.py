@@ -16,7 +16,7 @@ import pytest
 
 from labcode import store
 from labcode.analysis.stats import kineto_ops, kineto_time
-from labcode.analysis.stats.kineto_path import by_kind, critical_path
+from labcode.analysis.timeline.critical_path import by_kind, critical_path
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from tests.golden.make_hta_golden import DIFFERENCE, OPERATORS, PATHS, QUEUED, RUNS
 

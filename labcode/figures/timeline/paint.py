@@ -95,7 +95,7 @@ def draw_timeline(
     """Draw rows into axes of their final width: labels at the left, idle shares at the right, time below.
 
     window: (start_ns, end_ns) on the clock of the bars; the axis is 0 at its start. unit: of the axis. path:
-    a critical path (`labcode.analysis.stats.kineto_path`), drawn as a line below the rows it is on.
+    a critical path (`labcode.analysis.timeline.critical_path`), drawn as a line below the rows it is on.
     For bars with room for their texts, the axes should be `height_in(groups)` high.
     """
     chosen = choose_unit(window[1] - window[0]) if unit == "auto" else unit

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from PIL import Image
 
-from labcode.analysis.stats.kineto_path import critical_path
+from labcode.analysis.timeline.critical_path import critical_path
 from labcode.figures import compare_timelines, render, style, timeline
 from labcode.figures.style import LIGHT, PALETTES
 from labcode.figures.timeline.groups import NO_GPU_WORK
