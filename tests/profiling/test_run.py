@@ -178,13 +178,17 @@ def test_what_is_said_of_ranks() -> None:
     text = io.StringIO()
     run.tell(Plan("multi-gpu", "nsys", (), Path(), "x", 4, 4, Path()), outcome, [], None, text)
     assert text.getvalue().splitlines() == [
-        "labcode profile: x by nsys on 4 ranks, 5.0 s: ended by SIGKILL (out of memory?)",
-        "rank 1 was the first to end, after 3.5 s: ended by SIGKILL (out of memory?)",
+        "labcode profile: x by nsys on 4 ranks, 5.0 s: failed",
+        "rank 1 was the first to end, after 3.5 s: ended by SIGKILL (the host ran out of memory?)",
         "ended by the launcher for it: rank 2",
         "failed after it: rank 0, failed with exit code 1",
         "killed without a word: rank 3",
         "4 of 4 captures are missing: see above what nsys said",
     ]
+    node = run.Outcome(0, 5.0, "", (run.End(3, 0, 0, 20.0, 4.0),))
+    text = io.StringIO()
+    run.tell(Plan("multi-node", "ncu", (), Path(), "x", 1, 0, Path(), True), node, [], None, text)
+    assert text.getvalue() == "labcode profile: x by ncu on this node, rank 3 of the run, 5.0 s: done\n"
 
 
 def trace(path: str) -> dict[str, Any]:

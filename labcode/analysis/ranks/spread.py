@@ -68,8 +68,6 @@ class Spreader(Closing):
                 self._client = self._connect(str(scheduler))
             elif files > FEW and scheduler != HERE:
                 self._client = self._local(min(files, os.cpu_count() or 1))
-            else:
-                self.note = f"{files} report{'s' * (files != 1)}, read one after another in this process"
         except BaseException:
             self.close()
             raise

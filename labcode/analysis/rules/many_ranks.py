@@ -16,6 +16,7 @@ LINK_SHARE, LINK_OFTEN = 0.05, 0.5  # of the time of transfers; of the collectiv
 EXPOSED_SHARE = 0.05
 UNEVEN = 0.05
 SLOW_CLOCK = 0.97  # of the median clock
+_BEYOND_CHANCE = 0.25  # of two ranks one leaves half of the collectives last, whatever their links
 _BOOK = "scaling/thousand-ranks"
 _WHY = {
     "slow compute": "it computes for {} longer than the rank in the middle",
@@ -87,7 +88,7 @@ def slow_link(run: Run) -> Finding:
         int(worst["left_last_count"]) / max(int(worst["collectives"]), 1),
     )
     return Finding(
-        often >= LINK_OFTEN and late >= LINK_SHARE * transfer,
+        often >= max(LINK_OFTEN, 1 / len(table) + _BEYOND_CHANCE) and late >= LINK_SHARE * transfer,
         f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} collectives "
         f"last, in all {time_text(max(late, 0))} after the rank in the middle "
         f"({percent(late / max(transfer, 1))} of the transfers)",
@@ -140,6 +141,8 @@ def exposed(run: Run) -> Finding:
 def uneven(run: Run) -> Finding:
     """The most computing of a rank against the mean. Bound: all that it has more than the mean."""
     table = stragglers.by_rank(run)
+    if len(table) < 2:
+        raise CannotJudgeError("there is one rank")
     mean, most = float(table["compute_ns"].mean()), int(table["compute_ns"].max())
     if not mean:
         raise CannotJudgeError("no rank runs kernels")
@@ -196,7 +199,7 @@ def slow_clock(run: Run) -> Finding:
 def missing_ranks(run: Run) -> Finding:
     """Ranks without a report, and reports that could not be read. The program has nothing to gain."""
     gone, lost = len(run.missing), len(run.lost)
-    message = f"{len(run.lanes):,} ranks are there"
+    message = f"{len(run.lanes):,} ranks are there" if len(run.lanes) > 1 else "1 rank is there"
     if gone:
         message += f"; no report of {named(run.missing)}"
     if lost:
@@ -227,9 +230,7 @@ def _compared(run: Run) -> pd.DataFrame:
     except InputError as error:
         raise CannotJudgeError(str(error)) from error
     if not meetings:
-        raise CannotJudgeError(
-            run.clocks.notes[0] if run.clocks.notes else "fewer than two ranks have collectives in common"
-        )
+        raise CannotJudgeError(run.clocks.why or "there is one rank")
     table = stragglers.by_rank(run)
     return table[table["rank"].isin(run.ranks[meetings[0].lanes])].reset_index(drop=True)
 

@@ -9,7 +9,7 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
-from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication, is_meeting
 
 EXPOSED_SHARE = 0.05
 WAIT_SHARE = 0.05
@@ -37,11 +37,13 @@ def exposed_communication(tables: Tables) -> Finding:
     share = least / tables.width
     if len(table):
         hidden = table["hidden_ns"].sum() / max(int(table["comm_ns"].sum()), 1)
-        message = f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPUs; even the GPU "
-        message += "with the least has "
-        message += f"{percent(share)} of the window of communication with no computing beside it "
+        message = (
+            f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPU{'s' * (len(table) != 1)}; "
+        )
         message += (
-            f"(the most: {percent(table['exposed_ns'].max() / tables.width)}; {percent(hidden)} is hidden)"
+            f"even the GPU with the least has {percent(share)} of the window of communication with no "
+            f"computing beside it (the most: {percent(table['exposed_ns'].max() / tables.width)}; "
+            f"{percent(hidden)} is hidden)"
         )
     else:
         message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
@@ -182,12 +184,12 @@ def _communicating(tables: Tables) -> pd.DataFrame:
 
 
 def _collectives(tables: Tables) -> pd.DataFrame:
-    """NCCL kernels that all GPUs have, with the number of the set they belong to.
+    """NCCL kernels that all GPUs have and all wait in, with the number of the set they belong to.
 
     A recording may begin while GPUs still work at what was launched before it; where their numbers differ,
     kernels whose launch was not recorded are left out.
     """
-    talk = tables.kernels[is_communication(tables.kernels)].sort_values("start_ns", kind="stable")
+    talk = tables.kernels[is_meeting(tables.kernels)].sort_values("start_ns", kind="stable")
     if not _alike(talk):
         talk = talk[tables.launch_row[talk.index.to_numpy(np.int64)] >= 0]
     if not _alike(talk) or len(talk) == 0:

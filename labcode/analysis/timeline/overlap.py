@@ -9,6 +9,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, in_window, named_like, spans
 
 NCCL = r"^nccl(?:Dev)?Kernel|^nccl.*Kernel"
+_NO_MEETING = r"SendRecv|Broadcast|(?<!All)Reduce(?!Scatter)"
 _BESIDE = 0.02  # of a kernel's time: from there on it ran beside something
 _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 
@@ -16,6 +17,16 @@ _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 def is_communication(ops: pd.DataFrame) -> pd.Series:
     """Which rows are NCCL's kernels, by their name."""
     return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
+
+
+def is_meeting(ops: pd.DataFrame) -> pd.Series:
+    """Which rows are collectives that no rank can leave before all have come.
+
+    That is all of NCCL's but broadcasts, whose root sends and goes on, reductions to one rank, in which all
+    but the root do, and what goes between two.
+    """
+    some = named_like(ops["short_name"], _NO_MEETING)
+    return is_communication(ops) & ~pd.Series(some, index=ops.index)
 
 
 def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
