@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from labcode.book.preloaded import kernels, preloaded
-
 if TYPE_CHECKING:
     from tests.book.check_browser import Browser
 
@@ -37,6 +35,13 @@ def gpus() -> int:
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False)
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m gpu`` only files with such tests: a GPU machine may lack what the others import."""
+    if config.getoption("markexpr") != "gpu" or collection_path.suffix != ".py":
+        return None
+    return None if "pytest.mark.gpu" in collection_path.read_text(encoding="utf-8") else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -87,9 +92,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @contextlib.contextmanager
 def with_torch() -> Iterator[str]:
     """A command to use as Python that need not import PyTorch."""
-    if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
-        yield sys.executable
+    if not hasattr(os, "pidfd_open") or not importlib.util.find_spec("docutils"):
+        yield sys.executable  # not Linux, or a machine without what the book takes: programs start as ever
         return
+    from labcode.book.preloaded import preloaded
+
     # PyTorch's optimizers import torch._dynamo
     with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
         yield command
@@ -98,6 +105,8 @@ def with_torch() -> Iterator[str]:
 @contextlib.contextmanager
 def with_kernels() -> Iterator[str]:
     """A JUPYTER_PATH with kernels that need not import what pages do."""
+    from labcode.book.preloaded import kernels
+
     before = os.environ.pop("JUPYTER_PATH", None)
     with kernels():
         yield os.environ.pop("JUPYTER_PATH", "")

@@ -12,23 +12,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import reports as nsys_stats
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.command import printed
 from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS
 from tests.support.programming_models import make_programming_models
 from tests.support.random_export import make_random_export
 
 USUAL = sorted(set(nsys_stats.TABLES) - set(PROGRAMMING_MODELS))  # of events that every capture may hold
-
-
-def printed(path: Path, *names: str, fmt: str = "csv") -> str:
-    stream = io.StringIO()
-    print_all([path], list(names), fmt, stream)
-    return stream.getvalue()
 
 
 @pytest.fixture

@@ -86,7 +86,6 @@ def test_time_starts_at_zero_in_a_unit_that_fits() -> None:
     figure = timeline(training())
     assert figure.axes[0].get_xlim()[0] == 0
     assert "time (ms)" in words(figure)
-    assert "time (µs)" in words(timeline(training(), unit="µs"))
     assert [choose_unit(n) for n in (500, 5_000, 5_000_000, 5_000_000_000)] == ["ns", "µs", "ms", "s"]
 
 
@@ -223,7 +222,7 @@ def test_plain_tables_can_be_drawn_into_any_axes() -> None:
         Row("one", make_bars([0, 500], [400, 900], "kernel", "k")),
         Row("two", make_bars([100], [200], "nccl")),
     )
-    drawn = draw_timeline(axes, [Group(rows, title="GPU 0", idle_share=0.2)], (0, 1000), unit="ns")
+    drawn = draw_timeline(axes, [Group(rows, title="GPU 0", idle_share=0.2)], (0, 1000))
     assert drawn.roles == {"kernel", "nccl"}
     assert {"one", "two", "GPU 0", "idle 20%"} <= set(words(figure))
 
