@@ -119,7 +119,8 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """The processes among which pytest-xdist shares out the tests have these servers together."""
     servers = contextlib.ExitStack()
     config.add_cleanup(servers.close)
-    os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
+    if importlib.util.find_spec("myst_nb"):  # else no page runs here
+        os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
     if importlib.util.find_spec("torch"):
         os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
 
