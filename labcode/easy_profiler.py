@@ -2,8 +2,7 @@
 
 from labcode.easy_profiler import GPUMonitor, auto_profile
 
-@auto_profile(warmup=3, iterations=10)
-def train_step(model, batch): ...
+@auto_profile(warmup=3, iterations=10) def train_step(model, batch): ...
 
 for batch in batches:
     loss = train_step(model, batch)     # returns what it returns, and runs as often as it is called

@@ -9,9 +9,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Self
 
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _ENDING = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGUSR1", "SIGUSR2", "SIGALRM")
+
+
+class Closing:
+    """What lets go of something at the end of a ``with`` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is held; nothing, where nothing is."""
 
 
 class Ended(BaseException):
@@ -75,8 +89,7 @@ class Passed:
 
 @contextmanager
 def passing_on() -> Iterator[Passed]:
-    """Meanwhile signals go to the process that what is yielded is called with; from the terminal it gets them
-    anyway."""
+    """Meanwhile signals go to the process that what is yielded is called with, as a terminal's do anyway."""
     passed = Passed()
     numbers = [getattr(signal, name) for name in _PASSED_ON]
     before = {n: signal.signal(n, passed.take) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import importlib
 import importlib.util
 import os
 import shutil
@@ -17,8 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from labcode.book.preloaded import kernels, preloaded
 
 if TYPE_CHECKING:
     from tests.book.check_browser import Browser
@@ -38,12 +37,34 @@ def gpus() -> int:
     return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m gpu`` only files with such tests: a GPU machine may lack what the others import."""
+    if config.getoption("markexpr") != "gpu" or collection_path.suffix != ".py":
+        return None
+    return None if "pytest.mark.gpu" in collection_path.read_text(encoding="utf-8") else True
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and gpus() == 0:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Processes that share the tests import them each from another one on: what one has compiled, the others
+    need not compile again.
+    """
+    tests, workers = Path(__file__).parent, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or [Path(argument).resolve() for argument in session.config.args] != [tests]:
+        return
+    names = [sorted(tests.rglob(pattern)) for pattern in ("conftest.py", "test_*.py")]
+    first = len(names[1]) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // workers
+    for path in (*names[0], *names[1][first:], *names[1][:first]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
+            importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
@@ -71,9 +92,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @contextlib.contextmanager
 def with_torch() -> Iterator[str]:
     """A command to use as Python that need not import PyTorch."""
-    if not hasattr(os, "pidfd_open"):  # not Linux: programs are started as ever
-        yield sys.executable
+    if not hasattr(os, "pidfd_open") or not importlib.util.find_spec("docutils"):
+        yield sys.executable  # not Linux, or a machine without what the book takes: programs start as ever
         return
+    from labcode.book.preloaded import preloaded
+
     # PyTorch's optimizers import torch._dynamo
     with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
         yield command
@@ -82,6 +105,8 @@ def with_torch() -> Iterator[str]:
 @contextlib.contextmanager
 def with_kernels() -> Iterator[str]:
     """A JUPYTER_PATH with kernels that need not import what pages do."""
+    from labcode.book.preloaded import kernels
+
     before = os.environ.pop("JUPYTER_PATH", None)
     with kernels():
         yield os.environ.pop("JUPYTER_PATH", "")
@@ -94,7 +119,8 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """The processes among which pytest-xdist shares out the tests have these servers together."""
     servers = contextlib.ExitStack()
     config.add_cleanup(servers.close)
-    os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
+    if importlib.util.find_spec("myst_nb"):  # else no page runs here
+        os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
     if importlib.util.find_spec("torch"):
         os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import labcode
+from tests.support.command import labcode, one_line
 
 COMMANDS = [
     *(
@@ -28,15 +28,6 @@ COMMANDS = [
     *("stats", "export", "diagnose", "compare", "timeline", "flame", "roofline"),
     *("scrub", "exercises", "grades", "book", "slides", "energy", "profile", "report", "record"),
 ]
-
-
-def one_line(result: subprocess.CompletedProcess[str]) -> str:
-    """The single line on stderr of a command that refused, checked to be one line without a traceback."""
-    assert result.returncode == 2, result.stderr
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("labcode: ")
-    return lines[0]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])

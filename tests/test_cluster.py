@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from labcode.cli import app
+from tests.support.programs import program
 
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "cluster" / "capture.sbatch"
@@ -21,11 +22,6 @@ CONTAINER = ROOT / "cluster" / "Containerfile"
 WORKFLOW = ROOT / "cluster" / "pull-request.yml"
 PROFILE = ROOT / "cluster" / "profile.sbatch"
 SHELL = (JOB, PROFILE, ROOT / "labcode" / "kit" / "env.sh")
-
-
-def program(path: Path, text: str) -> None:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from tests.support import exports as e
 from tests.support import traces
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 COMMANDS = {
     "stats-nsys": ("stats", "x.sqlite"),

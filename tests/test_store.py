@@ -13,8 +13,8 @@ import pytest
 from labcode import store
 from labcode.errors import InputError, LabError
 from labcode.store import load_set, unpack_xz
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
+from tests.support.sets import make_set
 
 RECORD = {"program": "p", "results": {"time_ms": 1.5}}
 
@@ -25,38 +25,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "sets"))
     monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LABCODE_CAPTURES", raising=False)
-    path = tmp_path / "sets/small"
-    (path / "loop").mkdir(parents=True)
     contents = {
         "base.sqlite.xz": lzma.compress(b"SQLite format 3\0 and so on"),
         "base.json": json.dumps(RECORD).encode(),
         "base.clean.json": json.dumps({**RECORD, "clean": True}).encode(),
     }
-    for name, data in contents.items():
-        (path / "loop" / name).write_bytes(data)
-    files = {
-        n: {"sha256": store.file_sha256(path / "loop" / n), "bytes": len(d)} for n, d in contents.items()
-    }
-    run = {"argv": ["python"], "tool_args": ["--trace=cuda"], "files": files, "warnings": ["slow"]}
-    experiment = {
-        "title": "A loop",
-        "tool": "nsys",
-        "machine": "m1",
-        "captured": "2026-01-01",
-        "sources": {"a.py": "0"},
-        "wall_s": 2.5,
-        "runs": {"base": run},
-    }
-    write(
-        path,
-        {
-            "schema": 2,
-            "set": "small",
-            "machines": {"m1": {"driver": "1"}},
-            "experiments": {"loop": experiment},
-        },
+    return make_set(
+        tmp_path / "sets/small",
+        {"loop": {"base": contents}},
+        machine={"driver": "1"},
+        run={"tool_args": ["--trace=cuda"], "warnings": ["slow"]},
+        title="A loop",
+        tool="nsys",
+        sources={"a.py": "0"},
+        wall_s=2.5,
     )
-    return path
 
 
 def write(folder: Path, manifest: object) -> None:

@@ -18,17 +18,13 @@ import pytest
 from labcode import tools
 from labcode.errors import ToolError
 from labcode.tools import find_ncu, find_nsys, inside_nsight_compute, libdw_available, require_nsys, run_tool
+from tests.support.programs import program
+
+SAYS = "echo tool 1.2.3"
 
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
-
-
-def executable(path: Path, text: str = "#!/bin/sh\necho tool 1.2.3\n") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
 
 
 def gone(pid: int) -> bool:
@@ -101,7 +97,9 @@ def test_programs_that_cannot_be_started_are_named(tmp_path: Path) -> None:
     plain.write_text("#!/bin/sh\n")
     with pytest.raises(ToolError, match=r"plain: no permission to execute it; `chmod \+x` it"):
         run_tool([plain], 5)
-    text = executable(tmp_path / "text", "no program\n")
+    text = tmp_path / "text"
+    text.write_text("no program\n")
+    text.chmod(0o755)
     with pytest.raises(ToolError, match=r"text: cannot be started \(Exec format error\); install it again"):
         run_tool([text], 5)
 
@@ -126,7 +124,7 @@ def test_without_tools_nothing_is_found_and_the_message_says_what_to_install(bar
 
 def test_the_newest_nsys_inside_nsight_compute_is_found(bare: Path) -> None:
     for version in ("2024.3.2", "2025.10.1", "2025.3.1"):
-        executable(bare / f"opt/nvidia/nsight-compute/{version}/host/target-linux-x64/nsys")
+        program(bare / f"opt/nvidia/nsight-compute/{version}/host/target-linux-x64/nsys", SAYS)
     found = find_nsys()
     assert found is not None and "2025.10.1" in str(found)
     assert inside_nsight_compute(found)
@@ -134,20 +132,20 @@ def test_the_newest_nsys_inside_nsight_compute_is_found(bare: Path) -> None:
 
 def test_an_nsys_beside_the_ncu_on_path_is_found(bare: Path) -> None:
     home = bare / "somewhere/nsight-compute-2025.3.1"
-    executable(home / "ncu")
-    nsys = executable(home / "host/target-linux-x64/nsys")
+    program(home / "ncu", SAYS)
+    nsys = program(home / "host/target-linux-x64/nsys", SAYS)
     (bare / "bin").mkdir()
     (bare / "bin/ncu").symlink_to(home / "ncu")
     assert find_nsys() == nsys and find_ncu() == bare / "bin/ncu"
 
 
 def test_nsight_systems_own_and_path_come_first(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    executable(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys")
-    own = executable(bare / "opt/nvidia/nsight-systems/2024.1.1/bin/nsys")
+    program(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys", SAYS)
+    own = program(bare / "opt/nvidia/nsight-systems/2024.1.1/bin/nsys", SAYS)
     assert find_nsys() == own and not inside_nsight_compute(own)
-    on_path = executable(bare / "bin/nsys")
+    on_path = program(bare / "bin/nsys", SAYS)
     assert find_nsys() == on_path
-    chosen = executable(bare / "mine/nsys")
+    chosen = program(bare / "mine/nsys", SAYS)
     monkeypatch.setenv("LABCODE_NSYS", str(chosen))
     assert find_nsys() == chosen
     monkeypatch.setenv("LABCODE_NSYS", str(bare / "nothing"))
@@ -156,22 +154,19 @@ def test_nsight_systems_own_and_path_come_first(bare: Path, monkeypatch: pytest.
 
 
 def test_a_bundled_libdw_is_enough(bare: Path) -> None:
-    nsys = executable(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys")
+    nsys = program(bare / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys", SAYS)
     (nsys.parent / "libdw.so.1").write_bytes(b"")
     assert libdw_available(nsys)
 
 
 def test_versions_are_read_off_the_tool(tmp_path: Path) -> None:
-    assert tools.tool_version(executable(tmp_path / "a")) == "1.2.3"
-    assert tools.tool_version(executable(tmp_path / "b", "#!/bin/sh\nexit 1\n")) is None
+    assert tools.tool_version(program(tmp_path / "a", SAYS)) == "1.2.3"
+    assert tools.tool_version(program(tmp_path / "b", "exit 1")) is None
     assert tools.tool_version(tmp_path / "nothing") is None
 
 
 def test_toolkit_is_found_where_cuda_home_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = tmp_path / "bin" / "nvcc"
-    compiler.parent.mkdir()
-    compiler.write_text("#!/bin/sh\n")
-    compiler.chmod(0o755)
+    compiler = program(tmp_path / "bin" / "nvcc")
     monkeypatch.delenv("CUDACXX", raising=False)
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv(
@@ -211,7 +206,7 @@ def test_programs_share_one_deadline() -> None:
 
 def test_doctor_ends_though_every_tool_hangs(tmp_path: Path) -> None:
     for name in ("nsys", "ncu", "nvcc", "dcgmi", "nvidia-smi"):
-        executable(tmp_path / name, "#!/bin/sh\ntrap '' TERM\nyes | head -1000\nsleep 60\n")
+        program(tmp_path / name, "trap '' TERM\nyes | head -1000\nsleep 60")
     env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"}
     for name in ("LABCODE_NSYS", "LABCODE_NCU", "CUDA_HOME"):
         env.pop(name, None)

@@ -22,8 +22,8 @@ from labcode.capture import archive
 from labcode.capture.scrub import compress
 from tests.support import exports as e
 from tests.support import histories, ncu, stacks, traces
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
+from tests.support.sets import make_set
 
 
 @dataclass(frozen=True)
@@ -276,27 +276,9 @@ def test_a_signal_that_is_ignored_stays_ignored(inputs: Path, tmp_path: Path) ->
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A set ``mine`` with one experiment of one file."""
-    from labcode.store import file_sha256
-
-    folder = tmp_path / "sets" / "mine"
-    (folder / "one").mkdir(parents=True)
-    (folder / "one" / "run.json").write_text(json.dumps({"results": {"time_ms": 1.0}, "filler": "x" * 5000}))
-    file = {"sha256": file_sha256(folder / "one/run.json"), "bytes": (folder / "one/run.json").stat().st_size}
-    run = {"argv": ["python"], "tool_args": [], "files": {"run.json": file}, "warnings": []}
-    experiment = {
-        "title": "One",
-        "tool": "bench",
-        "machine": "m1",
-        "captured": "2026-01-01",
-        "source_digest": "0",
-        "sources": ["a.py"],
-        "wall_s": 1.0,
-        "runs": {"run": run},
-    }
-    manifest = {"schema": 1, "set": "mine", "machines": {"m1": {}}, "experiments": {"one": experiment}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    monkeypatch.setenv("LABCODE_SETS", str(folder.parent))
-    return folder
+    held = json.dumps({"results": {"time_ms": 1.0}, "filler": "x" * 5000}).encode()
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "sets"))
+    return make_set(tmp_path / "sets" / "mine", {"one": {"run": {"run.json": held}}})
 
 
 def test_an_archive_on_a_full_disk(mine: Path, tmp_path: Path) -> None:

@@ -39,7 +39,6 @@ def main(
 ) -> int:
     """Measure, print the table, write the record; 1 when the outputs of a report differ or one is missing."""
     from labcode.analysis.stats.driver import check_names, shelf_of
-    from labcode.analysis.stats.nsys.reports import TABLES
 
     check_names(shelf_of("nsys"), only)
     if repetitions < 1 or ops < 1 or streams < 1:
@@ -62,7 +61,7 @@ def main(
             plain_file(file)
         with console.status("measuring") as status:
             outcome = side_by_side(
-                *(file, list(only or TABLES), found, work),
+                *(file, list(only) or _answered(file), found, work),
                 repetitions=repetitions,
                 streams=streams,
                 limit_s=limit_s,
@@ -81,6 +80,14 @@ def main(
         with whole(json_file) as part:
             part.write_text(json.dumps(outcome.record, indent=1) + "\n", encoding="utf-8")
     return 1 if outcome.missing or any(row.difference for row in outcome.reports) else 0
+
+
+def _answered(file: Path) -> list[str]:
+    """nsys' reports for which an export has data."""
+    from labcode.analysis.stats.nsys.reports import SHELF, TABLES, missing_data
+
+    with SHELF.open(file) as source:
+        return [name for name in TABLES if not missing_data(source, name)]
 
 
 def _nsys(path: Path | None) -> Path | None:

@@ -4,6 +4,7 @@ out.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -26,6 +27,7 @@ from labcode.terminal import raw
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
 _PAGE_FOLDER = "book"
+_PART = 3  # pages that a process reads or writes in a go
 _PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_ERROR = re.compile(
@@ -166,16 +168,33 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
     A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
     details have gone to stderr.
     """
+    with kernels():  # their server imports what pages do while this process imports Sphinx
+        return _run_sphinx(root, builder, source, out, doctrees, strict=strict)
+
+
+def _run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> Built:
     from sphinx.application import Sphinx
+    from sphinx.builders import Builder
     from sphinx.errors import SphinxError, SphinxParallelError
     from sphinx.util.console import nocolor
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     if not sys.stderr.isatty():
         nocolor()
+    gc.set_threshold(100_000)  # pages are trees of many objects, and little of that is garbage
     parts = mock.patch("sphinx.builders.make_chunks", _parts)
+    in_parallel = Builder._read_parallel
+
+    def read(self: Builder, pages: list[str], nproc: int) -> None:
+        """Read a part's worth of pages here: another process would be sent all that is known of the book."""
+        if len(pages) > _PART:
+            in_parallel(self, pages, nproc)
+        else:
+            self._read_serial(pages)
+
+    reading = mock.patch.object(Builder, "_read_parallel", read)
     try:
-        with kernels(), parts, patch_docutils(str(root)), docutils_namespace():
+        with parts, reading, patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -201,9 +220,9 @@ def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path
         raise _page_error(text, str(error)) from None
 
 
-def _parts(pages: Sequence[str], nproc: int, maxbatch: int = 3) -> list[Sequence[str]]:
-    """What a process reads or writes in a go; fewer parts, as Sphinx makes, leave cores idle at the end."""
-    return [pages[first : first + maxbatch] for first in range(0, len(pages), maxbatch)]
+def _parts(pages: Sequence[str], nproc: int) -> list[Sequence[str]]:
+    """What the processes read or write; fewer parts, as Sphinx makes, leave cores idle at the end."""
+    return [pages[first : first + _PART] for first in range(0, len(pages), _PART)]
 
 
 def _page_error(text: str, fallback: str) -> LabError:

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CLIENT = """#!{python} -SE
@@ -50,16 +50,15 @@ sys.exit(status)
 """
 
 
-# What pages import, and what runs them.
+# What pages import, and what runs them; what only some of them import.
 OF_PAGES = (
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
-    "labcode.analysis.rules.driver",
     "labcode.book",
     "labcode.figures",
     "labcode.reports.nsys.report",
-    "scipy.stats",
 )
+OF_SOME = ("scipy.stats", "labcode.analysis.rules.driver", "bokeh.embed", "bokeh.plotting")
 
 
 @contextlib.contextmanager
@@ -69,7 +68,7 @@ def kernels() -> Iterator[None]:
         yield
         return
     before = os.environ.get("JUPYTER_PATH")
-    with preloaded(*OF_PAGES) as command:
+    with preloaded(*OF_PAGES, later=OF_SOME) as command:
         kernel = Path(command).parent / "kernels" / "python3"
         kernel.mkdir(parents=True)
         own = "--IPKernelApp.parent_handle=1"  # it need not look for its parent, the server does
@@ -86,8 +85,11 @@ def kernels() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def preloaded(*modules: str) -> Iterator[str]:
-    """The path of the command; the server, which imports the modules beside all else, ends with the block."""
+def preloaded(*modules: str, later: Sequence[str] = ()) -> Iterator[str]:
+    """The path of the command; the server, which imports the modules beside all else, ends with the block.
+
+    What is to be had ``later`` is imported while nobody waits.
+    """
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         client = Path(folder) / "python"
         listener.bind(address := f"{folder}/socket")
@@ -95,7 +97,7 @@ def preloaded(*modules: str) -> Iterator[str]:
         client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
         client.chmod(0o755)
         number = listener.fileno()
-        command = [sys.executable, "-P", __file__, str(number), *modules]
+        command = [sys.executable, "-P", __file__, str(number), ",".join(later), *modules]
         server = subprocess.Popen(command, pass_fds=[number], stdin=subprocess.PIPE)
         listener.close()
         try:
@@ -105,7 +107,7 @@ def preloaded(*modules: str) -> Iterator[str]:
             server.communicate()
 
 
-def serve(number: str, *modules: str) -> None:
+def serve(number: str, later: str, *modules: str) -> None:
     """Fork for each client until standard input ends, as it does with the process that began this.
 
     Returns only in the new processes, which then are the program asked for.
@@ -115,8 +117,13 @@ def serve(number: str, *modules: str) -> None:
         importlib.import_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(fileno=int(number))
-    gc.freeze()
-    while sys.stdin.fileno() not in select.select([listener.fileno(), sys.stdin.fileno()], [], [])[0]:
+    left = list(filter(None, later.split(",")))
+    both = [listener.fileno(), sys.stdin.fileno()]
+    while sys.stdin.fileno() not in (ready := select.select(both, [], [], 0 if left else None)[0]):
+        if not ready:
+            importlib.import_module(left.pop(0))
+            continue
+        gc.freeze()
         client, _ = listener.accept()
         if os.fork() == 0:
             listener.close()

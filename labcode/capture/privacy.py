@@ -74,10 +74,9 @@ _VARIABLE = (
 _STATES = r"(?i:(?:host|node|user|log|login|computer)_?name|fqdn|user|login|export_(?:host|user))"
 _NOBODY = frozenset(("", "null", "none", "unknown", "localhost", "true", "false", "[address]"))
 _COMMON = _words(
-    "localhost ubuntu debian linux host nvidia workstation server root user users runner admin "
-    "data test work python torch home node none null true false default worker jovyan shared "
-    "public local build cuda main train model nobody daemon project projects unknown guest space "
-    "temp runs code"
+    "localhost ubuntu debian linux host nvidia workstation server root user users runner admin data test "
+    "work python torch home node none null true false default worker jovyan shared public local build cuda "
+    "main train model nobody daemon project projects unknown guest space temp runs code"
 )
 _STATED = re.compile(
     rf"(?<![A-Za-z0-9_])(?:(?:{_STATES}|HOST)(?:{_QUOTE} ?: ?|=)(?:{_QUOTE})?"

@@ -121,8 +121,7 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
 
     ``output`` defaults to ``NAME.scrubbed.sqlite`` (with ``.xz`` for a compressed input) beside the input;
     the input stays; ``also`` are names to take out. Returns the path written. Raises `InputError` for
-    anything else, and when something
-    private is left.
+    anything else, and when something private is left.
     """
     packed = path.name.endswith(".sqlite.xz")
     report = path.suffix == ".nsys-rep"

@@ -195,10 +195,9 @@ def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int],
         )
     elif table == "SCHED_EVENTS" and "globalTid" in have:
         db.execute(
-            "CREATE TEMP TABLE edges AS "
-            "SELECT globalTid AS thread, max(start) AS start FROM SCHED_EVENTS "
-            "WHERE start < :first GROUP BY globalTid UNION ALL "
-            "SELECT globalTid, min(start) FROM SCHED_EVENTS WHERE start > :last GROUP BY globalTid",
+            "CREATE TEMP TABLE edges AS SELECT globalTid AS thread, max(start) AS start FROM SCHED_EVENTS "
+            "WHERE start < :first GROUP BY globalTid UNION ALL SELECT globalTid, min(start) FROM "
+            "SCHED_EVENTS WHERE start > :last GROUP BY globalTid",
             {"first": window[0], "last": window[1]},
         )
         inside += " OR (globalTid, start) IN (SELECT thread, start FROM edges)"

@@ -149,10 +149,15 @@ def energy(
     if plot is not None and plot.suffix.lower() != ".svg":
         raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
     live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
+
+    def reader() -> None:  # importing it takes about as long as the idle window
+        from labcode.analysis.energy import summary  # noqa: F401
+
     document = run(
         command,
         period_s=period_s,
         idle_s=idle_s,
+        meanwhile=reader,
         live=live,
         stdout=sys.stderr.fileno() if json_output else None,
     )
@@ -248,7 +253,14 @@ def profile(
     mode: Annotated[
         str, typer.Option("--mode", help="auto, single, multi-gpu, multi-node or deepspeed.")
     ] = "auto",
-    tool: Annotated[str, typer.Option("--tool", help="nsys, ncu, torch or energy.")] = "nsys",
+    tool: Annotated[
+        str,
+        typer.Option(
+            "--tool",
+            help="nsys, ncu, torch or energy (which meters the idle GPUs for 1 s before and 0.3 s after; "
+            "--tool-arg=--idle=0s: not before).",
+        ),
+    ] = "nsys",
     gpus: Annotated[int | None, typer.Option("--gpus", min=1, help="Ranks of a node, one a GPU.")] = None,
     nodes: Annotated[
         int | None, typer.Option("--nodes", min=1, help="Nodes; in SLURM, the allocation's.")
@@ -300,6 +312,7 @@ def profile(
     --dry-run prints the commands. Options come before SCRIPT. What this prints goes to stderr; the exit code
     is the script's, of several ranks that of the first to fail; 124 at the time limit.
     """
+    from contextlib import nullcontext
     from typing import cast
 
     from labcode.capture.schedule import parse_time
@@ -336,7 +349,8 @@ def profile(
             typer.echo(line)
         return
     run.prepare(plan, force=force)
-    outcome = run.execute(plan, limit_s=limit_s)
+    with run.rules_meanwhile() if diagnosis else nullcontext():
+        outcome = run.execute(plan, limit_s=limit_s)
     found = run.mark_partial(plan, outcome)
     run.tell(plan, outcome, found, limit_s, sys.stderr)
     if diagnosis and found:

@@ -341,14 +341,14 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
 
 
-def number(value: float, digits: int = 3) -> str:
-    """A number with `digits` significant digits, in scientific notation only below 0.0001."""
+def number(value: float) -> str:
+    """A number with three significant digits, in scientific notation only below 0.0001."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    decimals = 2 - math.floor(math.log10(abs(value)))
     rounded = round(value, decimals)
-    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
-    return f"{rounded:,.{max(0, decimals)}f}" if abs(value) >= 1e-4 else f"{value:.{digits - 1}e}"
+    decimals = 2 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, decimals)}f}" if abs(value) >= 1e-4 else f"{value:.2e}"
 
 
 def percent(share: float) -> str:

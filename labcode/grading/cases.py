@@ -1,5 +1,4 @@
-"""What a hidden case is and how answers are compared: a case, the right answer and another in, words that a
-learner can read out.
+"""Hidden cases and how answers are compared: a case, the right answer and another in, words to a learner out.
 
 A case is an input with a name. The right answer is what the solution gives on it; `labcode.grading.task` runs
 it, and finds the typical mistake that an answer comes from.

@@ -1,5 +1,4 @@
-"""All exercises of the book, and how a learner may name one: a text in, an exercise and perhaps one of its
-parts out.
+"""All exercises of the book, and how one may be named: a text in, an exercise and perhaps a part of it out.
 
 Needs the standard library alone, so that pages and ``--help`` can read it cheaply. A folder below
 ``solutions/`` with an ``exercise.toml`` is an exercise; ids begin with the name of a part of the book, so
@@ -53,9 +52,8 @@ def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise
 
     Accepted for part a of ``nsys-ex01-timeline-basics``: the id with ``:a`` or ``/a`` after it,
     ``nsys-ex01:a``, ``nsys-ex01a``, ``ex01a`` (while only one part of the book has an ex01),
-    ``ex_01_timeline_basics``,
-    ``timeline-basics:a``, and the path of the file or its folder. `LabError` when nothing or more than one
-    thing is meant.
+    ``ex_01_timeline_basics``, ``timeline-basics:a``, and the path of the file or its folder. `LabError` when
+    nothing or more than one thing is meant.
     """
     by_path = _by_path(text, exercises)
     if by_path is not None:

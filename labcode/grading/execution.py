@@ -24,6 +24,7 @@ from typing import IO, Any, Literal
 
 import labcode
 from labcode import store
+from labcode.ending import Closing
 from labcode.grading import sealed
 
 CALL_LIMIT_S = 10.0
@@ -50,7 +51,7 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
 
-class Execution:
+class Execution(Closing):
     """A process that runs a learner's file; it gets ready while the calls are being made up.
 
     ``load_error`` says, once outcomes were asked for, why the file could not be loaded.
@@ -70,16 +71,14 @@ class Execution:
         inputs = {"TMPDIR": str(folder / "inputs")}
         self._running = start([sys.executable, "-B", *command], folder / "work", inputs, listens=True)
 
-    def __enter__(self) -> Execution:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._running.end()
+    def close(self) -> None:
+        """End the process and remove its folder."""
+        self._running.close()
         self._folder.cleanup()
 
     def printed(self) -> str:
         """The end of what the file has printed; ends the process."""
-        self._running.end()
+        self._running.close()
         return self._running.printed()
 
     def outcomes(self, calls: Sequence[Call]) -> Iterator[Outcome]:
@@ -141,7 +140,7 @@ class Execution:
                 time.sleep(_POLL_S)
 
 
-class Running:
+class Running(Closing):
     """A process with its output caught (the end of it) and its whole group ended on the way out."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -175,7 +174,7 @@ class Running:
         self._reader.join(timeout=2)
         return b"".join(self._kept).decode(errors="replace")
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill the process and what it started."""
         if os.name == "posix":
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -183,12 +182,6 @@ class Running:
         elif self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
 
 def start(

@@ -77,8 +77,7 @@ def starter(source: str, name: str) -> str:
 
 
 def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
-    """Write all starters below ``root/exercises`` from ``root/solutions``; give back what was changed, or is
-    wrong.
+    """Write all starters into ``root/exercises`` from ``root/solutions``; gives what was changed or is wrong.
 
     With ``check`` nothing is written: each starter that differs from what would be generated is a line of the
     answer, as is each file that belongs to no exercise and each file of the catalogue that is missing.

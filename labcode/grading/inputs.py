@@ -1,5 +1,4 @@
-"""Hidden inputs: what happened on a made-up machine in, the tables that `labcode.reports.nsys.report` would
-give out.
+"""Hidden inputs: what happened on a made-up machine in, tables as of `labcode.reports.nsys.report` out.
 
 Two ways to make them: the ``*_table`` functions turn rows into tables with all columns and their types, and
 `Recorder` plays a CPU thread that launches, copies and waits, and keeps the times a profiler would have seen.
@@ -23,8 +22,7 @@ RANGE_NS = 60  # what opening or closing a range costs, so that no two begin at 
 
 
 def table(rows: Sequence[Mapping[str, Any]], kind: str) -> pd.DataFrame:
-    """A table of `labcode.reports.nsys.report` (``kernels``, ``memcpys``, ``gpu_ops``, ``api``, ``nvtx``)
-    with these rows.
+    """These rows as a table of `NsysReport`: ``kernels``, ``memcpys``, ``gpu_ops``, ``api`` or ``nvtx``.
 
     Columns that a row does not name get a plain default. Rows keep their order.
     """

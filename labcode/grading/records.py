@@ -1,6 +1,4 @@
-"""The records an exercise is described by: a folder with an ``exercise.toml`` in; what it asks, what it needs
-and its hints out.
-"""
+"""What describes an exercise: a folder with an ``exercise.toml`` in; what it asks, needs and hints at out."""
 
 from __future__ import annotations
 

@@ -84,8 +84,7 @@ SPECS: tuple[Spec, ...] = (
 
 
 def find_spec(device: str) -> Spec | None:
-    """The spec of a GPU by the name its driver gives (``NVIDIA H100 80GB HBM3``); None when it is not
-    listed.
+    """The spec of a GPU by the name its driver gives (``NVIDIA H100 80GB HBM3``); None when it is not listed.
 
     The longest listed name whose words all stand in the device's name, in order, is taken.
     """

@@ -1,12 +1,10 @@
 """What a GPU machine without network lacks in; one .tar to carry there out. Needs network, pip, and apt-get.
 
-kit/env.sh       to source there, by bash; it calls
-kit/unpack.py    which checks the kit, unpacks its wheels and says what the shell is to set
-kit/SHA256SUMS   of all other files, as `sha256sum -c` reads it
-kit/kit.json     for which Python, processor and C library it is
-kit/wheels/      the lab's own dependencies, and what its tests need
-kit/lib/         libdw and libelf for the importer of nsys; in lib/more the libraries that those need
-kit/lab/         the repository: the files that git tracks
+kit/env.sh       to source there, by bash; it calls kit/unpack.py    which checks the kit, unpacks its wheels
+and says what the shell is to set kit/SHA256SUMS   of all other files, as `sha256sum -c` reads it kit/kit.json
+for which Python, processor and C library it is kit/wheels/      the lab's own dependencies, and what its
+tests need kit/lib/         libdw and libelf for the importer of nsys; in lib/more the libraries that those
+need kit/lab/         the repository: the files that git tracks
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -23,6 +23,7 @@ def run(
     *,
     period_s: float,
     idle_s: float,
+    meanwhile: Callable[[], None] | None = None,
     gpus: Sequence[Metered] | None = None,
     live: TextIO | None = None,
     stdout: int | None = None,
@@ -30,14 +31,18 @@ def run(
     """Run a command while all GPUs that it can see are metered; the log has the windows idle and command.
 
     Signals that end programs are passed on to the command, and the log comes out all the same; its
-    ``exit_code`` is 128 and the number of the signal that ended the command. ``live``: a terminal to show
-    power on meanwhile; ``stdout``: a file descriptor for what the command prints. Raises `ToolError` where
-    the command cannot be started, and what `open_gpus` raises.
+    ``exit_code`` is 128 and the number of the signal that ended the command. ``meanwhile`` is done in the
+    window idle, which lasts ``idle_s`` at least. ``live``: a terminal to show power on while the command
+    runs; ``stdout``: a file descriptor for what it prints. Raises `ToolError` where it cannot be started, and
+    what `open_gpus` raises.
     """
     with Meter(open_gpus() if gpus is None else gpus, period_s=period_s) as meter:
         if idle_s > 0:
             with meter.window(IDLE):
-                time.sleep(idle_s)
+                began = time.monotonic()
+                if meanwhile:
+                    meanwhile()
+                time.sleep(max(began + idle_s - time.monotonic(), 0))
         meter.begin(COMMAND)
         try:
             with passing_on() as started:

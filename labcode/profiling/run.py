@@ -9,10 +9,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -294,11 +295,15 @@ def tell(plan: Plan, outcome: Outcome, found: Sequence[Path], limit_s: float | N
 
 def _how(plan: Plan, outcome: Outcome, limit_s: float | None) -> str:
     ranks = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
+    if plan.elsewhere and outcome.ends:
+        ranks = f" on this node, rank {', '.join(str(end.rank) for end in outcome.ends)} of the run"
     head = f"labcode profile: {plan.name} by {plan.tool}{ranks}, {outcome.seconds:.1f} s: "
     if outcome.cut == "limit":
         return f"{head}ended at the time limit of {limit_s:g} s (--limit)"
     if outcome.cut:
         return f"{head}ended by {outcome.cut}"
+    if plan.ranks > 1 and outcome.first_to_fail is not None:
+        return f"{head}failed"
     return head + ("done" if not outcome.exit_code else _ending(outcome.exit_code))
 
 
@@ -306,7 +311,7 @@ def _ending(code: int) -> str:
     if code > 128:
         with suppress(ValueError):
             name = signal.Signals(code - 128).name
-            return f"ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+            return f"ended by {name}" + (" (the host ran out of memory?)" if name == "SIGKILL" else "")
     return f"failed with exit code {code}"
 
 
@@ -328,13 +333,38 @@ def _failures(plan: Plan, outcome: Outcome) -> list[str]:
     return lines
 
 
+@contextmanager
+def rules_meanwhile() -> Iterator[None]:
+    """Import what `diagnose` takes, most of its time, while the program runs; of the lowest priority, so that
+    it takes nothing from the program.
+    """
+
+    def work() -> None:
+        if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
+        from labcode.analysis.rules import driver
+
+        driver.gather(())
+
+    importing = threading.Thread(target=work)
+    importing.start()
+    try:
+        yield
+    finally:
+        importing.join()
+
+
 def diagnose(plan: Plan, found: Sequence[Path], out: TextIO) -> None:
-    """Write what the rules say about the captures: of several ranks together, and about the first alone."""
+    """Write what the rules say about the captures: of several ranks together, and about one alone: the first
+    that is whole, or the one that holds most.
+    """
     from labcode.analysis.rules import driver
 
     subjects = [path for path in found if not path.name.endswith(_RAW)]
     if len(subjects) > 1 and plan.tool != "ncu":
-        subjects = [plan.folder, *([] if plan.tool == "torch" else subjects[:1])]
+        whole = [path for path in subjects if ".partial." not in path.name]
+        alone = whole[0] if whole else max(subjects, key=lambda path: path.stat().st_size)
+        subjects = [plan.folder, *([] if plan.tool == "torch" else [alone])]
     for path in subjects:
         out.write(f"\nlabcode diagnose {_near(path)}\n")
         try:

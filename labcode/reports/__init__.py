@@ -103,8 +103,7 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
 
 
 def expect(path: Path, command: str, *kinds: Kind) -> Kind:
-    """The kind of a file that a command is to read; `LabError` says what reads it where that is not one of
-    ``kinds``."""
+    """The kind of a file that a command reads; `LabError` says what does where it is none of ``kinds``."""
     kind = kind_of(path)
     if kind not in kinds:
         if kinds == ("ranks",) and path.is_dir():

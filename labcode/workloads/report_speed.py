@@ -2,9 +2,8 @@
 
 Two exports. ``generated`` is made up, the same wherever it is made, and needs no GPU. ``recorded`` is what
 nsys wrote of a run of `labcode.workloads.many_operations`. Each report is printed by both programs one right
-after the other. A few such pairs of long reports run side by side, then half as many of short ones.
-What was measured is recorded also when the time ends before the last report; the record then names those
-missing.
+after the other. A few such pairs of long reports run side by side, then half as many of short ones. What was
+measured is recorded also when the time ends before the last report; the record then names those missing.
 """
 
 from __future__ import annotations

@@ -47,6 +47,16 @@ def test_ranges_that_overlap_lie_in_the_shortest_that_holds_them() -> None:
             assert parent[row] == (min(around)[1] if around else -1)
 
 
+def test_ranges_that_hold_none_may_overlap_any() -> None:
+    step, later = np.arange(0, 1000, 100), np.arange(0, 1000, 20)
+    across = np.arange(90, 900, 100)  # from one step into the next
+    parent = nest(
+        _ranges(np.concatenate((step, later, across)), np.concatenate((step + 100, later + 9, across + 15)))
+    ).parent
+    assert (parent[:10] == -1).all() and (parent[10:60] == np.repeat(np.arange(10), 5)).all()
+    assert (parent[60:] == -1).all()
+
+
 def test_ranges_that_overlap_take_no_square_of_their_number() -> None:
     def work(count: int) -> None:
         nest(_ranges(10 * np.arange(count), 10 * np.arange(count) + 20 * count))

@@ -70,6 +70,21 @@ def test_reports_without_time_or_luck_are_named_and_the_others_measured(tmp_path
     assert "ended with exit code 3 (bad)" in record["missing"]["osrt_sum"]
 
 
+def test_without_names_those_reports_are_asked_that_have_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noted(_: Path, names: list[str], *others: object, **options: object) -> None:
+        asked.extend(names)
+        raise ToolError("enough")
+
+    monkeypatch.setattr(reports, "side_by_side", noted)
+    with pytest.raises(ToolError, match="enough"):
+        run(tmp_path, only=[])
+    assert {"nvtx_sum", "osrt_sum"} < set(asked) and not {"mpi_event_sum", "um_sum"} & set(asked)
+
+
 def test_a_command_that_fails(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"ended with exit code 3 \(no luck\)"):
         side_by_side.measure(

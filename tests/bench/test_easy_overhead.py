@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from labcode.bench import easy_overhead
 from labcode.workloads.shared import common
+from tests.support.records import recorded
 
 
 class Event:
@@ -70,9 +70,7 @@ def fake() -> Any:
 def test_rows_checks_and_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", fake())
     monkeypatch.setattr(common, "gpu_info", lambda torch, device: {})
-    path = tmp_path / "r.json"
-    assert easy_overhead.main(["--blocks", "3", "--seconds", "0.001", "--json", str(path)]) == 0
-    results = json.loads(path.read_text())["results"]
+    results = recorded(easy_overhead, tmp_path, "--blocks", "3", "--seconds", "0.001")["results"]
     rows = {row["way"]: row for row in results["rows"]}
     assert rows["nothing"]["added_us"] < 0 == rows[easy_overhead.BY_HAND]["added_us"]
     assert rows["auto_profile, after the last iteration"]["call_us"] < rows["auto_profile"]["call_us"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from labcode import book
 from labcode.book import pages
+from labcode.capture.filing import files_record
 from labcode.errors import InputError
 from tests.book.sets import write_set
 from tests.support import histories, traces
@@ -30,11 +30,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     entry = manifest["experiments"]["measuring"]
     for run, files in runs.items():
         named = [file.rename(place / file.name.replace("run.", f"{run}.", 1)) for file in files]
-        digests = {
-            file.name: {"sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
-            for file in named
-        }
-        entry["runs"][run] = {**entry["runs"]["record"], "files": digests}
+        held = files_record(place, [file.name for file in named])
+        entry["runs"][run] = {**entry["runs"]["record"], "files": held}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     monkeypatch.setenv("LABCODE_SETS", str(tmp_path / "sets"))
     monkeypatch.setenv("LABCODE_CAPTURES", "mine")

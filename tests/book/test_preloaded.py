@@ -89,3 +89,15 @@ def test_a_server_whose_process_is_killed_ends(tmp_path: Path) -> None:
     while subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0:
         assert time.monotonic() < end
     shutil.rmtree(Path(python).parent)
+
+
+def test_what_is_wanted_later_is_imported_while_nobody_waits(tmp_path: Path) -> None:
+    (tmp_path / "asked.py").write_text("import sys\nprint('wave' in sys.modules)\n")
+    (tmp_path / "begin.py").write_text(
+        "import subprocess, time\nfrom labcode.book.preloaded import preloaded\n"
+        "with preloaded(later=['wave']) as python:\n"
+        "    while subprocess.check_output([python, '-m', 'asked']) != b'True\\n':\n"
+        "        time.sleep(0.01)\n"
+    )
+    begun = subprocess.run([REAL, "begin.py"], cwd=tmp_path, timeout=60, check=False, capture_output=True)
+    assert begun.returncode == 0, begun.stderr

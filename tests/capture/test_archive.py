@@ -19,8 +19,7 @@ from labcode.capture.filing import open_set
 from labcode.errors import InputError, LabError
 from labcode.store import load_set
 from tests.capture.conftest import Lab
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
 
 Members = dict[str, bytes]
 

@@ -1,6 +1,4 @@
-"""Capturing with ncu: what is filed, what replaying cost, and what goes wrong, with an ncu that plays its
-part.
-"""
+"""Capturing with a made-up ncu: what is filed, what replaying cost, and what goes wrong."""
 
 from __future__ import annotations
 

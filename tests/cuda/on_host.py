@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cuda.conftest import CUDA
-from tests.cuda.ncu_programs import run
+from tests.cuda.conftest import CUDA, once
 
 SYNCHRONIZATION = re.compile(
     r"__syncthreads\(|group_sync\(worker|copies_wait<.*?>\(|products_wait<\d>\("
@@ -17,12 +16,13 @@ SYNCHRONIZATION = re.compile(
 )
 
 
-def compile_on_host(folder: Path, source: str, *headers: str) -> tuple[Path, list[str]]:
+def compile_on_host(compiled: Path, source: str, *headers: str) -> tuple[Path, list[str]]:
     """The program of ``source`` with these headers of cuda/; the synchronizations in them, in order."""
+    folder = compiled / Path(source).stem
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no g++ here")
-    found = list[str]()
+    found, written = list[str](), dict[Path, str]()
 
     def numbered(match: re.Match[str]) -> str:
         found.append(match.group())
@@ -33,10 +33,18 @@ def compile_on_host(folder: Path, source: str, *headers: str) -> tuple[Path, lis
         shared = r"extern __shared__ ([\w ]+) (\w+)\[\];"
         text = re.sub(shared, r"\1* const \2 = static_cast<\1*>(block_memory());", text)
         name = f"{Path(header).stem}_on_host.cuh"
-        (folder / name).write_text(SYNCHRONIZATION.sub(numbered, text), encoding="utf-8")
+        written[folder / name] = SYNCHRONIZATION.sub(numbered, text)
+
+    def write() -> None:
+        folder.mkdir()
+        for path, text in written.items():
+            path.write_text(text, encoding="utf-8")
+
     options = ["-std=c++17", "-O1", "-g1", "-w", "-fsanitize=address", f"-I{folder}"]
-    done = run([compiler, *options, Path(__file__).with_name(source), "-o", folder / "run"])
-    if done.returncode != 0 and ("cannot find" in done.stderr or "unrecognized" in done.stderr):
-        pytest.skip("this g++ has no address sanitizer")
-    assert done.returncode == 0, done.stderr
+    try:
+        once(folder, [compiler, *options, Path(__file__).with_name(source), "-o", folder / "run"], write)
+    except AssertionError as error:
+        if "cannot find" in str(error) or "unrecognized" in str(error):
+            pytest.skip("this g++ has no address sanitizer")
+        raise
     return folder / "run", found

@@ -14,7 +14,7 @@ from labcode.kernels.catalogue import Gpu, Problem
 from labcode.kernels.launch import reason_unfit
 from labcode.kernels.topics import attention
 from labcode.workloads.cuda import attention as wrapper
-from tests.cuda.conftest import CUDA, Assemble, Built
+from tests.cuda.conftest import CUDA, NEWEST, NO_SPILLS, Assemble, Built
 from tests.cuda.ncu_programs import NO_GPU, check_wrapper, run
 from tests.cuda.on_host import compile_on_host
 
@@ -26,10 +26,9 @@ HARMLESS = (2,)  # the fibers of a block never overtake one another so far: the 
 
 
 @pytest.fixture(scope="module")
-def on_the_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    folder = tmp_path_factory.mktemp("host")
+def on_the_host(compiled: Path) -> tuple[Path, list[str]]:
     headers = ("gemm/layout.cuh", "attention/attention.cuh", "attention/tensor.cuh")
-    return compile_on_host(folder, "host_attention.cpp", *headers)
+    return compile_on_host(compiled, "host_attention.cpp", *headers)
 
 
 def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[str]]) -> None:
@@ -64,9 +63,9 @@ def test_missing_synchronizations_are_found(
     assert done.returncode == 1 and done.stdout.startswith(said), done.stdout + done.stderr[:2000]
 
 
-def test_tensor_cores_without_spills_or_waiting(built: Built) -> None:
+def test_tensor_cores_without_spills_or_waiting(assembled: Assemble) -> None:
     """Registers at the start: what the groups of a block may have; two blocks of mma.sync fit."""
-    report = built("attention").with_suffix(".log").read_text()
+    report = assembled("attention", NEWEST).report
     found = re.findall(
         r"Compiling entry function '(\S+)' for 'sm_90a'\n.*\n\s*(\d+) bytes stack frame, "
         r"(\d+) bytes spill stores.*\n.*Used (\d+) registers",
@@ -128,10 +127,11 @@ def test_results_are_right(tmp_path: Path, step: str) -> None:
 
 
 def test_compiles_without_spills(assembled: Assemble) -> None:
-    report = assembled("attention_steps", "90").report
-    stacks = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
-    assert len(stacks) == 10
-    assert set(stacks) == {("0", "0", "0")}, report
+    report = assembled("attention", NEWEST).report
+    found = re.findall(r"Function properties for (\S+)\n(.* spill stores, .* spill loads)", report)
+    steps = {name: stack for name, stack in found if re.search("online|tiled|materialized|backward_", name)}
+    assert len(steps) == 10
+    assert {stack.strip() for stack in steps.values()} == {NO_SPILLS}, steps
 
 
 def test_what_it_cannot_take_is_one_line() -> None:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from labcode.kernels.topics import exercises_ncu as topic
-from tests.cuda import ncu_programs
-from tests.cuda.conftest import CUDA, WARNINGS
+from tests.cuda.conftest import ARCHITECTURES, Assemble
 
 
-@pytest.mark.parametrize("architecture", ["75", "80", "90a"])
-def test_nothing_is_spilled(nvcc: Path, tmp_path: Path, architecture: str) -> None:
-    source = tmp_path / "all.cu"
-    source.write_text(f'#include "{CUDA / "exercises_ncu" / "exercises_ncu.cuh"}"\n')
-    target = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    flags = ["-O3", "-std=c++17", *WARNINGS, "-Xptxas", "-v", target, "-cubin", "-o", tmp_path / "x"]
-    done = ncu_programs.run([nvcc, *flags, source])
-    assert done.returncode == 0, done.stderr
-    spills = re.findall(r"(\d+) bytes spill stores", done.stderr + done.stdout)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
+    spills = re.findall(r"(\d+) bytes spill stores", assembled("exercises_ncu", architecture).report)
     assert len(spills) == sum(len(kernel.steps) for kernel in topic.KERNELS)
     assert set(spills) == {"0"}
 

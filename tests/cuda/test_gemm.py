@@ -30,10 +30,9 @@ def flags(sizes: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def on_the_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    folder = tmp_path_factory.mktemp("host")
+def on_the_host(compiled: Path) -> tuple[Path, list[str]]:
     headers = ("gemm/layout.cuh", "gemm/bf16.cuh", "gemm/fp32.cuh")
-    return compile_on_host(folder, "host_gemm.cpp", *headers)
+    return compile_on_host(compiled, "host_gemm.cpp", *headers)
 
 
 def test_right_and_within_the_arrays_on_the_host(on_the_host: tuple[Path, list[str]]) -> None:

@@ -15,10 +15,8 @@ BARRIERS = (CUDA / "transpose" / "transpose.cuh").read_text(encoding="utf-8").co
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_on_host(tmp_path_factory.mktemp("host"), "host_transpose.cpp", "transpose/transpose.cuh")[
-        0
-    ]
+def program(compiled: Path) -> Path:
+    return compile_on_host(compiled, "host_transpose.cpp", "transpose/transpose.cuh")[0]
 
 
 def test_right_and_within_the_arrays(program: Path) -> None:

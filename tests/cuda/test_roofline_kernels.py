@@ -13,7 +13,7 @@ from labcode.errors import LabError
 from labcode.kernels.topics import roofline_kernels as topic
 from labcode.workloads.cuda import roofline_kernels as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import ARCHITECTURES, CUDA, Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, CUDA, NEWEST, Assemble, Built
 
 PROGRAM = "roofline_kernels"
 TINY = ["--mebibytes", "1", "--work", "0.01", "--repetitions", "2", "--warmup", "1"]
@@ -25,6 +25,16 @@ def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
     assert {name for name, kernel in found.items() if kernel.spilled_bytes} == set()
     if architecture == "90a":
         assert found["wgmma_bf16"].registers > 128  # the accumulators are in registers
+
+
+@pytest.fixture(scope="module")
+def sass(assembled: Assemble) -> str:
+    tool = shutil.which("cuobjdump")
+    if tool is None:
+        pytest.skip("no cuobjdump here")
+    found = assembled(PROGRAM, NEWEST)
+    kernels = re.findall(r"Compiling entry function '(\w+)'", found.report)
+    return ncu_programs.run([tool, "-sass", "-fun", ",".join(kernels), found.code]).stdout
 
 
 def loops(sass: str, kernel: str) -> list[list[str]]:
@@ -55,22 +65,14 @@ def loops(sass: str, kernel: str) -> list[list[str]]:
     ],
 )
 def test_loops_hold_the_operations_that_are_counted(
-    assembled: Assemble, kernel: str, instruction: str, count: int, others: int
+    sass: str, kernel: str, instruction: str, count: int, others: int
 ) -> None:
-    tool = shutil.which("cuobjdump")
-    if tool is None:
-        pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").code]).stdout
     longest = max(loops(sass, kernel=f"roofline_kernels{kernel}"), key=lambda loop: loop.count(instruction))
     assert longest.count(instruction) == count
     assert len(longest) - count <= others
 
 
-def test_half_precision_uses_both_of_its_pipes(assembled: Assemble) -> None:
-    tool = shutil.which("cuobjdump")
-    if tool is None:
-        pytest.skip("no cuobjdump here")
-    sass = ncu_programs.run([tool, "-sass", assembled(PROGRAM, "90a").code]).stdout
+def test_half_precision_uses_both_of_its_pipes(sass: str) -> None:
     kernel = next(
         part for part in sass.split("Function : ")[1:] if "fma_rateINS0_4Fp16" in part.split("\n")[0]
     )

@@ -22,6 +22,7 @@ from labcode.doctor.machine import machine_record
 from labcode.hardware import driver, host, management, needs, permissions
 from labcode.hardware.driver import CudaDevice, Driver
 from labcode.hardware.permissions import Permission
+from tests.support.programs import program
 
 UUID, SERIAL, BUS = "GPU-11112222-3333-4444-5555-666677778888", "1654322012345", "00000000:1B:00.0"
 ATTRIBUTES = {"sm_count": 132, "l2_bytes": 62914560}
@@ -118,13 +119,6 @@ def two_gpus(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return bare
 
 
-def executable(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return path
-
-
 def printed(report: dict[str, Any]) -> str:
     stream = io.StringIO()
     probe.render(report, Console(file=stream, width=400))
@@ -190,7 +184,7 @@ def test_gpus_are_described_from_nvml_and_the_driver(two_gpus: Path) -> None:
 def test_nothing_private_is_said(two_gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "home", lambda: two_gpus)
     (two_gpus / "proc/_PARAMETERS").write_text("RmProfilingAdminOnly: 0")
-    executable(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
+    program(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
     report = probe.probe()
     assert report["tools"]["nsys"]["path"] == "~/bin/nsys"
     said = json.dumps(report) + json.dumps(probe.machine_record()) + printed(report)
@@ -225,7 +219,7 @@ SMI = "NVIDIA A100, 40960, 8.0, 1410, 1215, 1410, 1215, 400.00, Enabled, [N/A], 
 
 
 def test_without_nvml_nvidia_smi_is_asked(bare: Path) -> None:
-    executable(bare / "bin/nvidia-smi", f'echo "{SMI}"')
+    program(bare / "bin/nvidia-smi", f'echo "{SMI}"')
     found = management.read()
     assert (found.source, found.driver, found.problem) == ("nvidia-smi", "550.1", None)
     gpu = found.gpus[0]
@@ -238,7 +232,7 @@ def test_without_nvml_nvidia_smi_is_asked(bare: Path) -> None:
 
 
 def test_an_nvidia_smi_that_fails_is_named(bare: Path) -> None:
-    executable(bare / "bin/nvidia-smi", "echo 'No devices were found'; exit 6")
+    program(bare / "bin/nvidia-smi", "echo 'No devices were found'; exit 6")
     assert management.read().problem == "nvidia-smi failed (No devices were found)"
 
 
@@ -246,7 +240,7 @@ def test_the_nsys_inside_nsight_compute_is_recognized_and_its_missing_library_na
     two_gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = two_gpus / "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys"
-    executable(place, "echo NVIDIA Nsight Systems version 2025.3.1.0-0v0")
+    program(place, "echo NVIDIA Nsight Systems version 2025.3.1.0-0v0")
     monkeypatch.setattr(probe, "libdw_available", lambda nsys: False)
     nsys = probe.probe()["tools"]["nsys"]
     assert nsys["inside_nsight_compute"] is True and nsys["version"] == "2025.3.1.0"
@@ -258,12 +252,12 @@ def test_the_nsys_inside_nsight_compute_is_recognized_and_its_missing_library_na
 
 
 def test_a_tool_that_does_not_start_is_named(two_gpus: Path) -> None:
-    executable(two_gpus / "bin/ncu", "exit 1")
+    program(two_gpus / "bin/ncu", "exit 1")
     assert probe.probe()["tools"]["ncu"]["problem"] == f"{two_gpus}/bin/ncu: does not start; install it again"
 
 
 def test_the_machine_record_holds_what_a_manifest_needs(two_gpus: Path) -> None:
-    executable(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
+    program(two_gpus / "bin/nsys", "echo NVIDIA Nsight Systems version 2025.3.1")
     record = machine_record()
     assert record["gpus"][0]["pcie_width"] == 16 and record["gpus"][0]["numa_node"] == 1
     assert record["gpu_count"] == 1 and record["gpus"][0]["sm_count"] == 132
@@ -360,11 +354,9 @@ def test_the_driver_is_asked_in_a_process_of_its_own() -> None:
 def test_a_driver_that_hangs_or_talks_nonsense_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(driver.sys, "executable", str(executable(tmp_path / "python", "echo nonsense")))
+    monkeypatch.setattr(driver.sys, "executable", str(program(tmp_path / "python", "echo nonsense")))
     assert driver.ask.__wrapped__().problem == "the CUDA driver could not be asked (nonsense)"
-    monkeypatch.setattr(
-        driver.sys, "executable", str(executable(tmp_path / "python", "echo hello; sleep 60"))
-    )
+    monkeypatch.setattr(driver.sys, "executable", str(program(tmp_path / "python", "echo hello; sleep 60")))
     monkeypatch.setattr(driver, "_LIMIT_S", 0.5)
     assert "CUDA driver: not done after 0.5 s" in str(driver.ask.__wrapped__().problem)
 

@@ -1,5 +1,4 @@
-"""Mutants of a solution: its text in, texts or syntax trees with one small change inside of its marked
-regions out.
+"""Mutants of a solution: its text in, texts or trees with one small change in a marked region out.
 
 A change is one that a learner could make: a bound that is one off or takes in its end, the largest for the
 sum, one key of a sort or of a group less, a condition that is left out. Each mutant has a name that stays the

@@ -70,13 +70,9 @@ def test_whose_kernel_it_is() -> None:
     assert blame(ops, [*found[:2], None]) == {STEP[:2]: 30, HEADS[:2]: 30}
 
 
-@pytest.mark.skipif(store.SHIPPED_SET not in store.list_sets(), reason="the shipped captures are not here")
 @pytest.mark.parametrize("run", ["baseline", "improved", "exam_baseline"])
 def test_the_solution_agrees_with_the_analysis_where_that_one_knows(run: str) -> None:
-    captures = store.load_set(store.SHIPPED_SET)
-    if "python_backtraces" not in captures.experiments:
-        pytest.skip("the shipped set has no python_backtraces")
-    report = open_report(captures.path_of("python_backtraces", run))
+    report = open_report(store.load_set(store.SHIPPED_SET).path_of("python_backtraces", run))
     tables = report.gpu_ops(), report.api(), report.python_backtraces(), report.python_backtrace_frames()
     found = launch_paths(*tables, report.nvtx())
     sites = launch_sites(*tables, report.nvtx())

@@ -52,14 +52,6 @@ def test_what_bounds_the_run() -> None:
     }
 
 
-needs_captures = pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets()
-    or "dataloader" not in store.load_set(store.SHIPPED_SET).experiments,
-    reason="the shipped captures are not here",
-)
-
-
-@needs_captures
 def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     bound = names_of(solution(B), B)["bound"]
@@ -77,7 +69,6 @@ def test_the_causes_of_the_unseen_captures_are_clear_and_not_the_pages() -> None
         assert answer["wait_share"] > 0.3
 
 
-@needs_captures
 def test_the_model_predicts_the_unseen_captures_as_far_as_it_says() -> None:
     """It knows nothing of handing over, so a step takes longer than it says, but not twice as long."""
     task, captures = read(*part(A)), store.load_set(store.SHIPPED_SET)

@@ -15,6 +15,7 @@ from labcode.grading import gpu, grade, needs
 from labcode.grading.cases import Verdict
 from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
+from tests.support.programs import program
 
 KERNELS = {
     short: beside(*part(short), "gpu").KERNEL
@@ -96,10 +97,7 @@ OF_KERNELS = {
 
 @pytest.mark.parametrize("run", ["exam_copies", "exam_gathers"])
 def test_unseen_launches_have_the_patterns_of_their_kernels(run: str) -> None:
-    captures = store.load_set(store.SHIPPED_SET)
-    if "ncu_memory" not in captures.experiments:
-        pytest.skip("the shipped set has no ncu_memory")
-    table, names = PATTERNS.unnamed(captures, run)
+    table, names = PATTERNS.unnamed(store.load_set(store.SHIPPED_SET), run)
     found = names_of(solution("compute-ex05a"))["patterns"](table)
     assert all(pattern in OF_KERNELS[names[launch]] for launch, pattern in found.items())
     assert set().union(*(OF_KERNELS[name] for name in names)) == set(found.values())
@@ -176,9 +174,7 @@ def test_a_stopped_measurement_is_the_verdict(monkeypatch: pytest.MonkeyPatch) -
 def test_why_counters_are_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, code: int, message: str
 ) -> None:
-    ncu = tmp_path / "ncu"
-    ncu.write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n")
-    ncu.chmod(0o755)
+    ncu = program(tmp_path / "ncu", f"echo '{said}'\nexit {code}")
     monkeypatch.setattr(gpu, "find_ncu", lambda: ncu)
     with pytest.raises(LabError, match=message):
         gpu._counted(["program"], ("sm__x.sum",), tmp_path)

@@ -15,11 +15,6 @@ from tests.exercises.support import names_of, part, solution
 
 CASES = beside(*part("compute-ex06a"), "cases")
 
-shipped = pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets()
-    or "ncu_compute" not in store.load_set(store.SHIPPED_SET).experiments,
-    reason="the shipped captures are not here",
-)
 CAUSES = {  # from the last launch to the first
     "exam_1": ["issue", "issue", "wait", "wait"],
     "exam_2": ["issue", "mio_throttle", "bank conflicts"],
@@ -55,7 +50,6 @@ def test_worked_example() -> None:
     assert s["first"](table) == "K3"
 
 
-@shipped
 @pytest.mark.parametrize("run", CAUSES)
 def test_the_causes_of_the_unseen_reports_are_clear(run: str) -> None:
     s = names_of(solution("compute-ex06a"))
@@ -69,7 +63,6 @@ def test_the_causes_of_the_unseen_reports_are_clear(run: str) -> None:
         assert max(waste.values()) > s["ENOUGH"] or abs(row["issued"] - s["BUSY"]) > 0.02
 
 
-@shipped
 def test_the_table_has_the_states_whole() -> None:
     report = open_report(store.load_set(store.SHIPPED_SET).path_of("ncu_compute", "exam_1", ".ncu-rep"))
     table = CASES.launch_table(report)

@@ -112,9 +112,8 @@ FORK = (
     "for (const cudaStream_t stream : plan->streams) LAB_CUDA(cudaStreamWaitEvent(stream, plan->begun, 0));"
 )
 JOIN = (
-    "for (size_t i = 0; i < plan->streams.size(); ++i) { "
-    "LAB_CUDA(cudaEventRecord(plan->done[i], plan->streams[i])); "
-    "LAB_CUDA(cudaStreamWaitEvent(main, plan->done[i], 0)); }"
+    "for (size_t i = 0; i < plan->streams.size(); ++i) { LAB_CUDA(cudaEventRecord(plan->done[i], "
+    "plan->streams[i])); LAB_CUDA(cudaStreamWaitEvent(main, plan->done[i], 0)); }"
 )
 
 

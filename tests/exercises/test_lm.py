@@ -17,10 +17,6 @@ from solutions.lm.ex07_memory import a_cases as ex07
 from solutions.lm.ex08_longer_texts import a_cases as ex08
 from tests.exercises.support import names_of, solution
 
-SHIPPED = pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets(), reason="the shipped captures are not here"
-)
-
 
 def test_ex06_worked_example() -> None:
     rows = [
@@ -49,7 +45,6 @@ def test_ex06_worked_example() -> None:
     }
 
 
-@SHIPPED
 @pytest.mark.parametrize(("experiment", "run", "_words"), ex06.EXAMS)
 def test_ex06_captures_have_a_call_for_every_operation(experiment: str, run: str, _words: str) -> None:
     captures = store.load_set(store.SHIPPED_SET)
@@ -61,7 +56,6 @@ def test_ex06_captures_have_a_call_for_every_operation(experiment: str, run: str
     assert passes == set(ex06.PASSES)
 
 
-@SHIPPED
 def test_ex06_captures_have_different_verdicts() -> None:
     who_waits = names_of(solution("lm-ex06a"))["who_waits"]
     answers = [who_waits(*case.arguments) for case in ex06.exam(store.load_set(store.SHIPPED_SET))]
@@ -104,7 +98,6 @@ def test_ex07_counts_as_the_page_does(size: str, context: int) -> None:
     assert state * 1e9 == pytest.approx(decoder.training_state_bytes(model, context))
 
 
-@SHIPPED
 def test_ex07_was_measured_as_it_is_counted() -> None:
     """With room to spare below the tolerance, so that no sensible count fails."""
     measured = ex07.exam(store.load_set(store.SHIPPED_SET))
@@ -143,7 +136,6 @@ def test_ex08_runs_are_matched_by_length() -> None:
     assert worth_it(slow, fast, 4, 9.5) == {"gain": 9, "worth_from": 0}
 
 
-@SHIPPED
 def test_ex08_the_sweep_has_all_that_is_asked_for() -> None:
     """Written out, memory grows with the square, with flash in proportion; time follows the work late."""
     names = names_of(solution("lm-ex08a"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from labcode.reports.memory.history import open_history
 from labcode.store import CaptureSet
 from tests.exercises.support import names_of, part, solution
 from tests.support import histories, traces
+from tests.support.sets import make_set
 
 
 def test_a_schedule() -> None:
@@ -81,30 +83,11 @@ def test_the_profilers_table() -> None:
     assert s["busy_ns"](kernels) == 190
 
 
-def _set(folder: Path, experiment: str, run: str, file: Path) -> CaptureSet:
-    """A set with one file in it."""
-    import hashlib
-
-    place = folder / "set" / experiment
-    place.mkdir(parents=True, exist_ok=True)
-    target = place / (run + "".join(file.suffixes[-3:]))
-    target.write_bytes(file.read_bytes())
-    record = {
-        name.name: {"sha256": hashlib.sha256(name.read_bytes()).hexdigest(), "bytes": name.stat().st_size}
-        for name in place.iterdir()
-    }
-    runs: dict[str, object] = {name.partition(".")[0]: {} for name in record}
-    entry = {
-        "title": "t", "tool": "torch", "machine": "m1", "captured": "2026-01-01",
-        "sources": {}, "wall_s": 1.0,
-        "runs": {
-            one: {"argv": [], "tool_args": [], "warnings": [],
-                  "files": {name: value for name, value in record.items() if name.partition(".")[0] == one}}
-            for one in runs
-        },
-    }  # fmt: skip
-    manifest = {"schema": 1, "set": "set", "machines": {"m1": {}}, "experiments": {experiment: entry}}
-    return store.parse_manifest(manifest, folder / "set")
+def _set(folder: Path, experiment: str, **files: Path) -> CaptureSet:
+    """A set with an experiment of runs of one file each."""
+    runs = {run: {run + "".join(file.suffixes[-3:]): file.read_bytes()} for run, file in files.items()}
+    place = make_set(folder / "set", {experiment: runs})
+    return store.parse_manifest(json.loads((place / "manifest.json").read_text()), place)
 
 
 def examined(short: str, captures: CaptureSet) -> tuple[Any, list[Case]]:
@@ -120,7 +103,7 @@ def examined(short: str, captures: CaptureSet) -> tuple[Any, list[Case]]:
 def test_the_table_of_an_unseen_trace_is_the_books(tmp_path: Path) -> None:
     """Up to what the book's table adds: calls of CUDA, and operators that are one with their only child."""
     file = traces.training(tmp_path, packed=True)[0]
-    captures = _set(tmp_path, "torch_profiler", "exam_baseline", file)
+    captures = _set(tmp_path, "torch_profiler", exam_baseline=file)
     task, cases = examined("pytorch-ex01b", captures)
     assert [case.function for case in cases] == ["summary", "busy_ns"] and all(case.exam for case in cases)
     found, kernels = task.expect(cases[0]), cases[1].arguments[0]
@@ -174,12 +157,8 @@ def test_a_leak() -> None:
 
 
 def test_the_answers_on_unseen_histories_are_the_books(tmp_path: Path) -> None:
-    captures: CaptureSet | None = None
-    for run in ("exam_hook", "exam_cache"):
-        file = histories.write(tmp_path, histories.leaking(12), f"{run}.memory.json.xz")
-        captures = _set(tmp_path, "torch_memory", run, file)
-    assert captures is not None
-    history = open_history(tmp_path / "exam_hook.memory.json.xz")
+    file = histories.write(tmp_path, histories.leaking(12))
+    captures, history = _set(tmp_path, "torch_memory", exam_hook=file, exam_cache=file), open_history(file)
     (live, live_cases), (leak, leak_cases) = (examined(f"pytorch-ex02{x}", captures) for x in "ab")
     right = {case.function: live.expect(case) for case in live_cases[:3]}
     assert right["peak"][0] == memory_history.live_bytes(history)["live_bytes"].max()
@@ -258,14 +237,6 @@ def test_proving() -> None:
     assert found == [["item", pytest.approx(100 / 68)], ["layout", pytest.approx(100 / 70)]]
 
 
-needs_captures = pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets()
-    or "bottleneck_hunt" not in store.load_set(store.SHIPPED_SET).experiments,
-    reason="the shipped captures are not here",
-)
-
-
-@needs_captures
 def test_the_unseen_capture_has_the_problems_that_were_planted() -> None:
     captures = store.load_set(store.SHIPPED_SET)
     planted = captures.record("bottleneck_hunt", "exam_baseline")["parameters"]["problems"]

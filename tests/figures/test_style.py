@@ -16,6 +16,7 @@ from PIL import Image
 
 from labcode.figures.style import (
     FONT_STACK,
+    LIGHT,
     PALETTES,
     ROLE_NAMES,
     SMALL_PT,
@@ -76,6 +77,14 @@ def test_contrast_is_that_of_wcag() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
     assert luminance("#ff0000") == pytest.approx(0.2126)
+
+
+def test_modes_differ_in_colors_alone(palette: Palette) -> None:
+    """What is readable in one of them is where it is in all, and as large."""
+    assert {name for name, value in rc_params(palette).items() if value != rc_params(LIGHT)[name]} <= {
+        *("axes.titlecolor", "axes.labelcolor", "axes.edgecolor", "grid.color", "text.color"),
+        *("xtick.color", "xtick.labelcolor", "ytick.color", "ytick.labelcolor"),
+    }
 
 
 def test_texts_contrast_with_the_page(palette: Palette) -> None:

@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,19 +33,43 @@ OPERATORS = ("aten::linear", "MmBackward0", "aten::layer_norm")
 QUEUED = 20  # HTA's limit of a full queue, for its default is reached in none of these traces
 DIFFERENCE = ("torch_profiler/baseline", "torch_profiler/improved")
 PATHS = ("torch_profiler/baseline", "torch_profiler/improved")
+LAUNCHED = ("torch_distributed/baseline", "torch_distributed/improved")
+LAUNCHES = ("cpu_duration", "gpu_duration", "launch_delay")
 
 
-def read(captures: Path, run: str, folder: Path) -> Any:
+def comparable(content: dict[str, Any]) -> dict[str, Any]:
+    """A trace without what HTA takes otherwise where launches count.
+
+    Its statistics of launches know no calls of the driver, which are given the runtime's name here. A kernel
+    whose launch lies before the recording it joins to whichever event comes first in the file, and so counts
+    the gap before it as the host's; such kernels are left out.
+    """
+    events = content["traceEvents"]
+    for event in events:
+        if event.get("name") in ("cuLaunchKernel", "cuLaunchKernelEx"):
+            event["name"] = "cudaLaunchKernel"
+    calls = [event for event in events if event.get("cat") in ("cuda_runtime", "cuda_driver")]
+    asked = {event.get("args", {}).get("correlation") for event in calls}
+    on_gpu = ("kernel", "gpu_memcpy", "gpu_memset")
+    kept = [e for e in events if e.get("cat") not in on_gpu or e["args"]["correlation"] in asked]
+    return content | {"traceEvents": kept}
+
+
+def traces_of(captures: Path, run: str) -> list[Path]:
+    """The files of a run, by rank."""
+    experiment, _, name = run.partition("/")
+    return sorted((captures / experiment).glob(f"{name}.*trace.json.gz"))
+
+
+def read(captures: Path, run: str, folder: Path, change: Callable[..., Any] = dict) -> Any:
     """HTA's traces of a run; it finds a rank by a pattern with a space, which the captures leave out."""
     from hta.trace_analysis import TraceAnalysis
 
-    experiment, _, name = run.partition("/")
-    found = sorted((captures / experiment).glob(f"{name}.*trace.json.gz"))
-    assert len(found) == RUNS[run], run
+    folder.mkdir(parents=True)
     files = {}
-    for rank, path in enumerate(found):
+    for rank, path in enumerate(traces_of(captures, run)):
         files[rank] = str(folder / path.name.removesuffix(".gz"))
-        Path(files[rank]).write_text(json.dumps(json.loads(gzip.decompress(path.read_bytes()))))
+        Path(files[rank]).write_text(json.dumps(change(json.loads(gzip.decompress(path.read_bytes())))))
     return TraceAnalysis(trace_files=files, trace_dir=str(folder), include_last_profiler_step=True)
 
 
@@ -60,6 +85,30 @@ def rows(table: Any) -> list[dict[str, Any]]:
     return json.loads(table.to_json(orient="records", double_precision=9))
 
 
+def of_launches(theirs: Any) -> dict[str, Any]:
+    """What HTA says of idle time, overlap, queues, launches and kernels; of launches, sums over them."""
+    ranks = [0, 1]
+    launches = theirs.get_cuda_kernel_launch_stats(ranks=ranks, visualize=False)
+    kernels = theirs.get_gpu_kernel_breakdown(visualize=False, duration_ratio=1.0, num_kernels=1000)[1]
+    return {
+        "idle_breakdown": [
+            {"rank": rank, **row}
+            for rank in ranks
+            for row in rows(theirs.get_idle_time_breakdown(ranks=[rank], visualize=False)[0])
+        ],
+        "comm_overlap": rows(theirs.get_comm_comp_overlap(visualize=False)),
+        "queue_length": rows(theirs.get_queue_length_summary(ranks=ranks)),
+        "launch_stats": {
+            rank: [
+                len(table),
+                *(table[name].describe()[["mean", "std", "50%"]].tolist() for name in LAUNCHES),
+            ]
+            for rank, table in launches.items()
+        },
+        "kernels": rows(kernels[["name", "rank", "kernel_type", "sum (us)"]]),
+    }
+
+
 def main(captures: Path, output: Path) -> None:
     """Ask HTA and write what it says."""
     os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
@@ -70,8 +119,8 @@ def main(captures: Path, output: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         for run in RUNS:
             folder = Path(temporary) / run
-            folder.mkdir(parents=True)
             theirs = traces[run] = read(captures, run, folder)
+            assert len(traces_of(captures, run)) == RUNS[run], run
             ranks = list(range(RUNS[run]))
             series = theirs.get_queue_length_time_series(ranks)
             mine = said["runs"][run] = {
@@ -92,6 +141,10 @@ def main(captures: Path, output: Path) -> None:
                 assert found
                 pieces = graph.get_critical_path_breakdown()
                 mine["critical_path"] = pieces.groupby("bound_by")["duration"].sum().to_dict()
+        said["launches"] = {
+            run: of_launches(read(captures, run, Path(temporary) / "launches" / run, comparable))
+            for run in LAUNCHED
+        }
         from hta.trace_diff import TraceDiff
 
         before, after = (traces[run].t for run in DIFFERENCE)

@@ -1,5 +1,4 @@
-"""Golden reports of Nsight Compute: run on a GPU machine; one tar of reports and of what ncu prints of
-them out.
+"""Golden reports of Nsight Compute, made on a GPU machine: one tar of them and of what ncu prints out.
 
     python3 tests/golden/make_ncu_golden.py ncu.tar.xz
 

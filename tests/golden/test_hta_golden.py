@@ -6,30 +6,91 @@ within a few nanoseconds.
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from labcode import store
-from labcode.analysis.stats import kineto_ops, kineto_time
-from labcode.analysis.stats.kineto_path import by_kind, critical_path
+from labcode.analysis.stats import kineto_gpu, kineto_ops, kineto_time
+from labcode.analysis.timeline.critical_path import by_kind, critical_path
 from labcode.reports.kineto.report import KinetoReport, open_trace
-from tests.golden.make_hta_golden import DIFFERENCE, OPERATORS, PATHS, QUEUED, RUNS
+from tests.golden.make_hta_golden import (
+    DIFFERENCE,
+    LAUNCHED,
+    OPERATORS,
+    PATHS,
+    QUEUED,
+    RUNS,
+    comparable,
+    traces_of,
+)
 
 GOLDEN: dict[str, Any] = json.loads(lzma.decompress((Path(__file__).parent / "hta.json.xz").read_bytes()))
 US = 1_000
+QUARTERS = {"changes": "count", "p25": "25%", "median": "50%", "p75": "75%"}
+SPREAD = ("changes", "mean", "std", "min", "p25", "median", "p75", "max")
 runs = pytest.mark.parametrize("run", RUNS)
 
 
 @cache
 def opened(run: str) -> KinetoReport:
-    experiment, _, name = run.partition("/")
-    folder = store.sets_root() / store.SHIPPED_SET / experiment
-    return open_trace(sorted(folder.glob(f"{name}.*trace.json.gz")))
+    return open_trace(traces_of(store.sets_root() / store.SHIPPED_SET, run))
+
+
+@pytest.fixture(scope="module", params=LAUNCHED)
+def launched(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[KinetoReport, dict[str, Any]]:
+    """The ranks of a run without what HTA takes otherwise, and what it said of them."""
+    folder = tmp_path_factory.mktemp("ranks")
+    for path in traces_of(store.sets_root() / store.SHIPPED_SET, request.param):
+        content = comparable(json.loads(gzip.decompress(path.read_bytes())))
+        (folder / path.name.removesuffix(".gz")).write_text(json.dumps(content))
+    return open_trace(folder), GOLDEN["launches"][request.param]
+
+
+def test_idle_breakdown(launched: tuple[KinetoReport, dict[str, Any]]) -> None:
+    ours = kineto_gpu.idle_breakdown(launched[0]).set_index(["rank", "stream", "category"])["idle_ns"]
+    theirs = {
+        (r["rank"], r["stream"], r["idle_category"]): r["idle_time"] for r in launched[1]["idle_breakdown"]
+    }
+    assert {key[:2] for key in ours.index} == {key[:2] for key in theirs}
+    for key, idle in ours.items():
+        assert idle / US == pytest.approx(theirs.get(key, 0.0), abs=0.01)
+
+
+def test_overlap_and_queues(launched: tuple[KinetoReport, dict[str, Any]]) -> None:
+    shares = kineto_gpu.comm_overlap(launched[0]).set_index("rank")["hidden_share"]
+    theirs = {row["rank"]: row["comp_comm_overlap_pctg"] for row in launched[1]["comm_overlap"]}
+    assert (100 * shares).round(2).to_dict() == pytest.approx(theirs, abs=0.011)
+    ours = kineto_gpu.queue_length(launched[0]).set_index(["rank", "stream"])
+    assert len(ours) == len(launched[1]["queue_length"])
+    for row in launched[1]["queue_length"]:
+        right = [row[f"queue_length/{QUARTERS.get(column, column)}"] for column in SPREAD]
+        assert ours.loc[(row["rank"], row["stream"]), list(SPREAD)].tolist() == pytest.approx(right, rel=1e-8)
+
+
+def test_launches_and_kernels(launched: tuple[KinetoReport, dict[str, Any]]) -> None:
+    report, theirs = launched
+    ours = kineto_gpu.launches(report)
+    for rank, (count, *columns) in theirs["launch_stats"].items():
+        mine = ours[ours["rank"] == int(rank)]
+        assert len(mine) == count
+        for name, right in zip(("call_ns", "duration_ns", "queue_ns"), columns, strict=True):
+            found = mine[name].mean(), mine[name].std(), mine[name].median()
+            assert np.array(found) / US == pytest.approx(right, abs=0.01)
+    kernels = report.kernels()
+    spent = (kernels["end_ns"] - kernels["start_ns"]).groupby([kernels["name"], kernels["rank"]]).sum()
+    listed = [row for row in theirs["kernels"] if row["kernel_type"] in ("COMPUTATION", "COMMUNICATION")]
+    assert len(listed) == len(spent)
+    for row in listed:
+        assert spent[row["name"], row["rank"]] / US == pytest.approx(row["sum (us)"], rel=1e-6)
 
 
 @runs
@@ -57,10 +118,9 @@ def test_memory_bandwidth(run: str) -> None:
     ours = kineto_time.memory_bandwidth(opened(run)).set_index(["rank", "what"])
     theirs = GOLDEN["runs"][run]["memory_bandwidth"]
     assert len(ours) == len(theirs)
-    names = {"changes": "count", "p25": "25%", "median": "50%", "p75": "75%"}
     for row in theirs:
-        for column in ("changes", "mean", "std", "min", "p25", "median", "p75", "max"):
-            value = row[f"memory_bw_gbps/{names.get(column, column)}"]
+        for column in SPREAD:
+            value = row[f"memory_bw_gbps/{QUARTERS.get(column, column)}"]
             assert ours.loc[(row["rank"], row["name"]), column] == pytest.approx(value, abs=1e-8)
 
 

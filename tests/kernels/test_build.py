@@ -10,6 +10,7 @@ from labcode import tools
 from labcode.errors import LabError, ToolError
 from labcode.kernels import build as building
 from labcode.kernels.build import architecture_flag, build, source_files
+from tests.support.programs import program
 
 HOPPER = (9, 0)
 COMPILER = """#!/bin/sh
@@ -90,9 +91,7 @@ def test_missing_compiler(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_compiler_that_does_not_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = checkout.parent / "bin" / "broken"
-    broken.write_text("#!/bin/sh\necho lost a library >&2\nexit 127\n")
-    broken.chmod(0o755)
+    broken = program(checkout.parent / "bin" / "broken", "echo lost a library >&2\nexit 127")
     monkeypatch.setenv("CUDACXX", str(broken))
     with pytest.raises(
         ToolError, match=r"broken: does not run \(lost a library\); reinstall the CUDA toolkit"

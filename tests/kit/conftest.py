@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from labcode.kit import gather
+from tests.support.programs import program
 
 ROOT = Path(__file__).parents[2]
 HERE = "{}.{}".format(*sys.version_info)
@@ -37,12 +38,6 @@ def wheel(
         packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         packed.writestr(f"{info}/RECORD", "")
     return path
-
-
-def program(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
 
 
 @pytest.fixture

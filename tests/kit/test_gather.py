@@ -15,7 +15,8 @@ import pytest
 
 from labcode.errors import LabError
 from labcode.kit import gather
-from tests.kit.conftest import HERE, program
+from tests.kit.conftest import HERE
+from tests.support.programs import program
 
 LIBRARIES = ["lib/copyright-any.txt", "lib/libdw.so.1", "lib/libelf.so.1", "lib/more/libz.so.1"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from labcode.kit import gather, unpack
-from tests.kit.conftest import make_checkout, program
+from tests.kit.conftest import make_checkout
+from tests.support.programs import program
 
 
 @pytest.fixture(scope="session")

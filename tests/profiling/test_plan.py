@@ -12,7 +12,8 @@ import pytest
 
 from labcode.profiling import plan as plans
 from labcode.profiling import run
-from tests.support.command import labcode
+from tests.support.command import labcode, one_line
+from tests.support.programs import program
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +22,7 @@ def _site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text("pass\n")
     for name in ("nsys", "ncu"):
-        Path(name).write_text("#!/bin/sh\n")
-        Path(name).chmod(0o755)
+        program(Path(name))
         monkeypatch.setenv(f"LABCODE_{name.upper()}", str(tmp_path / name))
     for name in ("SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES", "NSYS_PROFILING_SESSION_ID", run.PROFILED):
         monkeypatch.delenv(name, raising=False)
@@ -148,10 +148,7 @@ def test_the_name_in_the_source_documents() -> None:
 
 
 def refused(*words: str) -> str:
-    result = labcode("profile", *words)
-    assert result.returncode == 2, (result.stdout, result.stderr)
-    (line,) = result.stderr.splitlines()
-    return line
+    return one_line(labcode("profile", *words))
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from labcode import tools
 from labcode.profiling import run
 from labcode.profiling.plan import Plan, Wishes, make
 from tests.support.command import labcode
+from tests.support.programs import program
 
 REAL_NSYS = tools.find_nsys()
 NSYS = """
@@ -59,8 +60,7 @@ if "--alone" not in sys.argv:
 def _site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in {"nsys": NSYS, "srun": SRUN, "scontrol": "echo 127.0.0.1"}.items():
-        Path(name).write_text(f"#!/bin/bash\n{text}")
-        Path(name).chmod(0o755)
+        program(Path(name), text, "/bin/bash")
     Path("train.py").write_text(TRAIN)
     monkeypatch.setenv("LABCODE_NSYS", str(tmp_path / "nsys"))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -122,8 +122,7 @@ def test_a_profiler_that_does_not_end_is_killed_with_all_it_started(monkeypatch:
 
 
 def test_ctrl_c_reaches_the_program_and_keeps_the_capture() -> None:
-    Path("work").write_text("#!/bin/sh\ntouch began\nexec sleep 60\n")
-    Path("work").chmod(0o755)
+    program(Path("work"), "touch began\nexec sleep 60")
     words = ("--cpu", "--no-diagnosis", "-o", "out", "work")
     process = subprocess.Popen(
         [sys.executable, "-m", "labcode", "profile", *words],
@@ -179,13 +178,17 @@ def test_what_is_said_of_ranks() -> None:
     text = io.StringIO()
     run.tell(Plan("multi-gpu", "nsys", (), Path(), "x", 4, 4, Path()), outcome, [], None, text)
     assert text.getvalue().splitlines() == [
-        "labcode profile: x by nsys on 4 ranks, 5.0 s: ended by SIGKILL (out of memory?)",
-        "rank 1 was the first to end, after 3.5 s: ended by SIGKILL (out of memory?)",
+        "labcode profile: x by nsys on 4 ranks, 5.0 s: failed",
+        "rank 1 was the first to end, after 3.5 s: ended by SIGKILL (the host ran out of memory?)",
         "ended by the launcher for it: rank 2",
         "failed after it: rank 0, failed with exit code 1",
         "killed without a word: rank 3",
         "4 of 4 captures are missing: see above what nsys said",
     ]
+    node = run.Outcome(0, 5.0, "", (run.End(3, 0, 0, 20.0, 4.0),))
+    text = io.StringIO()
+    run.tell(Plan("multi-node", "ncu", (), Path(), "x", 1, 0, Path(), True), node, [], None, text)
+    assert text.getvalue() == "labcode profile: x by ncu on this node, rank 3 of the run, 5.0 s: done\n"
 
 
 def trace(path: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from unittest import mock
 
+from labcode.analysis.stats.driver import print_all
 from labcode.cli import main
 
 
@@ -38,3 +39,19 @@ def labcode(
             code = ended.code
     printed = [stream.buffer.getvalue().decode() for stream in (out, err)]
     return subprocess.CompletedProcess(argv, code if isinstance(code, int) else int(bool(code)), *printed)
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    """The single line on stderr of a command that refused, checked to be one line without a traceback."""
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("labcode: ")
+    return lines[0]
+
+
+def printed(path: Path, *names: str, fmt: str = "csv") -> str:
+    """What `labcode stats` prints of these reports."""
+    stream = io.StringIO()
+    print_all([path], names, fmt, stream)
+    return stream.getvalue()

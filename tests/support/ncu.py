@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from unittest import mock
 
+from labcode.reports.ncu.launch import Launch
 from labcode.reports.ncu.report import NcuReport, open_report
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "golden" / "ncu.tar.xz"
@@ -44,3 +45,8 @@ def page(name: str, which: str) -> list[list[str]]:
     """A page as ncu printed it: rows of cells, the header first."""
     with path(f"{name}.{which}.csv").open(newline="", encoding="utf-8") as handle:
         return list(csv.reader(handle))
+
+
+def launch(kernel: str) -> Launch:
+    """The first launch of a kernel in the report that holds everything."""
+    return next(one for one in opened("full").list if one.function == kernel)

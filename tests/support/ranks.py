@@ -28,16 +28,23 @@ def rank(
     schema: tuple[int, int, int] = (3, 20, 3),
     talks: bool = True,
     device: int = 0,
+    broadcast_ns: int | None = None,
+    epoch_ns: int | None = None,
 ) -> Path:
     """A rank of a run with a step each ms: it computes, joins a long and then a short collective.
 
     It computes ``more_ns`` longer, or begins ``idle_ns`` later, and leaves the long collective ``leaves_ns``
     later than the others; all leave once the last (``last_ns`` late) is there. Its clock is ahead by
-    ``clock_ns``.
+    ``clock_ns``; at its 0 Unix time is ``epoch_ns``, if the export says so. Before the first step there are
+    three short broadcasts, ``broadcast_ns`` after rank 0's, which waits for nobody.
     """
     rows: dict[str, list[dict[str, object]]] = {"kernels": [], "api": [], "nvtx": []}
     zero = 10_000_000 + clock_ns
     rows["nvtx"].append(domain(1, "NCCL"))
+    if broadcast_ns is not None:
+        for begin in range(zero - 900_000, zero - 600_000, 100_000):
+            ran = begin + broadcast_ns, begin + broadcast_ns + 3_000
+            rows["kernels"].append(kernel(*ran, NCCL.replace("AllReduce_Sum_f32", "Broadcast"), stream=20))
     for step in range(steps):
         begin = zero + step * PERIOD + idle_ns
         ready = begin + BUSY + more_ns
@@ -60,7 +67,13 @@ def rank(
         rows["nvtx"].append(push_pop(begin - 100, done + 2 * LONG, f"step {step}"))
     for row in rows["kernels"]:
         row["deviceId"] = device
-    return make_export(folder / (name or f"run.rank{number}.sqlite"), schema=schema, **rows)
+    began = "CREATE TABLE TARGET_INFO_SESSION_START_TIME AS SELECT {} AS utcEpochNs"
+    return make_export(
+        folder / (name or f"run.rank{number}.sqlite"),
+        schema=schema,
+        extra_sql=() if epoch_ns is None else (began.format(epoch_ns),),
+        **rows,
+    )
 
 
 def run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from labcode.workloads import attention_sweep  # noqa: E402
 from labcode.workloads.models import transformer_model  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--widths", "8,16", "--lengths", "32,64", "--batch", "2"),
@@ -21,9 +21,7 @@ SMALL = [
 
 @pytest.mark.parametrize("variant", ["naive", "naive_bf16", "flash"])
 def test_each_width_and_length_is_timed(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    assert attention_sweep.main([*SMALL, "--variant", variant, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(attention_sweep, tmp_path, *SMALL, "--variant", variant)
     cases = record["results"]["cases"]
     assert [(case["d_head"], case["length"]) for case in cases] == [(8, 32), (8, 64), (16, 32), (16, 64)]
     assert all(len(case["forward_ms"]) == len(case["backward_ms"]) == 2 for case in cases)
@@ -42,9 +40,7 @@ def test_a_case_that_does_not_fit_is_recorded_as_such(
         return naive(query, key, value, hidden, *rest)
 
     monkeypatch.setattr(transformer_model, "attend_naive", limited)
-    path = tmp_path / "record.json"
-    assert attention_sweep.main([*SMALL, "--json", str(path)]) == 0
-    cases = json.loads(path.read_text())["results"]["cases"]
+    cases = recorded(attention_sweep, tmp_path, *SMALL)["results"]["cases"]
     assert [case["fits"] for case in cases] == [True, False, True, False]
     assert set(cases[1]) == {"d_head", "length", "fits"}
 
@@ -69,8 +65,6 @@ def test_widths_that_are_no_numbers_are_refused(capsys: pytest.CaptureFixture[st
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", attention_sweep.VARIANTS)
 def test_on_a_gpu(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    flags = ["--widths", "64", "--lengths", "256,1024", "--variant", variant, "--json", str(path)]
-    assert attention_sweep.main(flags) == 0
-    for case in json.loads(path.read_text())["results"]["cases"]:
+    sizes = "--widths", "64", "--lengths", "256,1024"
+    for case in recorded(attention_sweep, tmp_path, *sizes, "--variant", variant)["results"]["cases"]:
         assert case["fits"] and case["peak_bytes"] >= case["before_backward_bytes"] > 0

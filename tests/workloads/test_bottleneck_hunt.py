@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from labcode.workloads import bottleneck_hunt as hunt  # noqa: E402
 from labcode.workloads.bottleneck_hunt import PROBLEMS, Outcome  # noqa: E402
 from labcode.workloads.models import bottleneck_hunt_model as model  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -57,9 +58,7 @@ def test_norms_of_all_gradients_are_written() -> None:
 
 @pytest.mark.parametrize("problems", [*PROBLEMS, ",".join(PROBLEMS), "none"])
 def test_problems_change_nothing_but_the_time(tmp_path: Path, problems: str) -> None:
-    path = tmp_path / "record.json"
-    assert hunt.main([*SMALL, "--problems", problems, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(hunt, tmp_path, *SMALL, "--problems", problems)
     assert set(record["checks"]) == {"losses_match_improved", "loss_falls"}
     assert record["parameters"]["problems"] == sorted(set(problems.split(",")) - {"none"})
     assert len(record["results"]["losses"]) == 16 and len(record["results"]["step_host_ms"]) == 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,17 @@ torch = pytest.importorskip("torch")
 
 from labcode.workloads import convolutions  # noqa: E402
 from labcode.workloads.shared.marks import no_mark  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 SMALL = [
-    "--device",
-    "cpu",
-    "--batch",
-    "2",
-    "--size",
-    "16",
-    "--channels",
-    "8",
-    "--warmup",
-    "2",
-    "--steps",
-    "3",
+    *("--device", "cpu", "--batch", "2", "--size", "16", "--channels", "8"),
+    *("--warmup", "2", "--steps", "3"),
 ]
 
 
 @pytest.mark.parametrize("variant", convolutions.VARIANTS)
 def test_record_says_how_and_how_long(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    assert convolutions.main([*SMALL, "--variant", variant, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(convolutions, tmp_path, *SMALL, "--variant", variant)
     way = convolutions.VARIANTS[variant]
     assert record["parameters"]["precision"] == way.precision
     assert record["parameters"]["channels_last"] == way.channels_last
@@ -65,7 +53,5 @@ def test_a_wrong_network_fails_the_check(
 @pytest.mark.gpu
 @pytest.mark.parametrize("variant", convolutions.VARIANTS)
 def test_on_a_gpu(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    flags = ["--steps", "2", "--ranges", "none", "--variant", variant, "--json", str(path)]
-    assert convolutions.main(flags) == 0
-    print(variant, json.loads(path.read_text())["results"]["step_ms"])
+    flags = "--steps", "2", "--ranges", "none", "--variant", variant
+    print(variant, recorded(convolutions, tmp_path, *flags)["results"]["step_ms"])

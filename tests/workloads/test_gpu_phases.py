@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,14 @@ import pytest
 pytest.importorskip("torch")
 
 from labcode.workloads.gpu import phases as gpu_phases
+from tests.support.records import recorded
 
 SMALL = ["--device", "cpu", "--numbers", "16384", "--side", "64", "--phase-ms", "0.01"]
 PHASES = {"copies in", "small kernels", "few rows", "many rows", "sum", "fp32 product", "bf16 product"}
 
 
 def test_record_has_every_phase(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    assert gpu_phases.main([*SMALL, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(gpu_phases, tmp_path, *SMALL)
     counts, times = record["results"]["repetitions"], record["results"]["host_ms"]
     assert set(counts) == set(times) == PHASES
     assert min(counts.values()) >= 1 and min(times.values()) > 0

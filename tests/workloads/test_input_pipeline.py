@@ -26,6 +26,7 @@ from labcode.workloads.input_pipeline import SLOW_WAYS, VARIANTS, Outcome  # noq
 from labcode.workloads.models import input_pipeline_feed as feed  # noqa: E402
 from labcode.workloads.models import input_pipeline_files as files  # noqa: E402
 from labcode.workloads.models import input_pipeline_pictures as pictures  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
@@ -288,10 +289,8 @@ def test_worker_that_dies_is_told_in_one_line() -> None:
 
 
 def run(tmp_path: Path, *flags: str) -> dict[str, object]:
-    path = tmp_path / "record.json"
-    assert program.main([*SMALL, "--folder", str(tmp_path), *flags, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
-    path.unlink()
+    record = recorded(program, tmp_path, *SMALL, "--folder", str(tmp_path), *flags)
+    (tmp_path / "record.json").unlink()
     assert not list(tmp_path.iterdir()), "the pictures are gone"
     assert isinstance(record, dict)
     return record
@@ -308,10 +307,10 @@ def test_slow_ways_of_the_loop_give_the_same_losses() -> None:
 
 
 def test_record_of_a_variant_with_workers(tmp_path: Path) -> None:
-    record = run(tmp_path, "--variant", "pinned", "--workers", "2", "--slow", "equalize")
+    record = run(tmp_path, "--variant", "pinned", "--workers", "1", "--slow", "equalize")
     results, parameters = record["results"], record["parameters"]
     assert isinstance(results, dict) and isinstance(parameters, dict)
-    assert parameters["workers"] == 2 and parameters["prefetch_factor"] == 2
+    assert parameters["workers"] == 1 and parameters["prefetch_factor"] == 2
     assert parameters["pin_memory"] is True and parameters["slow"] == ["equalize"]
     assert "folder" not in parameters
     assert len(results["step_host_ms"]) == len(results["data_wait_ms"]) == len(results["copy_ms"]) == 4

@@ -16,6 +16,7 @@ from labcode.errors import LabError  # noqa: E402
 from labcode.workloads import launch_sites  # noqa: E402
 from labcode.workloads.launch_sites import HIDDEN, Outcome  # noqa: E402
 from labcode.workloads.models import launch_sites_model as model  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 SHAPE = model.Shape(length=12, width=16, heads=4, layers=2, tokens=20)
 SMALL = [
@@ -104,9 +105,7 @@ def test_texts_follow_a_rule_and_end() -> None:
 
 @pytest.mark.parametrize("hidden", [*HIDDEN, ",".join(HIDDEN), "none"])
 def test_hidden_ways_change_nothing_but_the_time(tmp_path: Path, hidden: str) -> None:
-    path = tmp_path / "record.json"
-    assert launch_sites.main([*SMALL, "--hidden", hidden, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(launch_sites, tmp_path, *SMALL, "--hidden", hidden)
     assert set(record["checks"]) == {"losses_match_improved", "norms_match_improved", "loss_falls"}
     assert record["parameters"]["hidden"] == sorted(set(hidden.split(",")) - {"none"})
     assert len(record["results"]["losses"]) == 24 and len(record["results"]["step_host_ms"]) == 8

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from labcode.workloads import lm_grid  # noqa: E402
 from labcode.workloads.models import transformer_steps  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 SMALL = [
     *("--device", "cpu", "--sizes", "tiny", "--contexts", "8,16", "--context", "16", "--batch", "2"),
@@ -72,21 +73,8 @@ def test_unknown_sizes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.gpu
 def test_memory_of_the_small_model_on_a_gpu(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    flags = [
-        "--variant",
-        "memory",
-        "--sizes",
-        "small",
-        "--contexts",
-        "128,512",
-        "--steps",
-        "1",
-        "--warmup",
-        "1",
-    ]
-    assert lm_grid.main([*flags, "--json", str(path)]) == 0
-    found = json.loads(path.read_text())["results"]["cases"]
+    flags = "--variant", "memory", "--sizes", "small", "--contexts", "128,512"
+    found = recorded(lm_grid, tmp_path, *flags, "--steps", "1", "--warmup", "1")["results"]["cases"]
     peaks = {(c["context"], c["passes"], c["recompute"], c["precision"]): c["step_peak_bytes"] for c in found}
     assert peaks[512, "train", False, "fp32"] > peaks[128, "train", False, "fp32"]
     assert peaks[512, "train", True, "fp32"] < peaks[512, "train", False, "fp32"]

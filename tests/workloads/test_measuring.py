@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from labcode.workloads import measuring
 from labcode.workloads.shared import sensors as sensors_module
+from tests.support.records import recorded
 
 
 class FakeSensors:
@@ -78,9 +78,7 @@ def test_short_run(tmp_path: Path) -> None:
     """The product must outlast the call that records its second event, and at this scale it does: of one that
     is done before, the events measure that call too, and the host that waits does not.
     """
-    path = tmp_path / "r.json"
-    assert measuring.main(["--seconds", "0.2", "--scale", "0.25", "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(measuring, tmp_path, "--seconds", "0.2", "--scale", "0.25")
     assert set(record["results"]) == set(measuring.STUDIES)
     assert len(record["results"]["warmup"]["step_us"]) == 30
-    assert path.stat().st_size < 200_000
+    assert (tmp_path / "record.json").stat().st_size < 200_000

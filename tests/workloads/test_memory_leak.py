@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labcode.workloads import memory_leak  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 SMALL = ["--device", "cpu", "--batch", "64", "--width", "16", "--layers", "3", "--steps", "4"]
 
 
 @pytest.mark.parametrize("variant", memory_leak.VARIANTS)
 def test_memory_grows_or_stays_as_it_should(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    assert memory_leak.main([*SMALL, "--variant", variant, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(memory_leak, tmp_path, *SMALL, "--variant", variant)
     used = record["results"]["used_bytes"]
     assert len(used) == 4 and len(record["results"]["losses"]) == 6
     row = 64 * 16 * 4  # one activation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from argparse import Namespace
 from pathlib import Path
@@ -15,23 +14,11 @@ from labcode.analysis.lm.decoder import SIZES
 from labcode.errors import ToolError
 from labcode.workloads import profiler_overhead as overhead
 from labcode.workloads.shared import recording
+from tests.support.records import recorded
 
 SMALL = [
-    *(
-        "--device",
-        "cpu",
-        "--size",
-        "tiny",
-        "--context",
-        "16",
-        "--batch",
-        "2",
-        "--steps",
-        "2",
-        "--warmup",
-        "1",
-    ),
-    *("--variant", "torch"),
+    *("--device", "cpu", "--size", "tiny", "--context", "16", "--batch", "2"),
+    *("--steps", "2", "--warmup", "1", "--variant", "torch"),
 ]
 
 
@@ -40,9 +27,7 @@ def test_each_way_has_times_beside_those_without_a_profiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    path = tmp_path / "r.json"
-    assert overhead.main([*SMALL, "--json", str(path)]) == 0
-    found = json.loads(path.read_text())["results"]["ways"]
+    found = recorded(overhead, tmp_path, *SMALL)["results"]["ways"]
     assert [way["tool"] for way in found] == [
         *("none", "NVTX ranges", "record_function ranges", "torch.profiler", "torch.profiler, all switches"),
     ]
@@ -50,9 +35,7 @@ def test_each_way_has_times_beside_those_without_a_profiler(
 
 
 def test_switches_are_tried_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "r.json"
-    assert overhead.main([*SMALL[:-2], "--variant", "switches", "--json", str(path)]) == 0
-    found = json.loads(path.read_text())["results"]["ways"]
+    found = recorded(overhead, tmp_path, *SMALL[:-2], "--variant", "switches")["results"]["ways"]
     assert [way["tool"] for way in found] == list(overhead.SWITCHES)
     assert all(len(way["step_host_ms"]) == 2 for way in found)
     sizes = {way["tool"]: way["trace_bytes"] for way in found}
@@ -86,9 +69,7 @@ def test_a_tool_that_fails_leaves_the_others(
         return {"tool": way.name, "step_host_ms": [2.0], "step_ms": 2.0, "wall_s": 1.0, "last_loss": 1.0}
 
     monkeypatch.setattr(overhead, "run_way", run_way)
-    path = tmp_path / "r.json"
-    assert overhead.main([*SMALL, "--json", str(path)]) == 0
-    results = json.loads(path.read_text())["results"]
+    results = recorded(overhead, tmp_path, *SMALL)["results"]
     assert [way["tool"] for way in results["ways"]] == ["none", "nsys"]
     assert [row["tool"] for row in results["failed"]] == ["ncu"]
     assert "ncu: the workload under ncu failed: ERR_NVGPUCTRPERM" in capsys.readouterr().out

@@ -21,22 +21,13 @@ from labcode.workloads.models import transformer_model, transformer_steps  # noq
 from labcode.workloads.models.transformer_steps import PASSES, Setup, Times  # noqa: E402
 from labcode.workloads.shared.marks import marks  # noqa: E402
 from labcode.workloads.shared.recording import REQUEST, Request  # noqa: E402
+from tests.support.records import recorded  # noqa: E402
 
 CPU = torch.device("cpu")
 TINY = Setup(SIZES["tiny"], 2, 16)
 FLAGS = [
-    "--device",
-    "cpu",
-    "--size",
-    "tiny",
-    "--batch",
-    "2",
-    "--context",
-    "16",
-    "--warmup",
-    "2",
-    "--steps",
-    "3",
+    *("--device", "cpu", "--size", "tiny", "--batch", "2", "--context", "16"),
+    *("--warmup", "2", "--steps", "3"),
 ]
 
 
@@ -184,9 +175,7 @@ def test_relative_error_tells_a_wrong_model(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("variant", transformer.VARIANTS)
 def test_record_has_times_of_each_pass_with_the_warm_up_apart(tmp_path: Path, variant: str) -> None:
-    path = tmp_path / "record.json"
-    assert transformer.main([*FLAGS, "--variant", variant, "--json", str(path)]) == 0
-    record = json.loads(path.read_text())
+    record = recorded(transformer, tmp_path, *FLAGS, "--variant", variant)
     results = record["results"]
     for name in ("forward", "backward", "optimizer"):
         assert (f"{name}_host_ms" in results) == (name in PASSES[variant])
@@ -202,9 +191,14 @@ def test_record_has_times_of_each_pass_with_the_warm_up_apart(tmp_path: Path, va
 def test_a_window_records_the_last_steps_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request("torch", str(tmp_path), "run").environment()
     monkeypatch.setenv(REQUEST, request[REQUEST])
-    path = tmp_path / "record.json"
-    assert transformer.main([*FLAGS, "--window", "2", "--ranges", "record", "--json", str(path)]) == 0
-    assert len(json.loads(path.read_text())["results"]["forward_host_ms"]) == 3
+    assert (
+        len(
+            recorded(transformer, tmp_path, *FLAGS, "--window", "2", "--ranges", "record")["results"][
+                "forward_host_ms"
+            ]
+        )
+        == 3
+    )
     events = json.loads((tmp_path / "run.trace.json").read_text())["traceEvents"]
     names = [e["name"] for e in events if e.get("cat") == "user_annotation"]
     assert [name for name in names if name.startswith("step")] == ["step 1", "step 2"]
@@ -234,9 +228,9 @@ def test_flash_needs_16_bits() -> None:
 
 @pytest.mark.slow
 def test_compiled_model_is_checked_against_the_eager_one(tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    assert transformer.main([*FLAGS, "--variant", "train", "--compile", "--json", str(path)]) == 0
-    assert json.loads(path.read_text())["checks"]["compiled_matches_eager"]["passed"]
+    assert recorded(transformer, tmp_path, *FLAGS, "--variant", "train", "--compile")["checks"][
+        "compiled_matches_eager"
+    ]["passed"]
 
 
 @pytest.mark.gpu
@@ -250,9 +244,7 @@ def test_compiled_model_is_checked_against_the_eager_one(tmp_path: Path) -> None
     ],
 )
 def test_small_model_on_a_gpu(tmp_path: Path, flags: list[str]) -> None:
-    path = tmp_path / "record.json"
-    assert transformer.main([*flags, "--steps", "4", "--warmup", "2", "--json", str(path)]) == 0
-    results = json.loads(path.read_text())["results"]
+    results = recorded(transformer, tmp_path, *flags, "--steps", "4", "--warmup", "2")["results"]
     for host, event in zip(results["forward_host_ms"], results["forward_event_ms"], strict=True):
         assert 0 < event <= host
     assert results["memory_step_peak_bytes"] >= results["memory_before_step_bytes"] > 4 * 10**8

@@ -1,5 +1,4 @@
-"""How sure a ratio is: durations before and after in, the ratio of their medians (or totals) with an interval
-out.
+"""How sure a ratio is: durations before and after in, the ratio of medians (or totals) with an interval out.
 
 The interval is SciPy's percentile bootstrap, seeded, so that the same files give the same answer. BCa is not
 used: its jackknife degenerates on medians of tied values, and the timer of a GPU ticks coarsely enough for

@@ -1,5 +1,4 @@
-"""`labcode compare A.ncu-rep B.ncu-rep`: two reports in; kernel by kernel what changed, and an exit code,
-out.
+"""`labcode compare A.ncu-rep B.ncu-rep`: two reports in; kernel by kernel what changed, an exit code out.
 
 Launches are paired by their kernel's name and their place among the launches of that name; where each
 side has one kernel left, they are paired too, and named as renamed. ncu measures each launch once, with
@@ -57,14 +56,10 @@ _METRICS: Mapping[str, str] = {
     "spill requests": "spill_requests",
 }
 COLUMNS = {
-    "kernel": "str",
-    "kernel_before": "str",
-    "launch_before": "int64",
-    "launch_after": "int64",
+    **dict.fromkeys(("kernel", "kernel_before"), "str"),
+    **dict.fromkeys(("launch_before", "launch_after"), "int64"),
     "metric": "str",
-    "before": "float64",
-    "after": "float64",
-    "ratio": "float64",
+    **dict.fromkeys(("before", "after", "ratio"), "float64"),
     "changed": "bool",
 }
 

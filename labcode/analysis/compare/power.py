@@ -1,5 +1,4 @@
-"""`labcode compare A.power.json B.power.json`: two power logs in; what used more energy, and an exit code,
-out.
+"""`labcode compare A.power.json B.power.json`: two logs in; what used more energy, and an exit code, out.
 
 Windows are paired by name: of each the mean energy of its instances, on all GPUs together. A ratio's interval
 comes from the error bars of the instrument; it says nothing of how runs scatter.
@@ -19,19 +18,9 @@ from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.power.schema import IDLE
 
 COLUMNS = {
-    "window": "str",
-    "verdict": "str",
-    "ratio": "float64",
-    "ratio_low": "float64",
-    "ratio_high": "float64",
-    "before_j": "float64",
-    "before_error_j": "float64",
-    "after_j": "float64",
-    "after_error_j": "float64",
-    "before_s": "float64",
-    "after_s": "float64",
-    "before_w": "float64",
-    "after_w": "float64",
+    **dict.fromkeys(("window", "verdict"), "str"),
+    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "before_j", "before_error_j", "after_j"), "float64"),
+    **dict.fromkeys(("after_error_j", "before_s", "after_s", "before_w", "after_w"), "float64"),
 }
 
 

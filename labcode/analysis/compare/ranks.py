@@ -1,5 +1,4 @@
-"""`labcode compare FOLDER FOLDER`: two runs of many ranks in; what changed, rank by rank, and an exit code,
-out.
+"""`labcode compare FOLDER FOLDER`: two runs in; what changed, rank by rank, and an exit code out.
 
 A rank is an instance: a measure has a value for each rank, a ratio is of the ranks in the middle, and its
 interval comes from how ranks scatter.
@@ -57,8 +56,7 @@ def run(
 
 
 def compare(before: Run, after: Run) -> pd.DataFrame:
-    """A row for each measure and kernel: columns are `COLUMNS`, of the rank in the middle and the one with
-    the most.
+    """A row for each measure and kernel: columns are `COLUMNS`, of the middle rank and the one with the most.
 
     The verdict is 'more', 'less', 'no change shown', 'new', 'vanished' or 'too few ranks'. Raises `LabError`
     for runs whose reports are of different kinds.

@@ -41,20 +41,10 @@ ONE_VALUE = "one value each"
 Key = TypeVar("Key", str, tuple[str, str])
 
 COLUMNS: Mapping[str, str] = {
-    "name": "str",
-    "name_before": "str",
-    "verdict": "str",
-    "ratio": "float64",
-    "ratio_low": "float64",
-    "ratio_high": "float64",
-    "median_before_ns": "float64",
-    "median_after_ns": "float64",
-    "count_before": "int64",
-    "count_after": "int64",
-    "total_before_ns": "int64",
-    "total_after_ns": "int64",
-    "bytes_before": "Int64",
-    "bytes_after": "Int64",
+    **dict.fromkeys(("name", "name_before", "verdict"), "str"),
+    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "median_before_ns", "median_after_ns"), "float64"),
+    **dict.fromkeys(("count_before", "count_after", "total_before_ns", "total_after_ns"), "int64"),
+    **dict.fromkeys(("bytes_before", "bytes_after"), "Int64"),
 }
 
 

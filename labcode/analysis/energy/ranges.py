@@ -26,7 +26,7 @@ from labcode.analysis.energy.model import fit
 from labcode.analysis.energy.window import Curve, curve_of
 from labcode.analysis.lm.parts import range_paths
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.joins import launch_rows, spans
 from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
 from labcode.reports import kind_of
@@ -46,13 +46,7 @@ COLUMNS = {
     "device": "int64",
     "range": "str",
     "stretches": "int64",
-    "seconds": "float64",
-    "share": "float64",
-    "energy_j": "float64",
-    "error_j": "float64",
-    "low_j": "float64",
-    "high_j": "float64",
-    "mean_w": "float64",
+    **dict.fromkeys(("seconds", "share", "energy_j", "error_j", "low_j", "high_j", "mean_w"), "float64"),
     "how": "str",
 }
 
@@ -195,9 +189,7 @@ def stretches(
 
 
 def _disjoint(table: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    low, high, which = intervals.innermost(
-        table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
-    )
+    low, high, which = intervals.innermost(*spans(table))
     return low, high, table["range"].iloc[which].to_list()
 
 

@@ -1,15 +1,13 @@
-"""Theoretical occupancy: compute capability, threads, registers and shared memory in; blocks, warps,
-limits out.
+"""Theoretical occupancy: compute capability, threads, registers, shared memory in; blocks, warps, limits out.
 
 An SM gives a block its warps, registers and shared memory whole or not at all. Registers go to warps, in
 units of 256, from the register file of one of four partitions; shared memory goes to blocks, in units of
 128 bytes (256 before compute capability 8.0), with 1 KiB that the driver keeps in each block from 8.0 on.
 How many blocks fit is the smallest of what each resource allows.
 
-Sources: *CUDA C++ Programming Guide* 13.0, section *Compute Capabilities*, table of technical
-specifications, for the limits; the same and each architecture's tuning guide for the sizes the shared
-memory can have; ``cuda_occupancy.h`` of CUDA 13.0, against which the tests compare every compute
-capability, for the units.
+Sources: *CUDA C++ Programming Guide* 13.0, section *Compute Capabilities*, table of technical specifications,
+for the limits; the same and each architecture's tuning guide for the sizes the shared memory can have;
+``cuda_occupancy.h`` of CUDA 13.0, against which the tests compare every compute capability, for the units.
 """
 
 from __future__ import annotations
@@ -174,9 +172,7 @@ def limits_of(cc: str) -> Limits:
 
 
 def _by_registers(warp_registers: int, warps: int, sm: Limits) -> int:
-    """Blocks that fit by registers: none when the block is refused, as all partitions are checked at
-    once.
-    """
+    """Blocks that fit by registers: none when the block is refused, as all partitions are checked at once."""
     if warp_registers == 0:
         return sm.blocks
     if warp_registers * _up(warps, PARTITIONS) > REGISTERS_PER_SM:

@@ -49,14 +49,9 @@ _SHEET = ("fp64", "fp32", "fp16_tensor", "tf32_tensor", "fp8_tensor", "fp64_tens
 PRECISIONS = tuple(_OPERATIONS)
 COLUMNS: Mapping[str, str] = {
     "launch": "int64",
-    "kernel": "str",
-    "precision": "str",
-    "level": "str",
-    "flops_per_s": "float64",
-    "bytes_per_s": "float64",
-    "intensity": "float64",
-    "roof_flops_per_s": "float64",
-    "share_of_roof": "float64",
+    **dict.fromkeys(("kernel", "precision", "level"), "str"),
+    **dict.fromkeys(("flops_per_s", "bytes_per_s", "intensity", "roof_flops_per_s"), "float64"),
+    **dict.fromkeys(("share_of_roof",), "float64"),
     "bound": "str",
 }
 
@@ -134,10 +129,9 @@ def datasheet_ceilings(device: str) -> list[Ceiling]:
 
 
 def measured_ceilings(path: Path) -> list[Ceiling]:
-    """The roofs that were measured, from JSON: the record of ``cuda/roofline_kernels``, or
-    an object with ``ceilings``, a list of objects with ``kind`` ('memory' or 'compute'), ``of`` (a level
-    or a precision), ``value`` (bytes/s or FLOP/s) and ``note``. Of several for one roof the highest
-    counts.
+    """The roofs that were measured, from JSON: the record of ``cuda/roofline_kernels``, or an object with
+    ``ceilings``, a list of objects with ``kind`` ('memory' or 'compute'), ``of`` (a level or a precision),
+    ``value`` (bytes/s or FLOP/s) and ``note``. Of several for one roof the highest counts.
 
     Raises `InputError` for a file that is not like this.
     """
@@ -162,9 +156,8 @@ def measured_ceilings(path: Path) -> list[Ceiling]:
         names = LEVELS if one.kind == "memory" else PRECISIONS
         if one.kind not in ("memory", "compute") or one.of not in names or not one.value > 0:
             raise InputError(
-                f"{path}: a ceiling of kind {one.kind!r} of {one.of!r} with value {one.value:g}; "
-                f"kinds are memory (of {', '.join(LEVELS)}) and compute (of {', '.join(PRECISIONS)}), "
-                "values positive"
+                f"{path}: a ceiling of kind {one.kind!r} of {one.of!r} with value {one.value:g}; kinds are "
+                f"memory (of {', '.join(LEVELS)}) and compute (of {', '.join(PRECISIONS)}), values positive"
             )
     best: dict[tuple[str, str], Ceiling] = {}
     for one in found:

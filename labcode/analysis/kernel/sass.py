@@ -1,5 +1,4 @@
-"""Machine code: a report, a disassembly or nvcc's own report in; instruction mix, widths, registers,
-spills out.
+"""Machine code: a report, a disassembly or nvcc's report in; instruction mix, widths, registers, spills out.
 
 Three sources, none of which needs a GPU to be read: the SASS that an ``.ncu-rep`` carries, with how often
 each instruction ran; what ``cuobjdump -sass`` prints of a ``.cubin``; and what nvcc prints with ``-Xptxas
@@ -20,82 +19,32 @@ from labcode.inputs import plain_file
 from labcode.reports.ncu.report import NcuReport
 
 # pipe or unit → opcodes that it executes (CUDA Binary Utilities, instruction set reference)
-_PIPES: Mapping[str, tuple[str, ...]] = {
-    "FP32": (
-        "FADD",
-        "FFMA",
-        "FMUL",
-        "FCHK",
-        "FSEL",
-        "FSET",
-        "FSETP",
-        "FMNMX",
-        "FSWZADD",
-        "FADD2",
-        "FFMA2",
-        "FMUL2",
-    ),
-    "FP64": ("DADD", "DFMA", "DMUL", "DSETP"),
-    "FP16": ("HADD2", "HFMA2", "HMUL2", "HSET2", "HSETP2", "HMNMX2", "HADD2_32", "HFMA2_32", "HMUL2_32"),
-    "tensor": ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "BGMMA", "QGMMA"),
-    "integer multiply": ("IMAD", "IMUL", "IDP", "IDP4A", "XMAD"),
-    "integer and logic": (
-        *(
-            "IADD",
-            "IADD3",
-            "IABS",
-            "IMNMX",
-            "ISETP",
-            "ICMP",
-            "LEA",
-            "LOP",
-            "LOP3",
-            "SHF",
-            "SHL",
-            "SHR",
-            "BMSK",
-        ),
-        *("SEL", "PRMT", "PLOP3", "VABSDIFF", "VABSDIFF4", "VIADD", "VIADDMNMX", "VIMNMX", "VIMNMX3", "SGXT"),
-        *("LOP32I", "IADD32I", "VHMNMX", "P2R", "R2P", "PSETP", "IADD64", "ISCADD", "BREV"),
-    ),
-    "special functions": ("MUFU", "POPC", "FLO"),
-    "conversion": ("F2F", "F2I", "I2F", "I2I", "I2IP", "I2FP", "F2IP", "FRND", "F2FP", "F2IU"),
-    "move": ("MOV", "MOV32I", "MOVM", "SHFL", "CS2R", "S2R", "S2UR", "R2UR", "B2R", "R2B", "MATCH", "VOTE"),
-    "uniform": (),  # opcodes that begin with U
-    "global memory": ("LDG", "STG", "LDGSTS", "LD", "ST", "LDGDEPBAR", "DEPBAR", "CCTL", "LDGMC"),
-    "shared memory": ("LDS", "STS", "LDSM", "STSM", "LDTRAM", "STAS", "REDAS"),
-    "local memory": ("LDL", "STL"),
-    "constant memory": ("LDC", "LDCU"),
-    "bulk copy": ("UBLKCP", "UBLKPF", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF", "UTMACMDFLUSH"),
-    "atomics": ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDUX"),
-    "texture and surface": ("TEX", "TLD", "TLD4", "TXQ", "TXD", "TMML", "SULD", "SUST", "SUATOM", "SURED"),
-    "synchronization": (
-        "BAR",
-        "SYNCS",
-        "MEMBAR",
-        "ERRBAR",
-        "WARPSYNC",
-        "NANOSLEEP",
-        "FENCE",
-        "ACQBULK",
-        "UCGABAR",
-    ),
-    "control": (
-        *("BRA", "BRX", "JMP", "JMX", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "BPT", "KILL"),
-        *(
-            "YIELD",
-            "WARPGROUP",
-            "WARPGROUPDEPBAR",
-            "ELECT",
-            "ENDCOLLECTIVE",
-            "PREEXIT",
-            "CGAERRBAR",
-            "RPCMOV",
-        ),
-    ),
-    "none": ("NOP",),
+_PIPES: Mapping[str, str] = {
+    "FP32": "FADD FFMA FMUL FCHK FSEL FSET FSETP FMNMX FSWZADD FADD2 FFMA2 FMUL2",
+    "FP64": "DADD DFMA DMUL DSETP",
+    "FP16": "HADD2 HFMA2 HMUL2 HSET2 HSETP2 HMNMX2 HADD2_32 HFMA2_32 HMUL2_32",
+    "tensor": "HMMA IMMA BMMA DMMA QMMA OMMA HGMMA IGMMA BGMMA QGMMA",
+    "integer multiply": "IMAD IMUL IDP IDP4A XMAD",
+    "integer and logic": "IADD IADD3 IABS IMNMX ISETP ICMP LEA LOP LOP3 SHF SHL SHR BMSK SEL PRMT PLOP3 "
+    "VABSDIFF VABSDIFF4 VIADD VIADDMNMX VIMNMX VIMNMX3 SGXT LOP32I IADD32I VHMNMX P2R "
+    "R2P PSETP IADD64 ISCADD BREV",
+    "special functions": "MUFU POPC FLO",
+    "conversion": "F2F F2I I2F I2I I2IP I2FP F2IP FRND F2FP F2IU",
+    "move": "MOV MOV32I MOVM SHFL CS2R S2R S2UR R2UR B2R R2B MATCH VOTE",
+    "uniform": "",  # opcodes that begin with U
+    "global memory": "LDG STG LDGSTS LD ST LDGDEPBAR DEPBAR CCTL LDGMC",
+    "shared memory": "LDS STS LDSM STSM LDTRAM STAS REDAS",
+    "local memory": "LDL STL",
+    "constant memory": "LDC LDCU",
+    "bulk copy": "UBLKCP UBLKPF UBLKRED UTMALDG UTMASTG UTMAREDG UTMAPF UTMACMDFLUSH",
+    "atomics": "ATOM ATOMG ATOMS RED REDG REDUX",
+    "texture and surface": "TEX TLD TLD4 TXQ TXD TMML SULD SUST SUATOM SURED",
+    "synchronization": "BAR SYNCS MEMBAR ERRBAR WARPSYNC NANOSLEEP FENCE ACQBULK UCGABAR",
+    "control": "BRA BRX JMP JMX CALL RET EXIT BSSY BSYNC BREAK BMOV BPT KILL YIELD WARPGROUP "
+    "WARPGROUPDEPBAR ELECT ENDCOLLECTIVE PREEXIT CGAERRBAR RPCMOV",
+    "none": "NOP",
 }
-_PIPE_OF = {opcode: pipe for pipe, opcodes in _PIPES.items() for opcode in opcodes}
+_PIPE_OF = {opcode: pipe for pipe, opcodes in _PIPES.items() for opcode in opcodes.split()}
 _INSTRUCTION = re.compile(
     r"(?:@(?P<predicate>!?U?P\w+)\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<flags>(?:\.[\w.]+)?)"
 )
@@ -194,9 +143,7 @@ _FUNCTION = re.compile(r"^\s*Function\s*:\s*(?P<name>\S+)")
 
 
 def parse_cuobjdump(text: str) -> dict[str, pd.DataFrame]:
-    """What ``cuobjdump -sass`` printed → for each function its instructions: offset, sass, and
-    `decode`'s.
-    """
+    """What ``cuobjdump -sass`` printed → for each function its instructions: offset, sass, and `decode`'s."""
     functions: dict[str, list[tuple[int, str]]] = {}
     current: list[tuple[int, str]] | None = None
     for line in text.splitlines():
@@ -237,14 +184,9 @@ def sass_of(path: Path) -> dict[str, pd.DataFrame]:
 
 
 PTXAS_COLUMNS = {
-    "function": "str",
-    "arch": "str",
-    "registers": "int64",
-    "stack_bytes": "int64",
-    "spill_store_bytes": "int64",
-    "spill_load_bytes": "int64",
-    "shared_bytes": "int64",
-    "barriers": "int64",
+    **dict.fromkeys(("function", "arch"), "str"),
+    **dict.fromkeys(("registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes"), "int64"),
+    **dict.fromkeys(("shared_bytes", "barriers"), "int64"),
 }
 _COMPILING = re.compile(r"Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")

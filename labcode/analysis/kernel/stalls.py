@@ -2,9 +2,8 @@
 
 Two sources count the same thing. The counters give, for each state, the warps that were in it while an
 instruction was issued: cycles of a warp between two of its instructions, summing to the whole latency.
-Samples look at one warp of an SM every some thousand cycles and also say at which instruction it was. A
-stall costs nothing while other warps can issue; how often the scheduler found none is the share to read
-first.
+Samples look at one warp of an SM every some thousand cycles and also say at which instruction it was. A stall
+costs nothing while other warps can issue; how often the scheduler found none is the share to read first.
 
 The two agree on waits for memory. In short kernels of arithmetic the samples see fewer warps that are ready
 than the counters do: read the counters there, and the samples for the place in the code.
@@ -118,17 +117,12 @@ WORKING = ("selected", "not_selected")  # not stalls
 
 COLUMNS = {
     "launch": "int64",
-    "kernel": "str",
-    "state": "str",
+    **dict.fromkeys(("kernel", "state"), "str"),
     "stall": "bool",
-    "cycles": "float64",
-    "latency_cycles": "float64",
-    "share": "float64",
-    "samples": "Int64",
-    "all_samples": "Int64",
+    **dict.fromkeys(("cycles", "latency_cycles", "share"), "float64"),
+    **dict.fromkeys(("samples", "all_samples"), "Int64"),
     "sample_share": "float64",
-    "meaning": "str",
-    "remedy": "str",
+    **dict.fromkeys(("meaning", "remedy"), "str"),
 }
 
 
@@ -196,9 +190,7 @@ def _first(one: Launch, names: tuple[str, ...]) -> float | None:
 
 
 def main_stall(one: Launch) -> tuple[str, float]:
-    """The state that takes most of the time between two instructions, and its share; '' when none is a
-    stall.
-    """
+    """The state that takes most of the time between two instructions, and its share; '' where none stalls."""
     rows = [row for row in _rows(one) if row[3]]
     return (str(rows[0][2]), _rank(rows[0])) if rows else ("", 0.0)
 

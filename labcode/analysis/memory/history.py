@@ -72,9 +72,7 @@ def lifetimes(history: MemoryReport) -> pd.DataFrame:
 
 
 def live_bytes(history: MemoryReport, blocks: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Bytes in use after each event that changed them: t_us, live_bytes, live_blocks. The first row is what
-    was in use before.
-    """
+    """Bytes in use after each event that changed them: t_us, live_bytes, live_blocks; first those before."""
     blocks = lifetimes(history) if blocks is None else blocks
     count = len(history.events) + 1
     size = blocks["size"].to_numpy(np.int64)
@@ -176,9 +174,8 @@ def stacked(history: MemoryReport, most: int = 8, points: int = 1000) -> tuple[I
     """Live bytes by site over time, for a picture: times (µs) and, for each site, bytes at each of them.
 
     The ``most`` sites with the most bytes at once: first what was in use before, then those that hold most at
-    the end, so that what stays lies below what comes and goes; the others together as 'other sites'.
-    Each of ``points`` stretches of time shows the moment in it at which the most was in use, so that no peak
-    is lost.
+    the end, so that what stays lies below what comes and goes; the others together as 'other sites'. Each of
+    ``points`` stretches of time shows the moment in it at which the most was in use, so that no peak is lost.
     """
     blocks = lifetimes(history)
     total = live_bytes(history, blocks)

@@ -1,17 +1,19 @@
 """Lanes with clocks of their own in; a common clock, and the collectives on it, out.
 
-A collective ends on all its ranks at nearly the same moment: none can leave before the last has come. So the
-ends of the n-th collective on two ranks tell how far their clocks are apart, and those of many collectives
-tell it to microseconds where network time tells it to milliseconds. The ends of short collectives lie closest
-together, so only the shortest count; how late a rank leaves a long one then shows a slow link. Where all are
-of one size, a rank that always leaves late cannot be told from one whose clock is ahead.
+A collective ends on all its ranks at nearly the same moment: none can leave before the last has come. (A
+broadcast's root can, so those do not count.) So the ends of the n-th collective on two ranks tell how far
+their clocks are apart, and those of many collectives tell it to microseconds where network time tells it to
+milliseconds. The ends of short collectives lie closest together, so only the shortest count; how late a rank
+leaves a long one then shows a slow link. Where all are of one size, a rank that always leaves late cannot be
+told from one whose clock is ahead. Clocks of one host agree as they are: where collectives do not bring
+clocks together and Unix time does, it counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or th
 _FEWEST = 3  # collectives that tell the clocks apart
 _SHORT = 2.0  # of the shortest collective's duration: those up to that long count
 _FOR_RATE = 16  # collectives from which also the rate of a clock is told
+_SURE = 11  # times the spread by the root of their number: 3 σ of the distance of two halves' medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +47,9 @@ class Clocks:
     """What brings each lane's clock to the common one: ``rate * t + offset_ns``.
 
     ``how`` is 'collectives', 'Unix time' or 'own start'; ``told_ns`` is the offset by the latter two alone.
-    ``residual_ns``: how far the ends of a lane's
-    collectives lie from the common ones in the median, nan where it took part in none. ``spans``: the begin
-    and end of each lane. ``meetings`` is empty where clocks could not be aligned. ``notes``: why, and who is
-    left out.
+    ``residual_ns``: how far the ends of a lane's collectives lie from the common ones in the median, nan
+    where it took part in none. ``spans``: the begin and end of each lane. ``meetings`` is empty where clocks
+    could not be aligned. ``notes``: that, and who is left out; ``why`` they could not be, '' where they are.
     """
 
     how: str
@@ -55,14 +57,23 @@ class Clocks:
     offset_ns: Floats
     told_ns: Floats
     residual_ns: Floats
-    used: int
     spans: Floats
     meetings: tuple[Meetings, ...]
     notes: tuple[str, ...]
+    why: str
 
     def common(self, lane: int, times: Floats) -> Floats:
         """Times on a lane's clock as times on the common one."""
         return np.asarray(times * self.rate[lane] + self.offset_ns[lane], np.float64)
+
+
+class _Fit(NamedTuple):
+    """What brings clocks together: as `Clocks` has it."""
+
+    how: str
+    rate: Floats
+    offset_ns: Floats
+    residual_ns: Floats
 
 
 def align(lanes: Sequence[Lane]) -> Clocks:
@@ -71,9 +82,9 @@ def align(lanes: Sequence[Lane]) -> Clocks:
     zero = min(lane.begin_ns + (lane.origin_ns or 0) for lane in lanes) if known else 0
     first = [(lane.origin_ns or 0) - zero if known else -lane.begin_ns for lane in lanes]
     told = np.array(first, np.float64)
-    offset, rate = told, np.ones(len(lanes))
-    residual = np.full(len(lanes), np.nan)
-    how = "Unix time" if known else "own start"
+    by_told = _Fit(
+        "Unix time" if known else "own start", np.ones(len(lanes)), told, np.full(len(lanes), np.nan)
+    )
     fallback = (
         "the clocks are as the reports tell Unix time"
         if known
@@ -81,27 +92,29 @@ def align(lanes: Sequence[Lane]) -> Clocks:
     )
     families, notes = match(lanes)
     if not families:
-        if len(lanes) > 1 and lanes[0].kind != "power":
-            notes.append(
-                f"no collective in common, so the clocks cannot be aligned: {fallback}, and nobody is "
-                "told late"
-            )
-        return _clocks(how, rate, offset, told, residual, 0, lanes, [], notes)
-    rate, offset, residual, used = _fit(families, offset)
-    together = _share_together(families, rate, offset)
+        why = "no collective in common, so the clocks cannot be aligned" if len(lanes) > 1 else ""
+        if why and lanes[0].kind != "power":
+            notes.append(f"{why}: {fallback}, and nobody is told late")
+        return _clocks(by_told, told, lanes, [], notes, why)
+    fit = _fit(families[0], told)
+    together = _share_together(families, fit)
+    if known and together < OVERLAPPING:  # clocks of one host agree as they are
+        as_told = _fit(families[0], told, as_told=True)
+        if _share_together(families, as_told) >= OVERLAPPING:
+            return _clocks(as_told, told, lanes, families, notes)
     if together < OVERLAPPING:
-        notes.append(
-            f"the clocks cannot be aligned: only {together:.0%} of the collectives lie at one time on "
-            "all ranks "
-            f"(several communicators under one name?); {fallback}, and nobody is told late"
+        why = (
+            f"the clocks cannot be aligned: only {together:.0%} of the collectives lie at one time on all "
+            "ranks"
         )
-        return _clocks(how, np.ones(len(lanes)), told, told, np.full(len(lanes), np.nan), 0, lanes, [], notes)
-    apart = np.isnan(residual)
+        notes.append(f"{why} (several communicators under one name?); {fallback}, and nobody is told late")
+        return _clocks(by_told, told, lanes, [], notes, why)
+    apart = np.isnan(fit.residual_ns)
     if apart.any():
         notes.append(
             f"{int(apart.sum())} ranks take part in no collective of the others: {fallback} for them"
         )
-    return _clocks("collectives", rate, offset, told, residual, used, lanes, families, notes)
+    return _clocks(fit, told, lanes, families, notes)
 
 
 def match(lanes: Sequence[Lane]) -> tuple[list[Meetings], list[str]]:
@@ -150,38 +163,40 @@ def _matrices(group: str, members: tuple[int, ...], table: pd.DataFrame) -> Meet
     return Meetings(group, np.array(members, np.int64), first["name"].to_numpy(object), **made)
 
 
-def _fit(families: list[Meetings], offset: Floats) -> tuple[Floats, Floats, Floats, int]:
-    """Rate and offset of each lane by the largest family; residuals of its members; collectives used."""
-    one = families[0]
+def _fit(one: Meetings, told: Floats, *, as_told: bool = False) -> _Fit:
+    """What brings the ends of a family's collectives together, or, ``as_told``, how far they are apart."""
     lasted = (one.end - one.start).min(axis=0)
     enough = np.sort(lasted)[:_FEWEST]
     chosen = np.flatnonzero(lasted <= max(_SHORT * enough[0], enough[-1]))
-    ends = one.end[:, chosen] + offset[one.lanes][:, None]
+    ends = one.end[:, chosen] + told[one.lanes][:, None]
     apart = np.median(ends - ends[0], axis=1)
     middle = ends[np.argsort(apart, kind="stable")[len(apart) // 2]]
     difference = middle - ends
-    shift = np.median(difference, axis=1)
+    shift = np.zeros(len(one.lanes)) if as_told else np.median(difference, axis=1)
     slope = np.zeros(len(one.lanes))
-    if len(chosen) >= _FOR_RATE:
+    if len(chosen) >= _FOR_RATE and not as_told:
         half = len(chosen) // 2
         early, late = difference[:, :half], difference[:, -half:]
         between = np.median(middle[-half:]) - np.median(middle[:half])
-        slope = (np.median(late, axis=1) - np.median(early, axis=1)) / max(between, 1.0)
+        drift = np.median(late, axis=1) - np.median(early, axis=1)
+        spread = np.median(np.abs(difference - shift[:, None]), axis=1)
+        sure = np.abs(drift) > _SURE * spread / np.sqrt(len(chosen))
+        slope = np.where(sure, drift, 0.0) / max(between, 1.0)
         shift = np.median(difference - slope[:, None] * ends, axis=1)
-    rate, moved = np.ones(offset.shape), offset.copy()
+    rate, moved, residual = np.ones(told.shape), told.copy(), np.full(len(told), np.nan)
     rate[one.lanes] = 1 + slope
-    moved[one.lanes] = offset[one.lanes] * (1 + slope) + shift
-    residual = np.full(len(offset), np.nan)
+    moved[one.lanes] = told[one.lanes] * (1 + slope) + shift
     left = middle - (ends * (1 + slope)[:, None] + shift[:, None])
     residual[one.lanes] = np.median(np.abs(left), axis=1)
-    return rate, moved, residual, len(chosen)
+    return _Fit("Unix time" if as_told else "collectives", rate, moved, residual)
 
 
-def _share_together(families: list[Meetings], rate: Floats, offset: Floats) -> float:
+def _share_together(families: list[Meetings], fit: _Fit) -> float:
     together = total = 0
     for one in families:
         start, end = (
-            values * rate[one.lanes][:, None] + offset[one.lanes][:, None] for values in (one.start, one.end)
+            values * fit.rate[one.lanes][:, None] + fit.offset_ns[one.lanes][:, None]
+            for values in (one.start, one.end)
         )
         together += int((start.max(axis=0) < end.min(axis=0)).sum())
         total += start.shape[1]
@@ -189,17 +204,15 @@ def _share_together(families: list[Meetings], rate: Floats, offset: Floats) -> f
 
 
 def _clocks(
-    how: str,
-    rate: Floats,
-    offset: Floats,
+    fit: _Fit,
     told: Floats,
-    residual: Floats,
-    used: int,
     lanes: Sequence[Lane],
     families: list[Meetings],
     notes: list[str],
+    why: str = "",
 ) -> Clocks:
     """The clocks with everything on them, 0 where the first lane begins."""
+    rate, offset = fit.rate, fit.offset_ns
     ends = np.array([(lane.begin_ns, lane.end_ns) for lane in lanes], np.float64).reshape(-1, 2)
     spans = ends * rate[:, None] + offset[:, None]
     zero = float(spans[:, 0].min())
@@ -208,7 +221,9 @@ def _clocks(
         scale, shift = rate[one.lanes][:, None], offset[one.lanes][:, None] - zero
         start, end = one.start * scale + shift, one.end * scale + shift
         moved.append(Meetings(one.group, one.lanes, one.names, start, end))
-    return Clocks(how, rate, offset - zero, told, residual, used, spans - zero, tuple(moved), tuple(notes))
+    return Clocks(
+        fit.how, rate, offset - zero, told, fit.residual_ns, spans - zero, tuple(moved), tuple(notes), why
+    )
 
 
 def table(ranks: Ints, files: Sequence[str], clocks: Clocks) -> pd.DataFrame:

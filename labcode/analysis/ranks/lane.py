@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import in_window
-from labcode.analysis.timeline.overlap import is_communication
+from labcode.analysis.timeline.joins import in_window, spans
+from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
@@ -27,7 +27,6 @@ Floats = NDArray[np.float64]
 
 POINTS = 512  # of a curve: exact where fewer intervals make it
 KERNELS = 64  # names of kernels that are kept, those with the most time
-_BETWEEN_TWO = r"SendRecv"  # such a kernel is no meeting of all ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +52,10 @@ class Lane:
     looked at. ``busy_ns`` (any operation), ``compute_ns`` (kernels that are not NCCL's), ``comm_ns`` (NCCL's)
     and ``hidden_ns`` (both) are times with at least one running; ``curves`` has the first, the second, the
     third and 'exposed' (only NCCL's) over time, of power logs 'energy' in J. ``meetings``: a row for each
-    collective in the order of their starts: group (its communicator, '' where unknown), name, start_ns,
-    end_ns. ``kernels``: name, count, total_ns, NCCL's left out. ``power``: of power logs alone, what
-    `labcode.analysis.energy.reports.power_sum` says, and held_share, of the samples in which something held
-    the clocks down.
+    collective that all wait in (`is_meeting`), in the order of their starts: group (its communicator, ''
+    where unknown), name, start_ns, end_ns. ``kernels``: name, count, total_ns, NCCL's left out. ``power``: of
+    power logs alone, what `labcode.analysis.energy.reports.power_sum` says, and held_share, of the samples in
+    which something held the clocks down.
     """
 
     file: str
@@ -104,9 +103,15 @@ def _traced(report: TimelineReport) -> list[Lane]:
     ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
-            f"{report.path}: no GPU operations; record some (nsys --trace=cuda, or torch.profiler)"
+            f"{report.path}: no GPU operations; "
+            + (
+                "the program was ended before the profiler had saved any (nsys "
+                "--cuda-flush-interval=1000 saves every second)"
+                if ".partial." in report.path.name
+                else "record some (nsys --trace=cuda, or torch.profiler)"
+            )
         )
-    talking = is_communication(kernels) & ~kernels["short_name"].str.contains(_BETWEEN_TWO)
+    met = is_meeting(kernels)
     rank, world = rank_of(report)
     names = dict(zip(report.gpus()["device"], report.gpus()["name"], strict=True))
     made_by = str(getattr(report, "product_version", "")) or reports.kind_of(report.path)
@@ -114,8 +119,8 @@ def _traced(report: TimelineReport) -> list[Lane]:
     for device, mine in ops.groupby("device", sort=True):
         work = mine[mine["kind"].isin(["kernel", "graph"])]
         comm = is_communication(work)
-        busy = intervals.union(*_spans(mine))
-        compute, talk = intervals.union(*_spans(work[~comm])), intervals.union(*_spans(work[comm]))
+        busy = intervals.union(*spans(mine))
+        compute, talk = intervals.union(*spans(work[~comm])), intervals.union(*spans(work[comm]))
         exposed = intervals.subtract(*talk, *compute)
         begin, end = int(mine["start_ns"].min()), int(mine["end_ns"].max())
         own = kernels[(kernels["device"] == device) & ~is_communication(kernels)]
@@ -144,7 +149,7 @@ def _traced(report: TimelineReport) -> list[Lane]:
                         ("exposed", exposed),
                     )
                 },
-                meetings=_meetings(kernels[talking & (kernels["device"] == device)]),
+                meetings=_meetings(kernels[met & (kernels["device"] == device)]),
                 kernels=_by_name(own),
                 power={},
                 warnings=tuple(line.removeprefix(f"{report.path}: ") for line in report.warnings),
@@ -165,10 +170,6 @@ def _by_name(kernels: pd.DataFrame) -> pd.DataFrame:
     lasted = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["short_name"])
     table = lasted.agg(["size", "sum"]).nlargest(KERNELS, "sum").reset_index()
     return table.set_axis(["name", "count", "total_ns"], axis=1)
-
-
-def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
 
 
 def _length(spans: tuple[Ints, Ints]) -> int:

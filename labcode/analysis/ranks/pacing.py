@@ -11,6 +11,7 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.ranks.merge import with_ranks
 from labcode.analysis.ranks.run import Run
+from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.nvtx import cpu_ranges, project
 
 STEP = r"(?i)^(?:profiler)?step\b|^profilerstep#"
@@ -84,7 +85,7 @@ def _instances(path: Path, *, name: str) -> pd.DataFrame:
     for pid, mine in found.sort_values("start_ns", kind="stable").groupby("pid", sort=True):
         if pid not in device.index:
             continue
-        start, end = mine["start_ns"].to_numpy(np.int64), mine["end_ns"].to_numpy(np.int64)
+        start, end = spans(mine)
         delta = start - np.concatenate([start[:1], end[:-1]])
         parts.append(
             pd.DataFrame(

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from labcode import reports
 from labcode.analysis.ranks import alignment
 from labcode.analysis.ranks.lane import Lane, lanes_of
 from labcode.analysis.ranks.spread import Lost, Spreader
+from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports import Kind
 from labcode.reports.naming import rank_in_name
@@ -30,7 +30,7 @@ _TOLD = 8  # ranks, files that a note names
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Closing):
     """The reports of one run; nothing is read before it is asked for.
 
     ``path`` is the folder, ``kind`` that of its reports, ``files`` the reports; ``scheduler`` says where they
@@ -42,12 +42,8 @@ class Run:
     files: tuple[Path, ...]
     scheduler: str | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Let the workers go."""
         if "spreader" in self.__dict__:
             self.spreader.close()
 
@@ -162,8 +158,7 @@ def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane],
                 two = [lane.file for lane in lanes if lane.rank == rank][:2]
                 raise InputError(
                     f"{folder}: {two[0]} and {two[1]} are both of rank {rank}, so they are of different "
-                    "runs; "
-                    "name a folder with the ranks of one run"
+                    "runs; name a folder with the ranks of one run"
                 )
         unknown = [lane for lane in lanes if lane.rank < 0]
         if unknown:
@@ -171,9 +166,8 @@ def numbered(folder: Path, found: Sequence[Sequence[Lane]]) -> tuple[list[Lane],
             free = (number for number in range(2 * len(lanes)) if number not in taken)
             lanes = [lane if lane.rank >= 0 else replace(lane, rank=next(free)) for lane in lanes]
             notes.append(
-                f"{folder}: {len(unknown)} reports do not say of which rank they are; they are numbered "
-                "in the "
-                "order of their names"
+                f"{folder}: {len(unknown)} reports do not say of which rank they are; they are numbered in "
+                "the order of their names"
             )
     versions = Counter(lane.made_by for lane in lanes)
     if len(versions) > 1:

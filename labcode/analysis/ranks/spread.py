@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
+from labcode.ending import Closing
 from labcode.errors import LabError, describe_os_error
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Lost:
     why: str
 
 
-class Spreader:
+class Spreader(Closing):
     """Where files are worked on: in this process, by workers on this machine, or by a cluster's.
 
     ``scheduler``: None; the address of a Dask scheduler (``tcp://host:8786``) or its file (``X.json``); or
@@ -68,19 +68,9 @@ class Spreader:
                 self._client = self._connect(str(scheduler))
             elif files > FEW and scheduler != HERE:
                 self._client = self._local(min(files, os.cpu_count() or 1))
-            else:
-                self.note = f"{files} report{'s' * (files != 1)}, read one after another in this process"
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let the workers go that were started."""
@@ -128,9 +118,8 @@ class Spreader:
             if not isinstance(error, OSError | TimeoutError) and type(error).__name__ not in _GONE:
                 raise
             raise LabError(
-                f"the Dask scheduler went away after {len(found)} of {len(files)} reports; start it "
-                "again, or "
-                "leave out --scheduler"
+                f"the Dask scheduler went away after {len(found)} of {len(files)} reports; start it again, "
+                "or leave out --scheduler"
             ) from None
         return found
 
@@ -179,8 +168,7 @@ class Spreader:
             except (OSError, TimeoutError, ValueError) as error:
                 raise LabError(
                     f"--scheduler {scheduler}: no Dask scheduler answers there ({type(error).__name__}); "
-                    "start one "
-                    "with `dask scheduler`, or leave out --scheduler"
+                    "start one with `dask scheduler`, or leave out --scheduler"
                 ) from None
 
     def _queued(self, distributed: Any, queue: str, jobs: str) -> Any:

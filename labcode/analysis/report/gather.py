@@ -26,11 +26,11 @@ from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
 from labcode.analysis.rules.tables import Tables, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
-from labcode.analysis.stats.kineto_path import by_kind, critical_path, kinds_of
 from labcode.analysis.stats.nsys import path as nsys_path
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
+from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.errors import InputError, LabError

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import Ints, Tables, one_line, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Ints, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
@@ -52,14 +52,11 @@ def pageable_copies(tables: Tables) -> Finding:
     message += f"{percent(share)} of the window"
     if lost:
         message += f" ({lost:,} copies have no call in the capture and were not judged)"
-    return Finding(
+    return tables.finding(
         share >= PAGEABLE_SHARE,
         message,
         spent,
         "ns in pageable asynchronous copies and their calls",
-        tables.width,
-        "ns of the window",
-        share,
         _shown(slow),
     )
 
@@ -81,16 +78,12 @@ def small_copies(tables: Tables) -> Finding:
     small = copies[between & (copies["bytes"] < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
     share = spent / tables.width
-    return Finding(
+    return tables.finding(
         len(small) >= SMALL_COPIES and share >= SMALL_SHARE,
-        f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; "
-        f"they and their "
-        f"calls take {percent(share)} of the window",
+        f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; they "
+        f"and their calls take {percent(share)} of the window",
         spent,
         "ns in small copies and their calls",
-        tables.width,
-        "ns of the window",
-        share,
         _shown(small),
     )
 
@@ -134,17 +127,15 @@ def repeated_copies(tables: Tables) -> Finding:
     )
     worst = max((intervals.total(*alone) for alone in exposed), default=0)
     share = worst / tables.width
-    everywhere = _joined(exposed)
-    return Finding(
+    everywhere = intervals.joined(exposed)
+    return tables.finding(
         share >= REPEATED_SHARE,
         f"{len(again):,} copies to the GPU repeat the size of an earlier one; alone on the GPU they take "
         f"{percent(share)} of the window" + (f" ({time_text(worst)})" if worst else ""),
         worst,
         "ns of repeated copies with no kernel beside them on the worst GPU",
-        tables.width,
-        "ns of the window",
-        intervals.total(*everywhere) / tables.width,
         top(table, "exposed_ns"),
+        gain=intervals.total(*everywhere) / tables.width,
     )
 
 
@@ -195,14 +186,11 @@ def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
     calls = tables.api.iloc[np.unique(ops["row"].to_numpy(np.int64))]
     spent = intervals.total(*intervals.clip(*spans(calls), tables.window))
     share = spent / tables.width
-    return Finding(
+    return tables.finding(
         share >= SYNC_SHARE,
         f"the host waits for {len(ops):,} {what}, for {percent(share)} of the window",
         spent,
         f"ns in calls that wait for {what}",
-        tables.width,
-        "ns of the window",
-        share,
         _shown(ops),
     )
 
@@ -210,14 +198,7 @@ def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:
     """The times in which one of the copies runs or its call has not returned, within the window."""
     calls = tables.api.iloc[np.unique(copies.loc[copies["row"] >= 0, "row"].to_numpy(np.int64))]
-    return intervals.clip(*_joined([spans(copies), spans(calls)]), tables.window)
-
-
-def _joined(parts: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    nothing = np.empty(0, np.int64)
-    return np.concatenate([s for s, _ in parts] or [nothing]), np.concatenate(
-        [e for _, e in parts] or [nothing]
-    )
+    return intervals.clip(*intervals.joined([spans(copies), spans(calls)]), tables.window)
 
 
 def _shown(copies: pd.DataFrame) -> pd.DataFrame:

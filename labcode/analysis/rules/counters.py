@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, percent, spans, top
+from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import counters as series
-from labcode.analysis.timeline.joins import duration_ns
+from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.reports.nsys.counters import Counter
 
 Floats = NDArray[np.float64]
@@ -47,15 +47,12 @@ def unused_multiprocessors(tables: Tables) -> Finding:
     worst = int(np.argmax(lost))
     device, mean, table = rows[worst]
     gain = lost[worst] / tables.width
-    return Finding(
+    return tables.finding(
         gain >= UNUSED_SHARE,
         f"while kernels run on GPU {device}, {mean:.0f} % of its multiprocessors have work in the mean; the "
         f"others' share of the window is {percent(gain)}",
         lost[worst],
         "ns of kernels times the share of multiprocessors without work on the worst GPU",
-        tables.width,
-        "ns of the window",
-        gain,
         table.rename(columns={"sm": "sms_active_percent"}),
     )
 
@@ -85,15 +82,12 @@ def memory_saturated(tables: Tables) -> Finding:
         found.append((full, device, float(total.mean()), table))
     full, device, mean, table = max(found, key=lambda one: one[:2])
     share = full / tables.width
-    return Finding(
+    return tables.finding(
         share >= FULL_SHARE,
         f"DRAM of GPU {device} moves at least {FULL} % of its peak for {percent(share)} of the window, and "
         f"{mean:.0f} % in the mean",
         full,
         f"ns with DRAM at {FULL} % of its peak or above on the worst GPU",
-        tables.width,
-        "ns of the window",
-        share,
         table,
     )
 
@@ -124,15 +118,12 @@ def link_saturated(tables: Tables) -> Finding:
     table = top(pd.DataFrame(rows, columns=columns).astype({"link": "str"}), "full_ns")
     first = table.iloc[0]
     share = float(first["full_ns"]) / tables.width
-    return Finding(
+    return tables.finding(
         share >= LINK_SHARE,
         f"{first['link']} of GPU {first['device']} is at least half full for {percent(share)} of the window "
         "with fewer than half of the multiprocessors at work",
         float(first["full_ns"]),
         "ns with a link half full or more and few multiprocessors at work",
-        tables.width,
-        "ns of the window",
-        share,
         table,
     )
 
@@ -158,15 +149,12 @@ def idle_tensor_cores(tables: Tables) -> Finding:
         found.append((int(without["time_ns"].sum()), int(products["time_ns"].sum()), device, without))
     without_ns, products_ns, device, table = max(found, key=lambda one: one[:3])
     share = without_ns / tables.width
-    return Finding(
+    return tables.finding(
         share >= TENSOR_SHARE,
         f"matmuls take {percent(products_ns / tables.width)} of the window on GPU {device}; those "
         f"during which tensor cores hardly work take {percent(share)}",
         without_ns,
         "ns of matmuls with tensor cores idle on the worst GPU",
-        tables.width,
-        "ns of the window",
-        share,
         table,
     )
 

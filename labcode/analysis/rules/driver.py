@@ -127,9 +127,8 @@ def run(
 
     ``fmt`` is 'table', 'json' or 'md'; ``only`` names the rules to apply, all of them when it is empty;
     ``rule_files`` are Python files with more rules; ``kernel`` and ``launch`` choose launches; ``scheduler``
-    says where the reports of a folder are read. Raises
-    `LabError` for a format or a rule that there is not, a file without rules, or a selection that matches
-    nothing, and what opening the file raises.
+    says where the reports of a folder are read. Raises `LabError` for a format or a rule that there is not, a
+    file without rules, or a selection that matches nothing, and what opening the file raises.
     """
     check_format(fmt, FORMATS)
     kind = reports.expect(file, "diagnose", "nsys", "kineto", "ncu", "power", "ranks")
@@ -212,16 +211,16 @@ def list_rules(output: TextIO, rule_files: Sequence[Path] = ()) -> None:
     rules, broken = gather(rule_files)
     _write_rules(rules, output)
     output.writelines(f"left out: {one_line(one.name)}: {one_line(one.reason, 200)}\n" for one in broken)
-    output.write("\nmore rules on captures with the GPU's own counters\n")
-    _write_rules(counters.RULES, output)
-    output.write("\nmore rules on traces of torch.profiler\n")
-    _write_rules(TRACE_RULES, output)
-    output.write("\nrules on the launches of .ncu-rep files\n")
-    _write_rules(ncu.RULES, output)
-    output.write("\nrules on power logs\n")
-    _write_rules(POWER_RULES, output)
-    output.write("\nrules on folders with a report for each rank\n")
-    _write_rules(list(dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))), output)
+    many = dict.fromkeys((*many_ranks.TIMELINE_RULES, *many_ranks.POWER_RULES))
+    for title, some in (
+        ("more rules on captures with the GPU's own counters", counters.RULES),
+        ("more rules on traces of torch.profiler", TRACE_RULES),
+        ("rules on the launches of .ncu-rep files", ncu.RULES),
+        ("rules on power logs", POWER_RULES),
+        ("rules on folders with a report for each rank", tuple(many)),
+    ):
+        output.write(f"\n{title}\n")
+        _write_rules(some, output)
 
 
 def verdict_table(report: NcuReport) -> pd.DataFrame:

@@ -62,10 +62,9 @@ class Verdict:
     """What a rule says about a capture.
 
     ``status`` is 'found', 'not found' (``message`` and the numbers hold what was measured), 'could not judge'
-    (``message`` names the missing data) or 'failed' (a rule broke; ``message`` says how). ``gain`` is
-    an upper bound on what mending it would save, as a share of the window, argued in the rule's
-    docstring. Bounds of different rules overlap, for one nanosecond may have several causes: they may
-    not be added.
+    (``message`` names the missing data) or 'failed' (a rule broke; ``message`` says how). ``gain`` is an
+    upper bound on what mending it would save, as a share of the window, argued in the rule's docstring.
+    Bounds of different rules overlap, for one nanosecond may have several causes: they may not be added.
     """
 
     rule: str

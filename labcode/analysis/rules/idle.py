@@ -13,12 +13,11 @@ from labcode.analysis.rules.tables import (
     Tables,
     one_line,
     percent,
-    spans,
     time_text,
     top,
 )
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, named_like
+from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
 
 IDLE_SHARE = 0.10
@@ -58,9 +57,8 @@ def idle_gaps(tables: Tables) -> Finding:
     share = worst / tables.width
     found = share >= IDLE_SHARE
     message = (
-        f"GPU {device} is idle for {percent(share)} of the window in gaps of "
-        f"{time_text(tables.patience_ns)} or more "
-        f"({int((gaps['device'] == device).sum()):,} of them)"
+        f"GPU {device} is idle for {percent(share)} of the window in gaps of {time_text(tables.patience_ns)} "
+        f"or more ({int((gaps['device'] == device).sum()):,} of them)"
     )
     if found:
         message += "; " + _causes(gaps[gaps["device"] == device])
@@ -74,15 +72,13 @@ def idle_gaps(tables: Tables) -> Finding:
             )
     columns = ["device", "start_ns", "end_ns", "duration_ns", "range", "range_share", "call", "call_share"]
     more = ["api_share", "sync_share", "none_share", "profiler_ns", "pid", "tid"]
-    return Finding(
+    return tables.finding(
         found,
         message,
         worst,
         "ns idle in long gaps on the worst GPU",
-        tables.width,
-        "ns of the window",
-        gain,
         top(gaps[[*columns, *more]], "duration_ns"),
+        gain=gain,
     )
 
 
@@ -111,17 +107,14 @@ def launch_bound(tables: Tables) -> Finding:
     worst, device = _most(idle)
     share = worst / tables.width
     stretches = _stretches(tables, gaps)
-    return Finding(
+    return tables.finding(
         share >= LAUNCH_BOUND_SHARE,
         f"GPU {device} waits for the next launch for {percent(share)} of the window, in {len(gaps):,} gaps "
-        f"shorter "
-        f"than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
+        f"shorter than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
         worst,
         "ns idle waiting for a launch on the worst GPU",
-        tables.width,
-        "ns of the window",
-        tables.idle_bound(*spans(gaps)),
         stretches,
+        gain=tables.idle_bound(*spans(gaps)),
     )
 
 
@@ -169,15 +162,13 @@ def sync_in_loop(tables: Tables) -> Finding:
     if names:
         message += f" ({names}); the CPU waits in them for {percent(waiting / tables.width)} of the window"
         message += f", and the gaps they can shorten are {percent(tables.idle_bound(*spans(late)))} of it"
-    return Finding(
+    return tables.finding(
         len(used) >= SYNC_CALLS and gain >= SYNC_SHARE,
         message,
         waiting,
         "ns of the CPU in synchronizing calls that let the GPU run dry",
-        tables.width,
-        "ns of the window",
-        gain,
         top(evidence, "gap_ns"),
+        gain=gain,
     )
 
 
@@ -220,13 +211,10 @@ def low_utilization(tables: Tables) -> Finding:
     found = found.astype({**dict.fromkeys(whole, "int64"), "busy_share": "float64"})
     per_gpu = found.groupby("device")["duration_ns"].sum()
     worst, device = _most(per_gpu)
-    nothing = np.empty(0, np.int64)
-    gain = tables.idle_bound(
-        np.concatenate([s for s, _ in idle] or [nothing]), np.concatenate([e for _, e in idle] or [nothing])
-    )
+    gain = tables.idle_bound(*intervals.joined(idle))
     lowest = device_busy(tables.ops, tables.window)["busy_share"].min()
     mine = found.loc[found["device"] == device, ["kernel_ns", "copy_only_ns"]].sum() / max(worst, 1)
-    return Finding(
+    return tables.finding(
         worst / tables.width >= LOW_SHARE,
         f"GPU {device} is less than half busy in {percent(worst / tables.width)} of the window: in these "
         f"stretches kernels run for {percent(mine['kernel_ns'])} of the time, copies and memsets alone for "
@@ -236,10 +224,8 @@ def low_utilization(tables: Tables) -> Finding:
         f"{percent(lowest)}",
         worst,
         "ns in stretches less than half busy on the worst GPU",
-        tables.width,
-        "ns of the window",
-        gain,
         top(found, "duration_ns"),
+        gain=gain,
     )
 
 
@@ -297,10 +283,7 @@ def _without_profiler(tables: Tables, gaps: pd.DataFrame) -> tuple[Ints, Ints]:
     for pid in np.unique(pids):
         mine = overhead[overhead["pid"] == pid]
         parts.append(intervals.subtract(*spans(gaps[pids == pid]), *spans(mine)))
-    nothing = np.empty(0, np.int64)
-    return np.concatenate([s for s, _ in parts] or [nothing]), np.concatenate(
-        [e for _, e in parts] or [nothing]
-    )
+    return intervals.joined(parts)
 
 
 def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
@@ -336,8 +319,7 @@ def _stretches(tables: Tables, gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _begun_inside(tables: Tables, gaps: pd.DataFrame, waits: pd.DataFrame) -> Ints:
-    """For each gap the position in ``waits`` of the call, of the thread that ended the gap, in which it
-    began.
+    """For each gap the position in ``waits`` of the call, of the thread that ended it, in which it began.
 
     -1 where there is none. Of nested calls it is the outer one.
     """

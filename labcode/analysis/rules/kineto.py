@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
-from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
-from labcode.analysis.timeline.joins import in_window, named_like
+from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
@@ -123,16 +123,14 @@ def reads_in_loop(tables: Tables) -> Finding:
     outer = table[intervals.parents(*spans(table)) < 0] if len(table) else table
     idle = tables.idle_bound(*spans(tables.gaps))
     share = worst / tables.width
-    return Finding(
+    return tables.finding(
         len(outer) >= READ_CALLS and share >= READ_SHARE,
         f"{len(outer):,} operators read results back; the CPU waits in them for {percent(share)} of the "
         "window",
         worst,
         "ns of the CPU waiting inside of reading operators, on the thread with most of it",
-        tables.width,
-        "ns of the window",
-        min(share, idle),
         _evidence(_with_python(trace, outer), ["name", "python"], "waited_ns"),
+        gain=min(share, idle),
     )
 
 
@@ -176,15 +174,13 @@ def unfused_optimizer(tables: Tables) -> Finding:
         if len(many)
         else f"no update runs {MANY} or more kernels shorter than {time_text(SMALL_NS)}"
     )
-    return Finding(
+    return tables.finding(
         share >= UPDATE_SHARE,
         message,
         worst,
         "ns from first to last small kernel of an update on the worst GPU",
-        tables.width,
-        "ns of the window",
-        anywhere / tables.width,
         _evidence(small, ["name"]),
+        gain=anywhere / tables.width,
     )
 
 
@@ -356,16 +352,14 @@ def _by_kernels(
     table = table[chosen(table)]
     worst, device, anywhere = trace.worst(table)
     share = worst / tables.width
-    return Finding(
+    return tables.finding(
         share >= least_share and len(table) >= least_count,
         f"{len(table):,} {what}"
         + (f"; {percent(share)} of the window on GPU {device}" if len(table) else ""),
         worst,
         f"ns in which such {what.split()[0]} run on the worst GPU",
-        tables.width,
-        "ns of the window",
-        anywhere / tables.width,
         _evidence(table, by),
+        gain=anywhere / tables.width,
     )
 
 

@@ -16,6 +16,7 @@ LINK_SHARE, LINK_OFTEN = 0.05, 0.5  # of the time of transfers; of the collectiv
 EXPOSED_SHARE = 0.05
 UNEVEN = 0.05
 SLOW_CLOCK = 0.97  # of the median clock
+_BEYOND_CHANCE = 0.25  # of two ranks one leaves half of the collectives last, whatever their links
 _BOOK = "scaling/thousand-ranks"
 _WHY = {
     "slow compute": "it computes for {} longer than the rank in the middle",
@@ -28,9 +29,8 @@ _WHY = {
     "late-rank",
     title="All ranks wait for one that comes late",
     book=_BOOK,
-    advice="Look at that rank alone: of slow compute its clocks, its share of the work, its kernels one "
-    "by one; "
-    "of a late start its data loading, its CPU and what only it does (logs, checkpoints).",
+    advice="Look at that rank alone: of slow compute its clocks, its share of the work, its kernels one by "
+    "one; of a late start its data loading, its CPU and what only it does (logs, checkpoints).",
 )
 def late_rank(run: Run) -> Finding:
     """Which rank delays the collectives most, and why.
@@ -46,8 +46,7 @@ def late_rank(run: Run) -> Finding:
     cause = str(worst["cause"])
     message = (
         f"rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collectives']:,} "
-        "collectives; the rank "
-        f"in the middle waits for {percent(share)} of the window more than it does"
+        f"collectives; the rank in the middle waits for {percent(share)} of the window more than it does"
     )
     if cause:
         late = {name: column for column, name in stragglers.CAUSES.items()}[cause]
@@ -71,8 +70,7 @@ def late_rank(run: Run) -> Finding:
     title="One rank leaves its collectives later than all others",
     book=_BOOK,
     advice="Test its links: NCCL's own tests on pairs of GPUs with and without it, the counters of its "
-    "network "
-    "card and of NVLink, the cable and the slot.",
+    "network card and of NVLink, the cable and the slot.",
 )
 def slow_link(run: Run) -> Finding:
     """How late a rank leaves collectives that it did not come late to.
@@ -90,11 +88,10 @@ def slow_link(run: Run) -> Finding:
         int(worst["left_last_count"]) / max(int(worst["collectives"]), 1),
     )
     return Finding(
-        often >= LINK_OFTEN and late >= LINK_SHARE * transfer,
-        f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} "
-        "collectives last, in all "
-        f"{time_text(max(late, 0))} after the rank in the middle ({percent(late / max(transfer, 1))} of "
-        "the transfers)",
+        often >= max(LINK_OFTEN, 1 / len(table) + _BEYOND_CHANCE) and late >= LINK_SHARE * transfer,
+        f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} collectives "
+        f"last, in all {time_text(max(late, 0))} after the rank in the middle "
+        f"({percent(late / max(transfer, 1))} of the transfers)",
         max(late, 0),
         "ns by which one rank leaves later than the rank in the middle",
         max(transfer, 1),
@@ -110,13 +107,10 @@ def slow_link(run: Run) -> Finding:
     title="Ranks communicate while they compute nothing",
     book=_BOOK,
     advice="Reduce gradients in buckets while the backward pass still runs; send fewer bytes; accumulate "
-    "over "
-    "several batches.",
+    "over several batches.",
 )
 def exposed(run: Run) -> Finding:
-    """Communication without computing beside it, on the rank with the least of it; the others' more is
-    waiting.
-    """
+    """Exposed communication of the rank with the least of it; what others have more is waiting."""
     table = stragglers.by_rank(run)
     talking = table[table["comm_ns"] > 0]
     if not len(talking):
@@ -147,6 +141,8 @@ def exposed(run: Run) -> Finding:
 def uneven(run: Run) -> Finding:
     """The most computing of a rank against the mean. Bound: all that it has more than the mean."""
     table = stragglers.by_rank(run)
+    if len(table) < 2:
+        raise CannotJudgeError("there is one rank")
     mean, most = float(table["compute_ns"].mean()), int(table["compute_ns"].max())
     if not mean:
         raise CannotJudgeError("no rank runs kernels")
@@ -203,7 +199,7 @@ def slow_clock(run: Run) -> Finding:
 def missing_ranks(run: Run) -> Finding:
     """Ranks without a report, and reports that could not be read. The program has nothing to gain."""
     gone, lost = len(run.missing), len(run.lost)
-    message = f"{len(run.lanes):,} ranks are there"
+    message = f"{len(run.lanes):,} ranks are there" if len(run.lanes) > 1 else "1 rank is there"
     if gone:
         message += f"; no report of {named(run.missing)}"
     if lost:
@@ -234,9 +230,7 @@ def _compared(run: Run) -> pd.DataFrame:
     except InputError as error:
         raise CannotJudgeError(str(error)) from error
     if not meetings:
-        raise CannotJudgeError(
-            run.clocks.notes[0] if run.clocks.notes else "fewer than two ranks have collectives in common"
-        )
+        raise CannotJudgeError(run.clocks.why or "there is one rank")
     table = stragglers.by_rank(run)
     return table[table["rank"].isin(run.ranks[meetings[0].lanes])].reset_index(drop=True)
 

@@ -1,5 +1,4 @@
-"""Expert rules on what limits a launch: a launch of an Nsight Compute report in, a finding for each rule
-out.
+"""Expert rules on what limits a launch: a launch of an Nsight Compute report in, a finding for each rule out.
 
 They are made with the same decorator as those on nsys captures. A gain is a share of the launch's time,
 argued in the rule's docstring: of the rules here an upper bound, if the busiest unit keeps its work. Bounds
@@ -72,15 +71,13 @@ def _shares(launch: Launch) -> tuple[float, float]:
     "memory-bound",
     title="A memory unit is the limit",
     book="compute/memory-metrics",
-    advice="Move fewer bytes: reuse in registers or shared memory, fuse with a neighboring kernel, "
-    "smaller types, "
-    "no redundant or uncoalesced accesses. More arithmetic costs nothing here.",
+    advice="Move fewer bytes: reuse in registers or shared memory, fuse with a neighboring kernel, smaller "
+    "types, no redundant or uncoalesced accesses. More arithmetic costs nothing here.",
 )
 def memory_bound(launch: Launch) -> Finding:
     """The busiest memory unit reaches 60 % of its peak and more than the SMs do.
 
-    Bound: what is missing to its peak; with the same traffic the launch cannot take less than the busy
-    share.
+    Bound: what is missing to its peak; with the same traffic the launch cannot take less than the busy share.
     """
     compute, memory = _shares(launch)
     units = {name: launch.number_or(f"{name.lower()}_pct", 0.0) for name in ("L1", "L2", "DRAM")}
@@ -102,9 +99,8 @@ def memory_bound(launch: Launch) -> Finding:
     "compute-bound",
     title="An SM pipe is the limit",
     book="compute/roofline",
-    advice="Do less work, or on another pipe: tensor cores, packed halves, cheaper functions; lift "
-    "common terms out "
-    "of loops. Better memory access costs nothing here.",
+    advice="Do less work, or on another pipe: tensor cores, packed halves, cheaper functions; lift common "
+    "terms out of loops. Better memory access costs nothing here.",
 )
 def compute_bound(launch: Launch) -> Finding:
     """The SMs reach 60 % of their peak and more than memory does. Bound: what is missing to the peak."""
@@ -131,9 +127,8 @@ def compute_bound(launch: Launch) -> Finding:
     "latency-bound",
     title="Neither memory nor the SMs are busy: warps wait",
     book="compute/stalls",
-    advice="Give each thread more independent work (several loads in flight, several accumulators), or "
-    "more warps; "
-    "look at what they wait for: `labcode stats --report stalls`.",
+    advice="Give each thread more independent work (several loads in flight, several accumulators), or more "
+    "warps; look at what they wait for: `labcode stats --report stalls`.",
 )
 def latency_bound(launch: Launch) -> Finding:
     """Both stay below 60 % of their peaks. Bound: what is missing to the higher of the two peaks."""
@@ -159,15 +154,12 @@ def latency_bound(launch: Launch) -> Finding:
     "low-occupancy",
     title="Few warps fit an SM",
     book="compute/occupancy",
-    advice="Lower what limits (registers: __launch_bounds__, shorter live ranges; shared memory: "
-    "smaller tiles; "
-    "block size), if warps wait for latency; a kernel with much independent work a thread needs no more "
-    "warps.",
+    advice="Lower what limits (registers: __launch_bounds__, shorter live ranges; shared memory: smaller "
+    "tiles; block size), if warps wait for latency; a kernel with much independent work a thread needs no "
+    "more warps.",
 )
 def low_occupancy(launch: Launch) -> Finding:
-    """Theoretical occupancy below one half. Bound: what is missing to the higher of the two peaks, as if
-    more warps hid all latency.
-    """
+    """Theoretical occupancy below one half. Bound: what is missing to the higher peak, if warps hid all."""
     theoretical = launch.number("theoretical_occupancy_pct")
     cc = "{}.{}".format(*launch.compute_capability)
     limit = ""
@@ -196,9 +188,8 @@ def low_occupancy(launch: Launch) -> Finding:
     "uneven-occupancy",
     title="Fewer warps were active than fit",
     book="compute/occupancy",
-    advice="Blocks of equal work, a larger grid, or work taken from a common queue; a short kernel "
-    "spends its time "
-    "starting and draining.",
+    advice="Blocks of equal work, a larger grid, or work taken from a common queue; a short kernel spends "
+    "its time starting and draining.",
 )
 def uneven_occupancy(launch: Launch) -> Finding:
     """Achieved occupancy 20 points below the theoretical, and a tenth of the time to gain.
@@ -223,9 +214,8 @@ def uneven_occupancy(launch: Launch) -> Finding:
     "tail",
     title="The grid does not fill the GPU evenly",
     book="compute/occupancy",
-    advice="A grid of whole waves (SMs × blocks an SM), smaller blocks, or a persistent kernel that "
-    "takes work in a "
-    "loop; a grid smaller than a wave: more, smaller pieces of work.",
+    advice="A grid of whole waves (SMs × blocks an SM), smaller blocks, or a persistent kernel that takes "
+    "work in a loop; a grid smaller than a wave: more, smaller pieces of work.",
 )
 def tail(launch: Launch) -> Finding:
     """Waves of blocks: a grid of 1.2 waves takes as long as one of 2 when blocks take equal time.
@@ -258,12 +248,10 @@ def tail(launch: Launch) -> Finding:
     title="Global accesses touch more sectors than they need",
     book="compute/memory-metrics",
     advice="Let neighboring threads access neighboring addresses: exchange loops or indices, transpose "
-    "through "
-    "shared memory, structures of arrays instead of arrays of structures.",
+    "through shared memory, structures of arrays instead of arrays of structures.",
 )
 def uncoalesced(launch: Launch) -> Finding:
-    """Sectors of 32 bytes that the access pattern asks for, against those the same bytes would need side
-    by side.
+    """Sectors of 32 bytes that accesses ask for, against those that the same bytes would need side by side.
 
     Estimate: the share of superfluous sectors, as if all time went with sectors, and not more than what is
     missing to the SMs' peak, whose instructions stay. It can be too low: memory reads pieces larger than a
@@ -294,9 +282,8 @@ def uncoalesced(launch: Launch) -> Finding:
     "bank-conflicts",
     title="Shared-memory accesses conflict in banks",
     book="compute/compute-metrics",
-    advice="Let the threads of a warp access different banks: pad rows by one element, swizzle columns "
-    "by XOR, "
-    "or change which thread takes which element.",
+    advice="Let the threads of a warp access different banks: pad rows by one element, swizzle columns by "
+    "XOR, or change which thread takes which element.",
 )
 def bank_conflicts(launch: Launch) -> Finding:
     """Wavefronts of shared memory against those that accesses without conflicts would need.
@@ -351,9 +338,8 @@ def spills(launch: Launch) -> Finding:
     "divergence",
     title="Instructions run with few of a warp's threads",
     book="compute/compute-metrics",
-    advice="Let the threads of a warp take the same path: sort or group the work, move conditions to "
-    "warps or blocks, "
-    "make branches short enough for predication.",
+    advice="Let the threads of a warp take the same path: sort or group the work, move conditions to warps "
+    "or blocks, make branches short enough for predication.",
 )
 def divergence(launch: Launch) -> Finding:
     """Threads that take part in an executed instruction, of the 32 of a warp.
@@ -405,8 +391,7 @@ def weak_fp64(launch: Launch) -> Finding:
     title="Atomics make up much of the memory traffic",
     book="compute/compute-metrics",
     advice="Reduce in registers, warps (shuffles) and blocks (shared memory) first, and do one atomic a "
-    "block; spread "
-    "counters over several addresses.",
+    "block; spread counters over several addresses.",
 )
 def atomics(launch: Launch) -> Finding:
     """Requests of global atomics and reductions, of all global requests.

@@ -1,5 +1,4 @@
-"""Expert rules on power logs, whether a measured energy can be believed and what it was spent on: a log in,
-findings out.
+"""Rules on whether a measured energy can be believed and what it was spent on: a log in, findings out.
 
 They judge the time in which the command ran, on all GPUs together.
 """

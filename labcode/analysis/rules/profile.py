@@ -6,17 +6,9 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import (
-    LOADING,
-    Tables,
-    one_line,
-    percent,
-    spans,
-    time_text,
-    top,
-)
+from labcode.analysis.rules.tables import LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.nvtx import unattributed
 from labcode.reports.nsys.report import NsysReport
 
@@ -165,9 +157,8 @@ def dropped_events(tables: Tables) -> Finding:
     if len(messages) == 0:
         old = report.schema.minor < 11
         raise CannotJudgeError(
-            f"exports of schema {report.schema} hold no messages of the profiler (export the "
-            f".nsys-rep with nsys "
-            "2024.2 or newer)"
+            f"exports of schema {report.schema} hold no messages of the profiler (export the .nsys-rep with "
+            "nsys 2024.2 or newer)"
             if old
             else "the capture holds no messages of the profiler"
         )

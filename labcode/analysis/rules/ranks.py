@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, percent, spans, time_text, top
+from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns
-from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.analysis.timeline.joins import duration_ns, spans
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication, is_meeting
 
 EXPOSED_SHARE = 0.05
 WAIT_SHARE = 0.05
@@ -37,22 +37,21 @@ def exposed_communication(tables: Tables) -> Finding:
     share = least / tables.width
     if len(table):
         hidden = table["hidden_ns"].sum() / max(int(table["comm_ns"].sum()), 1)
-        message = f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPUs; even the GPU "
-        message += "with the least has "
-        message += f"{percent(share)} of the window of communication with no computing beside it "
+        message = (
+            f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPU{'s' * (len(table) != 1)}; "
+        )
         message += (
-            f"(the most: {percent(table['exposed_ns'].max() / tables.width)}; {percent(hidden)} is hidden)"
+            f"even the GPU with the least has {percent(share)} of the window of communication with no "
+            f"computing beside it (the most: {percent(table['exposed_ns'].max() / tables.width)}; "
+            f"{percent(hidden)} is hidden)"
         )
     else:
         message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
-    return Finding(
+    return tables.finding(
         share >= EXPOSED_SHARE,
         message,
         least,
         "ns of exposed communication on the GPU with the least",
-        tables.width,
-        "ns of the window",
-        share,
         top(table, "exposed_ns"),
     )
 
@@ -88,7 +87,7 @@ def serialized_communication(tables: Tables) -> Finding:
     table = pd.DataFrame(rows, columns=columns).astype("int64")
     least = int(table.groupby("device")["exposed_ns"].sum().min()) if len(table) else 0
     share = least / tables.width
-    return Finding(
+    return tables.finding(
         share >= EXPOSED_SHARE,
         f"{int(table['comm_count'].sum()):,} NCCL kernels run on streams that compute; even the GPU with the "
         f"least waits for them for {percent(share)} of the window"
@@ -96,9 +95,6 @@ def serialized_communication(tables: Tables) -> Finding:
         else "no NCCL kernels run on a stream that computes",
         least,
         "ns of NCCL kernels on a computing stream, with no computing beside, on the GPU with the least",
-        tables.width,
-        "ns of the window",
-        share,
         top(table, "exposed_ns"),
     )
 
@@ -119,14 +115,12 @@ def stragglers(tables: Tables) -> Finding:
     in which some GPU so waits.
     """
     if len(_communicating(tables)) < 2:
-        return Finding(
+        return tables.finding(
             False,
             "fewer than two GPUs communicate",
             0,
             "ns of waiting for the last GPU on the GPU that waits most",
-            tables.width,
-            "ns of the window",
-            0.0,
+            gain=0.0,
         )
     sets = _collectives(tables)
     last = sets.groupby("collective")["start_ns"].transform("max")
@@ -135,8 +129,7 @@ def stragglers(tables: Tables) -> Finding:
     if together < OVERLAPPING:
         raise CannotJudgeError(
             f"only {percent(together)} of the collectives overlap on all GPUs: they cannot be matched "
-            f"(several "
-            "communicators, or reports of several machines with clocks apart)"
+            "(several communicators, or reports of several machines with clocks apart)"
         )
     sets = sets.assign(
         wait_end_ns=last, late_ns=sets["start_ns"] - sets.groupby("collective")["start_ns"].transform("min")
@@ -162,19 +155,16 @@ def stragglers(tables: Tables) -> Finding:
     table = pd.DataFrame(rows)
     worst = int(table["exposed_wait_ns"].max())
     late = top(table, "last_count").to_dict("records")[0]
-    bound = intervals.total(*(np.concatenate(part) for part in zip(*waits, strict=True))) / tables.width
-    return Finding(
+    bound = intervals.total(*intervals.joined(waits)) / tables.width
+    return tables.finding(
         worst / tables.width >= WAIT_SHARE,
         f"a GPU waits for the last one for up to {percent(worst / tables.width)} of the window; GPU "
-        f"{late['device']} "
-        f"is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
+        f"{late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
         f"{time_text(late['median_late_ns'])} in the median",
         worst,
         "ns of waiting for the last GPU on the GPU that waits most",
-        tables.width,
-        "ns of the window",
-        bound,
         top(table, "last_count"),
+        gain=bound,
     )
 
 
@@ -194,12 +184,12 @@ def _communicating(tables: Tables) -> pd.DataFrame:
 
 
 def _collectives(tables: Tables) -> pd.DataFrame:
-    """NCCL kernels that all GPUs have, with the number of the set they belong to.
+    """NCCL kernels that all GPUs have and all wait in, with the number of the set they belong to.
 
     A recording may begin while GPUs still work at what was launched before it; where their numbers differ,
     kernels whose launch was not recorded are left out.
     """
-    talk = tables.kernels[is_communication(tables.kernels)].sort_values("start_ns", kind="stable")
+    talk = tables.kernels[is_meeting(tables.kernels)].sort_values("start_ns", kind="stable")
     if not _alike(talk):
         talk = talk[tables.launch_row[talk.index.to_numpy(np.int64)] >= 0]
     if not _alike(talk) or len(talk) == 0:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import LAUNCHES, Tables, percent, spans, time_text, top
+from labcode.analysis.rules.tables import LAUNCHES, Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, in_window, named_like
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
 
 TINY_SHARE = 0.10
@@ -56,18 +55,15 @@ def tiny_kernels(tables: Tables) -> Finding:
         if spent > worst:
             worst, device = spent, number
     share = worst / tables.width
-    gain = intervals.total(*(np.concatenate(part) for part in zip(*everywhere, strict=True))) / tables.width
-    return Finding(
+    gain = intervals.total(*intervals.joined(everywhere)) / tables.width
+    return tables.finding(
         share >= TINY_SHARE,
         f"{len(tiny):,} of {len(kernels):,} kernels take less than {time_text(limit)}; with the short gaps "
-        f"before them "
-        f"they hold GPU {device} for {percent(share)} of the window",
+        f"before them they hold GPU {device} for {percent(share)} of the window",
         worst,
         "ns in tiny kernels and the gaps before them on the worst GPU",
-        tables.width,
-        "ns of the window",
-        gain,
         kernel_summary(tiny, by="short_name"),
+        gain=gain,
     )
 
 

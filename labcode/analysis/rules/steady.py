@@ -45,13 +45,10 @@ def uneven_iterations(tables: Tables) -> Finding:
                 + (f"; {warm} before them are warm-up" if warm else "")
             )
     share = lost / tables.width
-    return Finding(
+    return tables.finding(
         share >= LOST_SHARE,
         worst,
         lost,
         "ns above the median iteration",
-        tables.width,
-        "ns of the window",
-        share,
         top(table[list(COLUMNS)], "duration_ns"),
     )

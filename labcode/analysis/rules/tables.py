@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.rules.finding import CannotJudgeError
+from labcode.analysis.rules.finding import CannotJudgeError, Finding
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
-from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like
+from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
@@ -55,6 +55,21 @@ class Tables:
     def width(self) -> int:
         """The length of the window in ns, at least 1."""
         return max(self.window[1] - self.window[0], 1)
+
+    def finding(
+        self,
+        found: bool,
+        message: str,
+        spent_ns: float,
+        name: str,
+        evidence: pd.DataFrame | None = None,
+        *,
+        gain: float | None = None,
+    ) -> Finding:
+        """A finding on time of the window; its bound is the share of the window, unless a gain is given."""
+        share = spent_ns / self.width
+        bound, rows = share if gain is None else gain, pd.DataFrame() if evidence is None else evidence
+        return Finding(found, message, spent_ns, name, self.width, "ns of the window", bound, rows)
 
     @cached_property
     def marked(self) -> bool:
@@ -275,9 +290,8 @@ class Tables:
         """At most what share of the window is saved when idle stretches vanish; they may be of several GPUs.
 
         Two bounds, the smaller counts. Outside the stretches nothing changes, so no more is saved than the
-        time in which some GPU is in one. And each GPU still has its own work, so no more is saved
-        than the GPU with the most work is without it. Kernels of NCCL are no work here, for they
-        run while they wait.
+        time in which some GPU is in one. And each GPU still has its own work, so no more is saved than the
+        GPU with the most work is without it. Kernels of NCCL are no work here, for they run while they wait.
         """
         return min(intervals.total(starts, ends), self.width - self._most_work_ns) / self.width
 
@@ -286,11 +300,6 @@ class Tables:
         """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
-
-
-def spans(table: pd.DataFrame) -> Spans:
-    """start_ns and end_ns of a table."""
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
 
 
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -20,8 +20,7 @@ from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 
 NOT_ADDITIVE = (
     "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
-    "causes: do not "
-    "add them."
+    "causes: do not add them."
 )
 LAUNCHES_NOT_ADDITIVE = (
     "Gains are shares of the launch's time; they overlap, so do not add them. «At most» is a bound for as "
@@ -99,8 +98,10 @@ def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], 
         rest = [verdict for verdict in verdicts if verdict.status == status]
         if rest:
             output.write(f"\n{status}:\n" if status != "could not judge" else "\nnot judged:\n")
+        alike: dict[str, list[str]] = {}  # several rules lack the same
         for verdict in rest:
-            output.write(f"  {one_line(verdict.rule)}: {one_line(verdict.message, 600)}\n")
+            alike.setdefault(one_line(verdict.message, 600), []).append(one_line(verdict.rule))
+        output.writelines(f"  {', '.join(rules)}: {message}\n" for message, rules in alike.items())
 
 
 def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:

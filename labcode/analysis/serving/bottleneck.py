@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import in_window
+from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.errors import LabError
@@ -80,7 +80,7 @@ Spans = tuple[intervals.Ints, intervals.Ints]
 
 
 def _clipped(table: pd.DataFrame, window: tuple[int, int]) -> Spans:
-    starts, ends = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    starts, ends = spans(table)
     return intervals.union(*intervals.clip(starts, ends, window))
 
 

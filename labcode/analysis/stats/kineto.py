@@ -11,10 +11,10 @@ from labcode.analysis.lm import kineto as lm_kineto
 from labcode.analysis.stats import kineto_gpu, kineto_time, ranks
 from labcode.analysis.stats.kineto_ops import op_diff as difference
 from labcode.analysis.stats.kineto_ops import op_summary
-from labcode.analysis.stats.kineto_path import by_kind
-from labcode.analysis.stats.kineto_path import critical_path as path_of
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links as kineto_links
+from labcode.analysis.timeline.critical_path import by_kind
+from labcode.analysis.timeline.critical_path import critical_path as path_of
 from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.kineto.report import KinetoReport, open_trace

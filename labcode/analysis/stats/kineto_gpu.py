@@ -90,9 +90,7 @@ def comm_overlap(report: KinetoReport) -> pd.DataFrame:
 
 
 def queue_series(report: KinetoReport) -> pd.DataFrame:
-    """How many operations each stream had been given and not begun: rank, device, stream, start_ns, queued;
-    see `queue_changes`.
-    """
+    """Operations given to each stream and not begun: rank, device and as of `queue_changes`."""
     return queue_changes(report.gpu_ops(), report.api(), ["rank", "device", "stream"])
 
 

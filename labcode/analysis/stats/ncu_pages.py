@@ -1,5 +1,4 @@
-"""What ``ncu --import`` prints: a report in; its pages *raw*, *details* and *source* as tables of texts
-out.
+"""What ``ncu --import`` prints: a report in; its pages *raw*, *details* and *source* as tables of texts out.
 
 Units are scaled and numbers rounded as ncu does it, so that every cell equals ncu's: on the raw page each
 metric has one unit, taken from its largest value, and six decimals; on the details page each value has
@@ -27,9 +26,7 @@ NO_VALUE = "no data"
 
 
 def scaled(value: float, unit: str) -> tuple[str, float]:
-    """The unit that ncu shows a value in, and what to divide the value by; '%/byte' scales its lower
-    part.
-    """
+    """The unit that ncu shows a value in, and what to divide the value by; '%/byte' scales its lower part."""
     above, slash, below = unit.partition("/")
     if above in _STEPS:
         name, factor = _step(value, above)
@@ -67,9 +64,7 @@ def identity(report: NcuReport, launch: Launch) -> dict[str, str]:
 
 
 def raw_page(report: NcuReport) -> pd.DataFrame:
-    """``ncu --import --page raw --csv``: a row for each launch after a row of units; a column each
-    metric.
-    """
+    """``ncu --import --page raw --csv``: a row for each launch after a row of units; a column each metric."""
     names = sorted(dict.fromkeys(name for one in report.list for name in one.readings))
     columns: dict[str, list[str]] = {}
     for name in identity(report, report.list[0]):

@@ -1,5 +1,4 @@
-"""The reports of `labcode stats` on a folder with a report for each rank: a run in; one table of all ranks
-out.
+"""The reports of `labcode stats` on a folder with a report for each rank: a run in; one table out.
 
 Besides its own reports a run answers to those of its reports' format: each rank's table, below each other.
 """

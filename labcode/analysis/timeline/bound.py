@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
-from labcode.analysis.timeline.joins import in_window, named_like
+from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.kineto.report import STEP, KinetoReport
 
@@ -83,15 +83,15 @@ def bound(report: KinetoReport, mine: Bools, also: pd.DataFrame | None = None) -
     window = steps_window(report)
     ops, api = report.gpu_ops(), report.api()
     thread = _launcher(api, window)
-    waiting = _spans(waits(report, window))
+    waiting = spans(waits(report, window))
     gone = own_events(report, mine)
     parts = [gone, *([also] if also is not None else [])]
     theirs = pd.concat([part.loc[part["tid"] == thread, ["start_ns", "end_ns"]] for part in parts])
-    problem = intervals.clip(*intervals.union(*_spans(theirs)), window)
+    problem = intervals.clip(*intervals.union(*spans(theirs)), window)
     host = intervals.subtract(*intervals.clip(*window_spans(window), window), *waiting)
     left = intervals.subtract(*host, *problem)
-    busy = intervals.clip(*_spans(ops), window)
-    rest = intervals.clip(*_spans(ops[~mine]), window)
+    busy = intervals.clip(*spans(ops), window)
+    rest = intervals.clip(*spans(ops[~mine]), window)
     gpu, gpu_left = intervals.total(*busy), intervals.total(*rest)
     return Bound(
         window[1] - window[0],
@@ -128,7 +128,3 @@ def _waiting(report: KinetoReport, calls: pd.DataFrame) -> Bools:
         named_like(calls["name"], _BLOCKING) & calls["correlation"].isin(pageable["correlation"]).to_numpy()
     )
     return np.asarray(named_like(calls["name"], SYNCHRONIZING) | blocking, np.bool_)
-
-
-def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)

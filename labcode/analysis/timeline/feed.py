@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from labcode.analysis.timeline.joins import spans
+
 Ints = NDArray[np.int64]
 STAGES = ("read", "decode", "transform")
 _CLEARLY = 0.03  # of a batch's time
@@ -51,7 +53,7 @@ def batches(made: pd.DataFrame, size: int) -> pd.DataFrame:
     """
     rows: list[tuple[object, ...]] = []
     for _, part in made.groupby(["pid", "tid"]):
-        start, end = part["start_ns"].to_numpy(np.int64), part["end_ns"].to_numpy(np.int64)
+        start, end = spans(part)
         pauses = start[1:] - end[:-1]
         by_cut = [int(pauses[cut::size].sum()) for cut in range(min(size, len(pauses)))]
         first = int(np.argmax(by_cut)) + 1 if by_cut else size
@@ -81,7 +83,7 @@ def numbered(made: pd.DataFrame, takes: pd.DataFrame, ahead: int) -> pd.DataFram
     low, high = int(by_index["index"].iloc[0]), int(by_index["index"].iloc[-1])
     asked, had = (by_index[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     for rank, (_, mine) in enumerate(made.sort_values("start_ns").groupby("pid")):
-        start, end = mine["start_ns"].to_numpy(np.int64), mine["end_ns"].to_numpy(np.int64)
+        start, end = spans(mine)
         paused = np.append(np.iinfo(np.int64).max, start[1:] - end[:-1])
         offsets = np.arange(len(mine)) * workers
         mine_asked, mine_had = (times[(rank - low) % workers :: workers] for times in (asked, had))

@@ -8,6 +8,8 @@ lie in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -28,6 +30,13 @@ def union(starts: ArrayLike, ends: ArrayLike) -> tuple[Ints, Ints]:
     first = np.concatenate(([True], start[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))
     return start[first], reach[last]
+
+
+def joined(parts: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """The intervals of several parts, one part after the other."""
+    none = np.empty(0, np.int64)
+    starts, ends = zip(*parts, strict=True) if parts else ((none,), (none,))
+    return np.concatenate(starts), np.concatenate(ends)
 
 
 def total(starts: ArrayLike, ends: ArrayLike) -> int:

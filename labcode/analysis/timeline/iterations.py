@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import launch_rows, named_like
+from labcode.analysis.timeline.joins import launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
@@ -38,11 +38,7 @@ _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2,
 _SIZES |= {"long": 8, "byte": 1, "char": 1, "bool": 1, "long int": 8, "float8_e4m3fn": 1, "float8_e5m2": 1}
 _ATTENTION = re.compile(r"^aten::_(?:scaled_dot_product_)?(?:flash|efficient|cudnn)_attention(_\w+)?$")
 COLUMNS = {
-    "pid": "int64",
-    "iteration": "int64",
-    "start_ns": "int64",
-    "duration_ns": "int64",
-    "busy_ns": "int64",
+    **dict.fromkeys(("pid", "iteration", "start_ns", "duration_ns", "busy_ns"), "int64"),
     "busy_share": "float64",
     "ops": "int64",
     "warm_up": "bool",
@@ -175,7 +171,7 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     if not len(ranges):
         return "", none
     best: tuple[float, str, Ints] = (0.0, "", none)
-    start, end = ranges["start_ns"].to_numpy(np.int64), ranges["end_ns"].to_numpy(np.int64)
+    start, end = spans(ranges)
     spent = ranges["duration_ns"].to_numpy(np.int64)
     extent = max(int(end.max() - start.min()), 1)
     for rows in ranges.groupby([family, ranges["tid"].to_numpy()]).indices.values():
@@ -192,7 +188,7 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     chosen = ranges.iloc[place]
     if not len(chosen):
         return "", none
-    edges = (chosen["start_ns"].to_numpy(np.int64), chosen["end_ns"].to_numpy(np.int64))
+    edges = spans(chosen)
     for tid in (int(chosen["tid"].iloc[0]), None):  # of the thread itself, unless others launch for it
         called, began = process.launches(tid)
         low, high = np.searchsorted(called, edges[0], "left"), np.searchsorted(called, edges[1], "right")

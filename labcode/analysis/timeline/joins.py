@@ -44,6 +44,11 @@ def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
     return np.where(ops["correlation"].to_numpy() != 0, first[code[: len(op_key)]], -1)
 
 
+def spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
+    """start_ns and end_ns of a table."""
+    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+
+
 def duration_ns(table: pd.DataFrame) -> Ints:
     """How long each row took, in ns; never less than 0."""
     spent = table["end_ns"].to_numpy(np.int64) - table["start_ns"].to_numpy(np.int64)

@@ -50,8 +50,7 @@ def launch_latency(ops: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
 
 
 def queue_changes(ops: pd.DataFrame, api: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """How many operations each stream had been given and not begun: ``keys`` (what names a stream), start_ns,
-    queued.
+    """Operations given to each stream and not begun: ``keys`` (what names a stream), start_ns, queued.
 
     A row for each change: one more when a call in `QUEUED_BY` begins, one less when its operation begins.
     """

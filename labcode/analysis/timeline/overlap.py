@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import extent, in_window, named_like
+from labcode.analysis.timeline.joins import extent, in_window, named_like, spans
 
 NCCL = r"^nccl(?:Dev)?Kernel|^nccl.*Kernel"
+_NO_MEETING = r"SendRecv|Broadcast|(?<!All)Reduce(?!Scatter)"
 _BESIDE = 0.02  # of a kernel's time: from there on it ran beside something
 _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 
@@ -16,6 +17,16 @@ _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 def is_communication(ops: pd.DataFrame) -> pd.Series:
     """Which rows are NCCL's kernels, by their name."""
     return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
+
+
+def is_meeting(ops: pd.DataFrame) -> pd.Series:
+    """Which rows are collectives that no rank can leave before all have come.
+
+    That is all of NCCL's but broadcasts, whose root sends and goes on, reductions to one rank, in which all
+    but the root do, and what goes between two.
+    """
+    some = named_like(ops["short_name"], _NO_MEETING)
+    return is_communication(ops) & ~pd.Series(some, index=ops.index)
 
 
 def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
@@ -53,7 +64,7 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
     table = in_window(ops, window)
     if "kind" in table:
         table = table[table["kind"].isin(["kernel", "graph"])]
-    start, end = _spans(table)
+    start, end = spans(table)
     talks, devices = is_communication(table).to_numpy(), table["device"].to_numpy(np.int64)
     rows = []
     for device in np.unique(devices).tolist():
@@ -77,10 +88,6 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
     return pd.DataFrame(rows, columns=list(types)).astype(types)
 
 
-def _spans(table: pd.DataFrame) -> tuple[intervals.Ints, intervals.Ints]:
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
-
-
 def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """What kernels take alone, and while ``others`` (operations of the same report) run on their GPU.
 
@@ -96,8 +103,8 @@ def slowed_beside(kernels: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
         covered=0,
     )
     for device, mine in found.groupby("device"):
-        spans = _spans(others[others["device"] == device])
-        found.loc[mine.index, "covered"] = intervals.covered_within(*spans, *_spans(mine))
+        talking = spans(others[others["device"] == device])
+        found.loc[mine.index, "covered"] = intervals.covered_within(*talking, *spans(mine))
     beside = found["covered"] > _BESIDE * found["ns"]
     alone, slowed = (
         found[rows].groupby(keys)["ns"].agg(["mean", "count", "sum"]) for rows in (~beside, beside)
@@ -128,8 +135,8 @@ def copy_compute_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = Non
     width = _width(ops, window)
     rows = []
     for device, mine in in_window(ops, window).groupby("device", sort=True):
-        copies = _spans(mine[mine["kind"] == "memcpy"])
-        compute = _spans(mine[mine["kind"].isin(["kernel", "graph"])])
+        copies = spans(mine[mine["kind"] == "memcpy"])
+        compute = spans(mine[mine["kind"].isin(["kernel", "graph"])])
         copy_ns, both = intervals.total(*copies), intervals.total(*intervals.intersect(*copies, *compute))
         rows.append(
             {
@@ -138,10 +145,10 @@ def copy_compute_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = Non
                 "copy_ns": copy_ns,
                 "compute_ns": intervals.total(*compute),
                 "overlap_ns": both,
-                "busy_ns": intervals.total(*_spans(mine)),
+                "busy_ns": intervals.total(*spans(mine)),
                 "hidden_share": both / copy_ns if copy_ns else np.nan,
                 **{
-                    name: intervals.total(*_spans(mine[named_like(mine["name"], pattern)]))
+                    name: intervals.total(*spans(mine[named_like(mine["name"], pattern)]))
                     for name, pattern in _COPIES.items()
                 },
             }
@@ -162,11 +169,9 @@ def stream_concurrency(ops: pd.DataFrame, window: tuple[int, int] | None = None)
     width = max(window[1] - window[0], 0)
     rows = []
     for device, mine in in_window(ops, window).groupby("device", sort=True):
-        parts = [_spans(stream) for _, stream in mine.groupby(["pid", "context", "stream"])]
+        parts = [spans(stream) for _, stream in mine.groupby(["pid", "context", "stream"])]
         merged = [intervals.union(*part) for part in parts]
-        start, end, level = intervals.concurrency(
-            np.concatenate([s for s, _ in merged]), np.concatenate([e for _, e in merged])
-        )
+        start, end, level = intervals.concurrency(*intervals.joined(merged))
         time = np.bincount(level, weights=end - start, minlength=1).astype(np.int64)
         time[0] = width - time[1:].sum()
         for streams, ns in enumerate(time.tolist()):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals, links
 from labcode.analysis.timeline import tree as trees
+from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.links import MODULE
 from labcode.reports.kineto.report import KinetoReport
 
@@ -252,7 +253,7 @@ def _named(text: str) -> str:
 
 def _overlap(table: pd.DataFrame, span: Window | None) -> NDArray[np.int64]:
     """How much of each row lies in the span."""
-    start, end = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    start, end = spans(table)
     if span is not None:
         start, end = np.clip(start, *span), np.clip(end, *span)
     return np.asarray(end - start, np.int64)

@@ -47,17 +47,10 @@ def transfer_summary(memcpys: pd.DataFrame) -> pd.DataFrame:
 
 
 _DTYPES = {
-    "copy_kind": "str",
-    "host_memory": "str",
-    "count": "int64",
-    "bytes": "int64",
-    "time_ns": "int64",
-    "busy_ns": "int64",
-    "gb_per_s": "float64",
-    "mean_bytes": "float64",
-    "median_bytes": "float64",
-    "min_bytes": "int64",
-    "max_bytes": "int64",
+    **dict.fromkeys(("copy_kind", "host_memory"), "str"),
+    **dict.fromkeys(("count", "bytes", "time_ns", "busy_ns"), "int64"),
+    **dict.fromkeys(("gb_per_s", "mean_bytes", "median_bytes"), "float64"),
+    **dict.fromkeys(("min_bytes", "max_bytes"), "int64"),
 }
 
 

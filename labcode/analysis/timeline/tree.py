@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import named_like
+from labcode.analysis.timeline.joins import named_like, spans
 from labcode.reports.columns import process_keys
 from labcode.reports.kineto.ranks import PID_OF_RANK
 from labcode.reports.kineto.report import KinetoReport
@@ -132,7 +132,7 @@ def sum_up(own: Ints, parent: Ints, depth: Ints) -> Ints:
 
 def _parents(events: pd.DataFrame) -> Ints:
     """The event around each, as a position, in a table sorted by rank, thread, start and (falling) end."""
-    start, end = events["start_ns"].to_numpy(np.int64), events["end_ns"].to_numpy(np.int64)
+    start, end = spans(events)
     thread = process_keys(*(events[c].to_numpy(np.int64) for c in ("rank", "tid", "rank", "tid")))[0]
     return holders(thread, end, start)
 

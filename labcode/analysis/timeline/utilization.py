@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import extent, launch_rows, named_like
+from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import unique
 from labcode.reports.frames import codes_of
@@ -56,8 +56,8 @@ def idle_gaps(ops: pd.DataFrame, window: Window | None = None, min_gap_ns: int =
     """
     window = extent(ops) if window is None else window
     parts = []
-    for device, spans in _by_device(ops).items():
-        start, end = intervals.complement(*spans, window)
+    for device, worked in _by_device(ops).items():
+        start, end = intervals.complement(*worked, window)
         parts.append(pd.DataFrame({"device": np.full(len(start), device), "start_ns": start, "end_ns": end}))
     empty = pd.DataFrame({c: np.empty(0, np.int64) for c in ("device", "start_ns", "end_ns")})
     gaps = pd.concat(parts, ignore_index=True) if parts else empty
@@ -92,7 +92,7 @@ def explain_gaps(
     count = len(gaps)
     texts = {name: np.full(count, "", object) for name in ("range", "call")}
     shares = {name: np.zeros(count) for name in ("range_share", "call_share", "api_share", "sync_share")}
-    start, end = gaps["start_ns"].to_numpy(np.int64), gaps["end_ns"].to_numpy(np.int64)
+    start, end = spans(gaps)
     width = np.maximum(end - start, 1)
     ended = nvtx[nvtx["end_ns"].notna() & (nvtx["event_type"] == "push_pop")]
     ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
@@ -124,7 +124,7 @@ def explain_gaps(
 
 def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
     """Starts and ends of the operations of each GPU, by its number."""
-    start, end = ops["start_ns"].to_numpy(np.int64), ops["end_ns"].to_numpy(np.int64)
+    start, end = spans(ops)
     devices, code = unique(ops["device"].to_numpy(np.int64))
     if len(devices) == 1:
         return {int(devices[0]): (start, end)}
@@ -165,7 +165,7 @@ def _launching_threads(
 
 def _dominant(table: pd.DataFrame, column: str, low: Ints, high: Ints) -> tuple[NDArray[np.object_], Ints]:
     """For each window the name that was innermost in it longest ('' for none), and for how long."""
-    begun, ended = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    begun, ended = spans(table)
     first_low, last_high = intervals.union(low, high)
     met = np.searchsorted(last_high, begun, "right") < np.searchsorted(first_low, ended, "left")
     table = table[met]  # the others are innermost nowhere that counts

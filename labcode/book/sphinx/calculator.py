@@ -14,8 +14,6 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from labcode.analysis.kernel.occupancy import tables
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -51,6 +49,8 @@ class OccupancyCalculator(SphinxDirective):
 
 def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int) -> str:
     """The container that ``occupancy.js`` fills, with its tables and first values."""
+    from labcode.analysis.kernel.occupancy import tables  # and with it pandas, which other pages do without
+
     data = json.dumps(tables(), separators=(",", ":")).replace("<", "\\u003c")
     return (
         f'<div class="lab-occupancy" data-cc="{cc}" data-threads="{threads}" data-registers="{registers}" '

@@ -14,7 +14,7 @@ from sphinx.util import logging
 
 from labcode import store
 from labcode.book import claims as claims_file
-from labcode.book import provenance, two_sets
+from labcode.book import provenance
 from labcode.book.sphinx.directives import all_claims, stamp_box
 from labcode.book.sphinx.render import claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
@@ -182,6 +182,8 @@ def _claims_table(app: Sphinx, docname: str, only: str) -> nodes.Node:
     if not found:
         return nodes.paragraph(text="No page of this build makes a claim.")
     if only:
+        from labcode.book import two_sets  # and with it pandas, which other pages do without
+
         compared = two_sets.claims(two_sets.pair())
         changed = set(compared.index[compared["change"] == only])
         found = {key: claim for key, claim in found.items() if key in changed}

@@ -11,8 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jinja2 import FileSystemBytecodeCache
 from sphinx.addnodes import pending_xref
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.errors import ExtensionError
+from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
@@ -72,7 +75,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("labcode_set", "", "env", str)
     app.add_config_value("labcode_strict", False, "", bool)
     app.add_config_value("labcode_update_claims", False, "", bool)
-    app.connect("builder-inited", _prepare_cache)
+    app.connect("builder-inited", _prepare_caches)
     app.connect("doctree-read", _leave_foreign_names)
     mathml.register(app)
     frames.register(app)
@@ -85,9 +88,15 @@ def setup(app: Sphinx) -> dict[str, Any]:
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _prepare_cache(app: Sphinx) -> None:
+def _prepare_caches(app: Sphinx) -> None:
     prepare(Path(app.config.nb_execution_cache_path))
     write_profile(Path(os.environ["IPYTHONDIR"]))
+    if isinstance(app.builder, StandaloneHTMLBuilder) and isinstance(
+        app.builder.templates, BuiltinTemplateLoader
+    ):
+        folder = Path(app.doctreedir) / ".templates"
+        folder.mkdir(exist_ok=True)
+        app.builder.templates.environment.bytecode_cache = FileSystemBytecodeCache(str(folder))
 
 
 def _leave_foreign_names(app: Sphinx, doctree: nodes.document) -> None:

@@ -20,10 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
-    TITLE_PT,
     WIDTH_IN,
     current,
-    logarithmic,
     number,
     percent,
     plain_numbers,
@@ -43,12 +41,10 @@ def bars(
     *,
     unit: str,
     quantity: str = "",
-    title: str | None = None,
     roles: str | Sequence[str] = "kernel",
     ratio_to: str | None = None,
     format: Callable[[float], str] = number,
     limit: tuple[float, str] | None = None,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Horizontal bars, the first on top, each with its value at its end.
 
@@ -56,7 +52,7 @@ def bars(
     bar's. limit: (value, name) of a line that all bars are held against, such as a peak.
     """
     heights = _numbers(values, labels)
-    figure, axes = bar_axes(len(labels) * 0.3, width, title)
+    figure, axes = bar_axes(len(labels) * 0.3)
     names = [roles] * len(labels) if isinstance(roles, str) else list(roles)
     palette = current()
     y = np.arange(len(labels))
@@ -94,13 +90,11 @@ def paired_bars(
     names: tuple[str, str] = ("baseline", "improved"),
     roles: tuple[str, str] = ("baseline", "improved"),
     better: Literal["lower", "higher"] = "lower",
-    title: str | None = None,
     format: Callable[[float], str] = number,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Two bars a label, before and after a change, with the ratio of the two (over 1 where it got better)."""
     one, two = _numbers(before, labels), _numbers(after, labels)
-    figure, axes = bar_axes(len(labels) * 0.46 + 0.22, width, title)
+    figure, axes = bar_axes(len(labels) * 0.46 + 0.22)
     palette = current()
     y = np.arange(len(labels))
     axes.barh(y - 0.19, one, height=0.34, color=palette.fill(roles[0]), linewidth=0)
@@ -124,8 +118,6 @@ def shares(
     unit: str = "",
     quantity: str = "share of time",
     normalize: bool = True,
-    title: str | None = None,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Stacked horizontal bars: one a row of the table, one segment a column; roles gives each column its
     color.
@@ -133,14 +125,15 @@ def shares(
     normalize: show shares of each row's sum; otherwise values in `unit`, with the sum at the end.
     """
     palette = current()
-    figure, axes = bar_axes(len(table) * 0.36 + 0.22, width, title)
+    figure, axes = bar_axes(len(table) * 0.36 + 0.22)
     sums = table.sum(axis=1).to_numpy("float64")
     divisors = np.where(sums > 0, sums, 1.0) if normalize else np.ones(len(table))
     values = table.to_numpy("float64") / divisors[:, None]
     labels = [str(label) for label in table.index]
     span = 1.0 if normalize else _top(sums)
     left = np.zeros(len(table))
-    room = width - min(WIDEST_LABEL_IN, max((width_in(label, TEXT_PT) for label in labels), default=0)) - 0.9
+    beside = max((width_in(label, TEXT_PT) for label in labels), default=0)
+    room = WIDTH_IN - min(WIDEST_LABEL_IN, beside) - 0.9
     for j, column in enumerate(table.columns):
         role = roles[str(column)]
         y = np.arange(len(table))
@@ -175,36 +168,19 @@ def distribution(
     *,
     unit: str,
     quantity: str = "time",
-    kind: Literal["strip", "ecdf"] = "strip",
-    roles: Mapping[str, str] | None = None,
-    log: bool = False,
-    title: str | None = None,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Samples of several runs: every value as a dot, the quartiles as a box, the median as a line with its
     value.
-
-    kind "ecdf" draws, for each run, the share of samples at or below each value.
     """
     data = {name: np.sort(np.asarray(values, dtype=np.float64)) for name, values in samples.items()}
     data = {name: values[np.isfinite(values)] for name, values in data.items()}
-    chosen = {name: (roles or {}).get(name, "kernel" if kind == "strip" else "") for name in data}
-    for index, name in enumerate(data):
-        chosen[name] = chosen[name] or f"series{index % 4 + 1}"
-    figure, axes = bar_axes(2.4 if kind == "ecdf" else len(data) * 0.62, width, title)
-    notes: list[tuple[float, float, str]] = []
-    if kind == "ecdf":
-        _draw_ecdf(axes, data, chosen, unit)
-    else:
-        notes = _draw_strips(axes, data, chosen, unit)
-        axes.set_yticks(range(len(data)), labels=[shorten(name) for name in data])
-        axes.tick_params(axis="y", labelsize=TEXT_PT, labelcolor=current().text)
-        axes.set_ylim(len(data) - 0.4, -0.6)
+    figure, axes = bar_axes(len(data) * 0.62)
+    notes = _draw_strips(axes, data, unit)
+    axes.set_yticks(range(len(data)), labels=[shorten(name) for name in data])
+    axes.tick_params(axis="y", labelsize=TEXT_PT, labelcolor=current().text)
+    axes.set_ylim(len(data) - 0.4, -0.6)
     plain_numbers(axes.xaxis)
-    if log:
-        axes.set_xscale("log")
-        logarithmic(axes.xaxis)
-    elif data:
+    if data:
         axes.set_xlim(left=min(0.0, *(float(values.min(initial=0.0)) for values in data.values()), 0.0))
     axes.set_xlabel(_axis_label(quantity, unit))
     for x, y, text in notes:
@@ -222,13 +198,11 @@ def distribution(
     return figure
 
 
-def _draw_strips(
-    axes: Axes, data: Mapping[str, Floats], roles: Mapping[str, str], unit: str
-) -> list[tuple[float, float, str]]:
+def _draw_strips(axes: Axes, data: Mapping[str, Floats], unit: str) -> list[tuple[float, float, str]]:
     """Draw the rows; the notes to write above them once the axis is final: x, y, text."""
     palette = current()
     notes: list[tuple[float, float, str]] = []
-    for row, (name, values) in enumerate(data.items()):
+    for row, values in enumerate(data.values()):
         if not values.size:
             axes.text(
                 0, row, "no samples", color=palette.muted, va="center", fontsize=TEXT_PT, style="italic"
@@ -243,7 +217,7 @@ def _draw_strips(
             marker="o",
             markersize=2.4 if values.size > 100 else 3.2,
             markeredgewidth=0,
-            color=palette.fill(roles[name]),
+            color=palette.fill("kernel"),
             alpha=0.45 if values.size > 40 else 0.8,
             rasterized=values.size > 5000,
         )
@@ -267,33 +241,10 @@ def _quartiles(low: float, middle: float, high: float, unit: str) -> str:
     return f"median {number(middle)} {unit}, middle half {number(low)} to {number(high)}"
 
 
-def _draw_ecdf(axes: Axes, data: Mapping[str, Floats], roles: Mapping[str, str], unit: str) -> None:
-    palette = current()
-    axes.grid(True, axis="y")
-    axes.axhline(0.5, color=palette.line, linewidth=0.8, linestyle=(0, (4, 2)))
-    entries = []
-    for name, values in data.items():
-        color = palette.fill(roles[name])
-        if not values.size:
-            entries.append((f"{tidy(name)}: no samples", color))
-            continue
-        axes.step(values, np.arange(1, values.size + 1) / values.size, where="post", color=color)
-        middle = float(np.median(values))
-        axes.plot(middle, 0.5, marker="o", markersize=5, color=color, markeredgewidth=0)
-        entries.append((f"{tidy(name)}: median {number(middle)} {unit}", color))
-    axes.set_ylim(0, 1.02)
-    axes.set_yticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
-    axes.set_ylabel("samples at or below (%)")
-    color_key(axes, entries)
-
-
-def bar_axes(body: float, width: float, title: str | None) -> tuple[Figure, Axes]:
-    """A figure with axes of a height in inches, below a title if there is one."""
-    figure = Figure(figsize=(width, body + 0.5 + (0.28 if title else 0.05)), layout="constrained")
-    axes = figure.add_subplot()
-    if title:
-        figure.suptitle(tidy(title), x=0.005, ha="left", fontsize=TITLE_PT, weight="bold")
-    return figure, axes
+def bar_axes(body: float) -> tuple[Figure, Axes]:
+    """A figure with axes of a height in inches."""
+    figure = Figure(figsize=(WIDTH_IN, body + 0.5 + 0.05), layout="constrained")
+    return figure, figure.add_subplot()
 
 
 def _finish_bars(

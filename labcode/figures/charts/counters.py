@@ -18,25 +18,18 @@ _ROW_IN, _STRIP_IN, _LEFT_IN, _PARTS = 0.42, 0.2, 1.75, 1200
 
 
 @styled
-def counters_over_time(
-    report: NsysReport,
-    patterns: Sequence[str] = series.SHOWN,
-    *,
-    device: int = 0,
-    window: tuple[int, int] | None = None,
-    width: float = WIDTH_IN,
-) -> Figure:
-    """Ranges of the CPU, when the GPU was busy, and counters whose names match, from 0 to 100 %.
+def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOWN) -> Figure:
+    """Ranges of the CPU, when GPU 0 was busy, and its counters whose names match, from 0 to 100 %.
 
     ``patterns`` are as in `labcode.analysis.timeline.counters`; counters that the capture lacks are left out.
-    ``window``: only this part, by default the measured one. Ranges are those directly below the widest.
+    Only the measured part is drawn. Ranges are those directly below the widest.
     """
     palette = current()
     every = report.counters()
-    begin, end = window or series.report_window(report, every)
-    found = [series.find(every, pattern, device) for pattern in patterns]
+    begin, end = series.report_window(report, every)
+    found = [series.find(every, pattern, 0) for pattern in patterns]
     chosen = [counter for counter in found if counter is not None]
-    height = 2 * _STRIP_IN + _ROW_IN * len(chosen) + 0.62
+    width, height = WIDTH_IN, 2 * _STRIP_IN + _ROW_IN * len(chosen) + 0.62
     figure = Figure(figsize=(width, height))
     top = height - 0.05
     span = (end - begin) / 1e6
@@ -76,7 +69,7 @@ def counters_over_time(
             color=palette.on("nvtx1"),
         )
     ops = report.gpu_ops()
-    ops = ops[ops["device"] == device]
+    ops = ops[ops["device"] == 0]
     for role, kinds in (("h2d", ["memcpy", "memset"]), ("kernel", ["kernel", "graph"])):
         mine = ops[ops["kind"].isin(kinds)]
         spans = intervals.union(*intervals.clip(mine["start_ns"], mine["end_ns"], (begin, end)))

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from labcode.figures.style import (
     SMALL_PT,
-    TITLE_PT,
     WIDTH_IN,
     contrast,
     current,
@@ -45,15 +44,14 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     from_zero: bool = True,
-    title: str | None = None,
     height: float = 3.0,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Lines over a common x, each named at its end; NaN leaves a hole.
 
     The labels hold the units. bands: (low, high) around a line, such as quartiles. from_zero: start y at 0.
     """
-    figure, axes = _line_axes(width, height, title)
+    figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
+    axes = figure.add_subplot()
     xs = np.asarray(x, dtype=np.float64)
     palette = current()
     ends: list[tuple[float, float, str, str]] = []
@@ -95,25 +93,18 @@ def time_series(
     time: ArrayLike,
     series: Mapping[str, tuple[ArrayLike, str]],
     *,
-    time_unit: str = "s",
     phases: Sequence[tuple[float, float, str]] = (),
-    roles: Mapping[str, str] | None = None,
-    title: str | None = None,
-    panel_height: float = 1.25,
-    width: float = WIDTH_IN,
 ) -> Figure:
-    """Quantities over time, a panel each: name → (values, unit). phases: (start, end, name), shaded."""
+    """Quantities over time (s), a panel each: name → (values, unit). phases: (start, end, name), shaded."""
     palette = current()
     count = max(1, len(series))
-    height = count * panel_height + 0.5 + (0.25 if title else 0.0) + (0.2 if phases else 0.0)
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(hspace=0.12))
+    height = count * 1.25 + 0.5 + (0.2 if phases else 0.0)
+    figure = Figure(figsize=(WIDTH_IN, height), layout=ConstrainedLayoutEngine(hspace=0.12))
     panels = np.atleast_1d(np.asarray(figure.subplots(count, 1, sharex=True), dtype=object))
-    _set_title(figure, title)
     xs = np.asarray(time, dtype=np.float64)
     for index, (axes, (name, (values, unit))) in enumerate(zip(panels, series.items(), strict=False)):
         ys = np.asarray(values, dtype=np.float64)
-        color = palette.fill((roles or {}).get(name, f"series{index % 4 + 1}"))
-        axes.step(xs, ys, where="post", color=color, linewidth=1.3)
+        axes.step(xs, ys, where="post", color=palette.fill(f"series{index % 4 + 1}"), linewidth=1.3)
         for number_, (start, end, _) in enumerate(phases):
             if number_ % 2 == 0:
                 axes.axvspan(start, end, color=palette.grid, linewidth=0, zorder=0, alpha=0.7)
@@ -123,8 +114,8 @@ def time_series(
         plain_numbers(axes.yaxis)
     if xs.size > 1:
         panels[0].set_xlim(xs[0], xs[-1])
-    _name_phases(panels[0], phases, width - 0.8)
-    panels[-1].set_xlabel(f"time ({time_unit})")
+    _name_phases(panels[0], phases, WIDTH_IN - 0.8)
+    panels[-1].set_xlabel("time (s)")
     figure.align_ylabels(list(panels))
     return figure
 
@@ -136,24 +127,11 @@ def bandwidth_curve(
     *,
     l2_bytes: float | None = None,
     limit: tuple[float, str] | None = None,
-    roles: Mapping[str, str] | None = None,
     x_label: str = "bytes moved a launch",
-    title: str | None = None,
-    height: float = 3.2,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Bandwidth (GB/s) over size (bytes); the L2 cache's size and a limit, (GB/s, name), are marked."""
     sizes = np.asarray(sizes_bytes, dtype=np.float64)
-    figure = lines(
-        sizes,
-        series,
-        x_label=x_label,
-        y_label="bandwidth (GB/s)",
-        roles=roles,
-        title=title,
-        height=height,
-        width=width,
-    )
+    figure = lines(sizes, series, x_label=x_label, y_label="bandwidth (GB/s)", height=3.2)
     palette, axes = current(), figure.axes[0]
     axes.set_xscale("log", base=2)
     if sizes.size:
@@ -193,18 +171,6 @@ def bandwidth_curve(
             color=palette.muted,
         )
     return figure
-
-
-def _line_axes(width: float, height: float, title: str | None) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height + (0.28 if title else 0.0)), layout="constrained")
-    axes = figure.add_subplot()
-    _set_title(figure, title)
-    return figure, axes
-
-
-def _set_title(figure: Figure, title: str | None) -> None:
-    if title:
-        figure.suptitle(tidy(title), x=0.005, ha="left", fontsize=TITLE_PT, weight="bold")
 
 
 def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:

@@ -21,9 +21,7 @@ _SPANS = ((1_000_000, "s"), (1_000, "ms"), (1, "µs"))
 
 
 @styled
-def memory_timeline(
-    history: MemoryHistory, *, most: int = 7, title: str | None = None, width: float = WIDTH_IN
-) -> Figure:
+def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None = None) -> Figure:
     """Live bytes over time as areas on each other: a color for each of the ``most`` sites with the most.
 
     The key below names the sites, the lowest area first; the peak is marked with its size.
@@ -37,7 +35,7 @@ def memory_timeline(
     span = int(times[-1] - begin) if len(times) else 0
     tick, tick_name = next((size, name) for size, name in _SPANS if span >= 2 * size or size == 1)
     above, key = (0.3 if title else 0.1), _LINE_IN * len(areas)
-    height = above + _HEIGHT_IN + 0.5 + key
+    width, height = WIDTH_IN, above + _HEIGHT_IN + 0.5 + key
     figure = Figure(figsize=(width, height))
     left = 0.62
     axes = figure.add_axes(

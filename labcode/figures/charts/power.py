@@ -28,11 +28,7 @@ _LINES = (  # what is drawn, its color's role, its name in the key
 
 @styled
 def power_over_time(
-    log: PowerLog,
-    *,
-    window: tuple[int, int] | None = None,
-    title: str | None = None,
-    width: float = WIDTH_IN,
+    log: PowerLog, *, window: tuple[int, int] | None = None, title: str | None = None
 ) -> Figure:
     """Power in W over seconds since the first sample, a panel for each GPU.
 
@@ -44,7 +40,7 @@ def power_over_time(
     devices = log.devices[log.devices["samples"] > 0]
     begin, end = window or _whole(log)
     above, below = (0.62 if title else 0.36), 0.5
-    height = above + _PANEL_IN * max(len(devices), 1) + below
+    width, height = WIDTH_IN, above + _PANEL_IN * max(len(devices), 1) + below
     figure = Figure(figsize=(width, height))
     if title:
         figure.text(0.04 / width, 1 - 0.03 / height, tidy(title), fontsize=TITLE_PT, weight="bold", va="top")
@@ -118,14 +114,14 @@ def power_over_time(
     return figure
 
 
-def write_power(log: PowerLog, output: Path, *, window: tuple[int, int] | None = None) -> Path:
+def write_power(log: PowerLog, output: Path) -> Path:
     """Draw a power log as an SVG; `LabError` for another kind of file, or no samples."""
     if output.suffix.lower() != ".svg":
         raise LabError(f"{output}: the timeline of a power log is a picture; name a file that ends in .svg")
     if not len(log.samples):
         raise LabError(f"{log.path}: no samples to draw; record for longer")
     with whole(output, reads=[log.path] if log.path.exists() else []) as part:
-        part.write_bytes(render(lambda: power_over_time(log, window=window, title=log.path.name)))
+        part.write_bytes(render(lambda: power_over_time(log, title=log.path.name)))
     return output
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from labcode.analysis.ranks.heatmap import BINS, over_time
+from labcode.analysis.ranks.heatmap import over_time
 from labcode.analysis.ranks.run import Run
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled, tidy
 
@@ -25,9 +25,7 @@ def panels_of(run: Run) -> tuple[tuple[str, str, str], ...]:
 
 
 @styled
-def ranks_over_time(
-    run: Run, *, bins: int = BINS, mark: int | None = None, title: str | None = None, width: float = WIDTH_IN
-) -> Figure:
+def ranks_over_time(run: Run, *, mark: int | None = None, title: str | None = None) -> Figure:
     """Three panels side by side, of power logs one: time on the common clock to the right, a row for each
     rank.
 
@@ -35,12 +33,12 @@ def ranks_over_time(
     bin that was not recorded stays empty. ``mark``: a rank that is named at its row.
     """
     palette = current()
-    table = over_time(run, bins)
+    table = over_time(run)
     power, panels = run.kind == "power", panels_of(run)
     ranks = table["rank"].drop_duplicates().to_numpy()
     tall = float(np.clip(len(ranks) * _ROW_IN, _LEAST_IN, _MOST_IN))
     above, below, left, apart = (0.55 if title else 0.28), 0.48, 0.72, 0.14
-    height = above + tall + below
+    width, height = WIDTH_IN, above + tall + below
     figure = Figure(figsize=(width, height))
     if title:
         figure.text(0.04 / width, 1 - 0.03 / height, tidy(title), fontsize=TITLE_PT, weight="bold", va="top")

@@ -30,7 +30,6 @@ from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
 from labcode.figures.style import (
     SMALL_PT,
-    TITLE_PT,
     WIDTH_IN,
     current,
     fit,
@@ -66,9 +65,6 @@ def roofline(
     *,
     precision: str | None = None,
     ceilings: Sequence[Ceiling] | None = None,
-    title: str | None = None,
-    width: float = WIDTH_IN,
-    height: float = 4.2,
 ) -> Figure:
     """The roofline of the launches of a report (select them first when there are many).
 
@@ -89,15 +85,15 @@ def roofline(
     roofs = [one for one in roofs if one.kind == "memory" or one.of in used]
     lines = _listed(report, table)
     below = 0.19 * max(len(lines), len(roofs) + 3)
-    figure = Figure(figsize=(width, height + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
-    top, bottom = figure.subplots(2, 1, height_ratios=[height, below])
-    _axes(top, drawn, roofs, title)
+    figure = Figure(figsize=(WIDTH_IN, 4.2 + below), layout=ConstrainedLayoutEngine(h_pad=0.06))
+    top, bottom = figure.subplots(2, 1, height_ratios=[4.2, below])
+    _axes(top, drawn, roofs)
     _points(top, drawn, [one.id for one in report.list])
-    _key(bottom, lines, roofs, width)
+    _key(bottom, lines, roofs)
     return figure
 
 
-def _axes(axes: Axes, drawn: pd.DataFrame, roofs: Sequence[Ceiling], title: str | None) -> None:
+def _axes(axes: Axes, drawn: pd.DataFrame, roofs: Sequence[Ceiling]) -> None:
     """Scales that hold the points and the ridges, and the roofs."""
     palette = current()
     peaks = [one.value for one in roofs if one.kind == "compute"]
@@ -135,8 +131,6 @@ def _axes(axes: Axes, drawn: pd.DataFrame, roofs: Sequence[Ceiling], title: str 
     axes.set_xlabel("arithmetic intensity (FLOP/byte)")
     axes.set_ylabel("TFLOP/s")
     axes.grid(True)
-    if title:
-        axes.set_title(title, fontsize=TITLE_PT)
 
 
 def _points(axes: Axes, drawn: pd.DataFrame, order: list[int]) -> None:
@@ -215,14 +209,14 @@ def _listed(report: NcuReport, table: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _key(axes: Axes, lines: list[str], roofs: Sequence[Ceiling], width: float) -> None:
+def _key(axes: Axes, lines: list[str], roofs: Sequence[Ceiling]) -> None:
     """Launches on the left, roofs and marks on the right."""
     palette = current()
     axes.axis("off")
     count = max(len(lines), len(roofs) + 3)
     for place, text in enumerate(lines):
         axes.text(
-            *(0.0, 1 - (place + 0.5) / count, fit(text, width * 0.55, SMALL_PT)),
+            *(0.0, 1 - (place + 0.5) / count, fit(text, WIDTH_IN * 0.55, SMALL_PT)),
             transform=axes.transAxes,
             fontsize=SMALL_PT,
             va="center",
@@ -240,7 +234,7 @@ def _key(axes: Axes, lines: list[str], roofs: Sequence[Ceiling], width: float) -
         xs = [0.62] if "marker" in look else [0.60, 0.64]
         axes.add_line(Line2D(xs, [y] * len(xs), transform=axes.transAxes, clip_on=False, **look))  # type: ignore[arg-type]
         axes.text(
-            *(0.66, y, fit(text, width * 0.31, SMALL_PT)),
+            *(0.66, y, fit(text, WIDTH_IN * 0.31, SMALL_PT)),
             transform=axes.transAxes,
             fontsize=SMALL_PT,
             va="center",
@@ -311,20 +305,13 @@ class Family:
 
 
 @styled
-def measured_roofline(
-    families: Sequence[Family],
-    bandwidth: float,
-    published_bandwidth: float,
-    *,
-    height: float = 4.4,
-    width: float = WIDTH_IN,
-) -> Figure:
+def measured_roofline(families: Sequence[Family], bandwidth: float, published_bandwidth: float) -> Figure:
     """Points of every family under their roofs; bandwidths in TB/s.
 
     Solid lines are measured, dotted ones published.
     """
     palette = current()
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
+    figure = Figure(figsize=(WIDTH_IN, 4.4), layout=ConstrainedLayoutEngine())
     axes = figure.subplots()
     places = np.concatenate([one.intensities for one in families])
     rates = np.concatenate([one.rates for one in families])
@@ -389,14 +376,12 @@ def rounds_and_needs(
     needs: Mapping[str, ArrayLike],
     *,
     y_label: str,
-    height: float = 3.9,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """For each round: a bar as high as measured, a short line at the prediction, and a mark at what each unit
     needs of it; on a logarithmic scale. The units' needs are lower bounds: the highest is the round's roof.
     """
     palette = current()
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
+    figure = Figure(figsize=(WIDTH_IN, 3.9), layout=ConstrainedLayoutEngine())
     axes = figure.subplots()
     xs, high = np.arange(len(names)), np.asarray(measured, dtype=np.float64)
     floor = min(float(np.nanmin(np.asarray(v, dtype=np.float64))) for v in needs.values())

@@ -9,22 +9,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labcode.figures.charts.basic import bar_axes, color_key, shorten
-from labcode.figures.style import SMALL_PT, TEXT_PT, WIDTH_IN, current, logarithmic, styled
+from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
 _WIDEST_RATIO = 30.0
 
 
 @styled
-def shares_on_two(
-    shares: pd.DataFrame, *, names: tuple[str, str], scale: float, width: float = 5.6, height: float = 5.2
-) -> Figure:
+def shares_on_two(shares: pd.DataFrame, *, names: tuple[str, str], scale: float) -> Figure:
     """Each kernel's share of its GPU's own copy, on one GPU against the other.
 
     shares: columns first, second (shares of 1) and group, which gives the color. scale: how many times as
     fast the first one's copy is; a kernel that takes the same time on both lies on the line of this slope.
     """
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
     axes = figure.add_subplot()
     palette = current()
     top = 100 * max(1.0, float(shares[["first", "second"]].to_numpy().max())) * 1.05
@@ -76,7 +74,6 @@ def claims_on_two(
     *,
     names: tuple[str, str],
     told: tuple[str, str] = ("holds on both, or on neither", "turns over"),
-    width: float = WIDTH_IN,
 ) -> Figure:
     """A row a part of the book: every claim's value on the second set by that on the first, as a dot.
 
@@ -84,7 +81,7 @@ def claims_on_two(
     diamond. Ratios beyond a factor of 30 stand at the edge. told: what dots and diamonds are, where they are
     other values than claims'.
     """
-    figure, axes = bar_axes(len(parts) * 0.5, width, None)
+    figure, axes = bar_axes(len(parts) * 0.5)
     palette = current()
     axes.axvline(1.0, color=palette.line, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for row, of in enumerate(parts.values()):

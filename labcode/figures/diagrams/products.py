@@ -165,9 +165,9 @@ def bf16_in_time() -> Figure:
     figure, axes = canvas(6.15)
     step, copy = 0.42, "copy engine"
 
-    def work(y: float, start: float, count: int, role: str, first: int = 0, width: float = step) -> None:
+    def work(y: float, start: float, count: int, role: str, first: int = 0) -> None:
         for k in range(count):
-            box(axes, start + step * k, start + step * k + width - 0.03, y, str(first + k), role, height=0.22)
+            box(axes, start + step * k, start + step * k + step - 0.03, y, str(first + k), role, height=0.22)
 
     def title(y: float, words: str) -> None:
         heading(axes, y, words)

@@ -20,12 +20,12 @@ BOX_IN = 0.26
 GAP_IN = 0.012
 
 
-def canvas(height: float, width: float = WIDTH_IN) -> tuple[Figure, Axes]:
-    """An empty drawing of that size in inches; y grows downwards."""
-    figure = Figure(figsize=(width, height))
+def canvas(height: float) -> tuple[Figure, Axes]:
+    """An empty drawing of that height in inches; y grows downwards."""
+    figure = Figure(figsize=(WIDTH_IN, height))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(0, width)
+    axes.set_xlim(0, WIDTH_IN)
     axes.set_ylim(height, 0)
     return figure, axes
 
@@ -125,10 +125,9 @@ def span(
     words: str,
     *,
     color: str | None = None,
-    below: bool = True,
     side: Align = "center",
 ) -> None:
-    """A dimension line with its meaning below (or above) it, or at its right end with side "right"."""
+    """A dimension line with its meaning below it, or at its right end with side "right"."""
     palette = current()
     color = color or palette.line
     axes.plot([start, end], [y, y], color=color, linewidth=1.0, solid_capstyle="butt", zorder=3)
@@ -139,8 +138,7 @@ def span(
     else:
         x, align = {"left": (start, "left"), "center": ((start + end) / 2, "center")}[side]
         lines = words.count("\n") + 1
-        offset = 0.1 + 0.07 * lines
-        text(axes, x, y + (offset if below else -offset), words, align=align)  # type: ignore[arg-type]
+        text(axes, x, y + (0.1 + 0.07 * lines), words, align=align)  # type: ignore[arg-type]
 
 
 def guide(axes: Axes, x: float, top: float, bottom: float) -> None:

@@ -176,23 +176,16 @@ def origin(label: str) -> str:
 
 
 @styled
-def flame(
-    folded: pd.DataFrame,
-    *,
-    title: str | None = None,
-    unit: str = "samples",
-    width: float = WIDTH_IN,
-    deepest: int = DEEPEST,
-) -> Figure:
+def flame(folded: pd.DataFrame, *, title: str | None = None, unit: str = "samples") -> Figure:
     """The flame graph as a figure, root on top.
 
     unit names what the weights are: 'samples', or 'ns'. Boxes too narrow to be seen are left out, and so are
-    those deeper than ``deepest``. Raises `LabError` for an empty profile.
+    those deeper than `DEEPEST`. Raises `LabError` for an empty profile.
     """
     boxes = tree(folded)
     palette = current()
-    scale = width / boxes.total
-    shown = (boxes.weight * scale >= _LEAST_IN) & (boxes.depth < deepest)
+    width, scale = WIDTH_IN, WIDTH_IN / boxes.total
+    shown = (boxes.weight * scale >= _LEAST_IN) & (boxes.depth < DEEPEST)
     rows = int(boxes.depth[shown].max()) + 1
     top = 0.62 if title else 0.34
     height = top + rows * ROW_IN + 0.36

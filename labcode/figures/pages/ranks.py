@@ -44,13 +44,13 @@ def write_ranks(folder: Path, output: Path, *, scheduler: str | None = None) -> 
     return output
 
 
-def ranks_page(run: Run, *, mark: int | None = None, title: str = "Ranks", bins: int = _BINS) -> str:
+def ranks_page(run: Run, *, mark: int | None = None, title: str = "Ranks") -> str:
     """The whole page, as HTML: panels one below the other, which move together.
 
     ``mark``: a rank that is named above them. `ToolError` without Bokeh.
     """
     require_bokeh()
-    table = over_time(run, bins)
+    table = over_time(run, _BINS)
     ranks = table["rank"].drop_duplicates().to_numpy()
     last_ms = float(table["end_ns"].max()) / 1e6
     panels = panels_of(run)

@@ -2,9 +2,9 @@
 
 Processes, threads, GPUs and streams are named tracks in a fixed order; arrows lead from each call to the
 first operation that it launched. Beside them stand the queue of each stream and the bandwidth of copies, as
-counters, and the critical path of a trace (`labcode.figures.timeline.overlay`). Times are microseconds on
-the capture's clock, with three decimals, so that no nanosecond is lost. Written in pieces: what is held in
-memory is the report's tables, not the text.
+counters, and the critical path (`labcode.figures.timeline.overlay`). Times are microseconds on the capture's
+clock, with three decimals, so that no nanosecond is lost. Written in pieces: what is held in memory is the
+report's tables, not the text.
 
 The GPU's own counters, where they were sampled, are counter tracks of a group of their own for each GPU.
 

@@ -1,6 +1,5 @@
-"""A report in; what a Chrome trace shows beside its events out: queues and bandwidth as counters, and of
-a trace of torch.profiler its critical path, a track of its own with arrows where it goes to another thread or
-stream.
+"""A report in; what a Chrome trace shows beside its events out: queues and bandwidth as counters, and the
+critical path, a track of its own with arrows where it goes to another thread or stream.
 """
 
 from __future__ import annotations
@@ -11,12 +10,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.stats.kineto_path import critical_path
+from labcode.analysis.timeline.critical_path import critical_path
+from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.launch import queue_changes
 from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
 
 PATH = 1 << 26  # numbers of the critical paths' groups begin here
 CATEGORY = "critical path"
@@ -71,17 +72,21 @@ def _counter(
 
 
 def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]:
-    """The critical path of each rank: named tracks, slices, arrows.
+    """The critical path of each rank or process: named tracks, slices, arrows.
 
     ``track`` gives the numbers (of group and track) of a stream (pid, device, context, stream) or of a
     thread's calls (pid, -1, -1, tid); None where that is not shown.
     """
-    if not isinstance(report, KinetoReport):
+    if isinstance(report, KinetoReport):
+        of, found = "rank", [mine for _, mine in critical_path(report, window).groupby("rank")]
+    elif isinstance(report, NsysReport):
+        of, found = "process", [path for path in paths_of_processes(report, window) if len(path)]
+    else:
         return
-    found = critical_path(report, window)
-    for rank, mine in found.groupby("rank"):
-        number = PATH + _int(rank)
-        name = CATEGORY + (f", rank {rank}" if len(report.ranks) > 1 else "")
+    for place, mine in enumerate(found):
+        rank = int(mine["rank"].iloc[0])
+        number = PATH + rank
+        name = CATEGORY + (f", {of} {rank}" if len(found) > 1 else "")
         for what, key, value in (
             ("process_name", "name", name),
             ("process_sort_index", "sort_index", -1),
@@ -95,23 +100,22 @@ def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]
                 f'{{"ph":"X","name":{names[text or kind]},"cat":"{CATEGORY}","pid":{number},"tid":1,'
                 f'"ts":{microseconds(start)},"dur":{microseconds(spent)},"args":{{"kind":{names[kind]}}}}}'
             )
-        yield from _arrows(mine, track)
+        yield from _arrows(mine, place << 32, track)
 
 
-def _arrows(path: pd.DataFrame, track: Number) -> Iterator[str]:
-    """From track to track, where the path changes it."""
+def _arrows(path: pd.DataFrame, first: int, track: Number) -> Iterator[str]:
+    """From track to track, where the path changes it; their numbers are above ``first``."""
     columns = ["pid", "device", "context", "stream", "tid"]
     places = path[columns].to_numpy(np.int64)
     changed = np.flatnonzero((places[1:] != places[:-1]).any(axis=1))
     times = path["start_ns"].to_numpy(np.int64)
-    rank = int(path["rank"].iloc[0])
     for row in changed.tolist():
         ends = []
         for pid, device, context, stream, tid in places[[row, row + 1]].tolist():
             ends.append(track(pid, device, context, stream) if device >= 0 else track(pid, -1, -1, tid))
         if ends[0] is None or ends[1] is None:
             continue
-        head = f'"name":"{CATEGORY}","cat":"{CATEGORY}","id":{(rank << 32) + row + 1}'
+        head = f'"name":"{CATEGORY}","cat":"{CATEGORY}","id":{first + row + 1}'
         at = int(times[row + 1])
         for phase, (pid, tid), ns in (("s", ends[0], at - 1), ('f","bp":"e', ends[1], at)):
             yield f'{{"ph":"{phase}",{head},"pid":{pid},"tid":{tid},"ts":{microseconds(ns)}}}'

@@ -22,11 +22,10 @@ from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, per
 from labcode.figures.timeline.condense import condense
 from labcode.figures.timeline.rows import Group, Row, Window
 
-Unit = Literal["auto", "s", "ms", "µs", "ns"]
-KnownUnit = Literal["s", "ms", "µs", "ns"]
+Unit = Literal["s", "ms", "µs", "ns"]
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
-UNIT_NS: dict[KnownUnit, float] = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
+UNIT_NS: dict[Unit, float] = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1.0}
 PX_PER_IN = 96
 LANE_IN = 0.185
 BAR_GAP_IN = 0.012  # below each lane
@@ -85,24 +84,19 @@ class _PlacedGroup:
 
 
 def draw_timeline(
-    axes: Axes,
-    groups: Sequence[Group],
-    window: Window,
-    *,
-    unit: Unit = "auto",
-    path: pd.DataFrame | None = None,
+    axes: Axes, groups: Sequence[Group], window: Window, *, path: pd.DataFrame | None = None
 ) -> Drawn:
     """Draw rows into axes of their final width: labels at the left, idle shares at the right, time below.
 
-    window: (start_ns, end_ns) on the clock of the bars; the axis is 0 at its start. unit: of the axis. path:
-    a critical path (`labcode.analysis.stats.kineto_path`), drawn as a line below the rows it is on.
+    window: (start_ns, end_ns) on the clock of the bars; the axis is 0 at its start. path: a critical
+    path (`labcode.analysis.timeline.critical_path`), drawn as a line below the rows it is on.
     For bars with room for their texts, the axes should be `height_in(groups)` high.
     """
-    chosen = choose_unit(window[1] - window[0]) if unit == "auto" else unit
-    span = max(window[1] - window[0], 1) / UNIT_NS[chosen]
+    unit = choose_unit(window[1] - window[0])
+    span = max(window[1] - window[0], 1) / UNIT_NS[unit]
     width_px = axes.get_window_extent().width / axes.figure.dpi * PX_PER_IN
-    scale = _Scale(window[0], UNIT_NS[chosen], span / width_px)
-    _draw_axis(axes, span, height_in(groups), chosen)
+    scale = _Scale(window[0], UNIT_NS[unit], span / width_px)
+    _draw_axis(axes, span, height_in(groups), unit)
     drawn = Drawn()
     lines: dict[tuple[int, ...], float] = {}
     for placed in _place(groups):
@@ -122,7 +116,7 @@ def height_in(groups: Sequence[Group]) -> float:
     return (placed[-1].bottom if placed else LANE_IN) + PAD_IN
 
 
-def choose_unit(span_ns: int) -> KnownUnit:
+def choose_unit(span_ns: int) -> Unit:
     """The unit in which a span of time reads best."""
     if span_ns >= 2e9:
         return "s"
@@ -154,7 +148,7 @@ def _place(groups: Sequence[Group]) -> Iterator[_PlacedGroup]:
         yield _PlacedGroup(group, heading_y, title_y, tuple(rows), y)
 
 
-def _draw_axis(axes: Axes, span: float, height: float, unit: KnownUnit) -> None:
+def _draw_axis(axes: Axes, span: float, height: float, unit: Unit) -> None:
     """Axis from 0 to the span, with ticks and hairlines; the unit stands in the first and last of them."""
     palette = current()
     axes.set_xlim(0, span)

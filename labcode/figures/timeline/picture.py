@@ -32,7 +32,6 @@ from labcode.figures.timeline.paint import (
     UNIT_NS,
     WIDEST_LABEL_IN,
     Drawn,
-    Unit,
     choose_unit,
     draw_timeline,
     height_in,
@@ -62,37 +61,35 @@ def timeline(
     report: Report,
     *,
     window: Window | None = None,
-    devices: Collection[int] | None = None,
-    pids: Collection[int] | None = None,
     rows: Sequence[RowKind] = ("nvtx", "api", "streams"),
     nvtx_levels: int = 3,
     title: str | None = None,
-    unit: Unit = "auto",
     annotate_idle: bool = True,
-    max_streams: int = 12,
     max_threads: int = 2,
     copies: Copies = "apart",
     cpu_only: bool = False,
-    width: float = WIDTH_IN,
     path: pd.DataFrame | None = None,
 ) -> Figure:
     """The timeline of one capture.
 
-    window: (start_ns, end_ns) on the report's clock; by default the measured part. devices, pids: what to
-    show, by default all. rows: the kinds of rows; "projection" is the NVTX ranges where their work ran on the
-    GPU. nvtx_levels: how many levels of nested ranges. unit: of the time axis. annotate_idle: shade time
-    without GPU work and write its share. max_streams: rows of streams a GPU; the rest share one. max_threads:
-    CPU threads a process, those longest in CUDA calls. copies: "apart" gives one row a direction, "in
-    streams" leaves them in the rows of their streams. cpu_only: also show processes without work on a GPU,
-    such as data workers. width: of the figure, in inches; the height follows from the rows. path: a critical
-    path to draw over it.
+    window: (start_ns, end_ns) on the report's clock; by default the measured part. rows: the kinds of rows;
+    "projection" is the NVTX ranges where their work ran on the GPU. nvtx_levels: how many levels of nested
+    ranges. annotate_idle: shade time without GPU work and write its share. max_threads: CPU threads a
+    process, those longest in CUDA calls. copies: "apart" gives one row a direction, "in streams" leaves them
+    in the rows of their streams. cpu_only: also show processes without work on a GPU, such as data workers.
+    path: a critical path to draw over it.
     """
     choice = Choice(
-        devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies, cpu_only
+        kinds=rows,
+        nvtx_levels=nvtx_levels,
+        annotate_idle=annotate_idle,
+        max_threads=max_threads,
+        copies=copies,
+        cpu_only=cpu_only,
     )
     shown = window or report.window()
     groups = report_groups(report, shown, choice, tolerance_ns=_half_pixel(shown[1] - shown[0]))
-    return compose(groups, shown, title=title, unit=unit, width=width, path=path)
+    return compose(groups, shown, title=title, path=path)
 
 
 @styled
@@ -103,38 +100,27 @@ def compare_timelines(
     pids: Collection[int] | None = None,
     rows: Sequence[RowKind] = ("nvtx", "api", "streams"),
     nvtx_levels: int = 3,
-    title: str | None = None,
-    unit: Unit = "auto",
     annotate_idle: bool = True,
     max_streams: int = 12,
     max_threads: int = 2,
-    copies: Copies = "apart",
-    cpu_only: bool = False,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Several captures, (label, report, window or None) each, below each other on one time scale from 0.
 
-    The length of each window stands above its rows, where the window ends. For the rest see `timeline`.
+    The length of each window stands above its rows, where the window ends. devices, pids: what to show, by
+    default all. max_streams: rows of streams a GPU; the rest share one. For the rest see `timeline`.
     """
-    choice = Choice(
-        devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads, copies, cpu_only
-    )
+    choice = Choice(devices, pids, rows, nvtx_levels, annotate_idle, max_streams, max_threads)
     windows = [window or report.window() for _, report, window in captures]
     span = max((end - start for start, end in windows), default=1)
-    chosen = choose_unit(span) if unit == "auto" else unit
+    unit = choose_unit(span)
     groups: list[Group] = []
     for (label, report, _), window in zip(captures, windows, strict=True):
         length = window[1] - window[0]
-        mine = report_groups(
-            report,
-            window,
-            choice,
-            tolerance_ns=_half_pixel(span),
-        )
+        mine = report_groups(report, window, choice, tolerance_ns=_half_pixel(span))
         shifted = [_shift(group, window[0], end_ns=length) for group in mine]
-        aside = f"{number(length / UNIT_NS[chosen])} {chosen}"
+        aside = f"{number(length / UNIT_NS[unit])} {unit}"
         groups += [replace(group, heading=label, aside=aside) for group in shifted[:1]] + shifted[1:]
-    return compose(groups, (0, span), title=title, unit=chosen, width=width)
+    return compose(groups, (0, span))
 
 
 @styled
@@ -143,11 +129,10 @@ def compose(
     window: Window,
     *,
     title: str | None = None,
-    unit: Unit = "auto",
-    width: float = WIDTH_IN,
     path: pd.DataFrame | None = None,
 ) -> Figure:
     """A figure of these groups of rows, just as high as they need, with a key of the colors below."""
+    width = WIDTH_IN
     labels = [row.label for group in groups for row in group.rows]
     left = (
         min(WIDEST_LABEL_IN, max((width_in(label[:LONGEST], TEXT_PT) for label in labels), default=0.3))
@@ -158,7 +143,7 @@ def compose(
     body = height_in(groups)
     figure = Figure(figsize=(width, body))
     axes = figure.add_axes((left / width, 0, (width - left - right) / width, 1))
-    drawn = draw_timeline(axes, groups, window, unit=unit, path=path)
+    drawn = draw_timeline(axes, groups, window, path=path)
     key = _wrap(_key(drawn), width - left - right)
     below = AXIS_IN + KEY_IN * max(1, len(key)) + 0.02
     above = (0.3 if groups and not groups[0].heading else 0.33) if title else 0.05

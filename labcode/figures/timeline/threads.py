@@ -46,7 +46,6 @@ def thread_strips(
     gpu_ops: pd.DataFrame | None = None,
     title: str | None = None,
     most: int = MOST_THREADS,
-    width: float = WIDTH_IN,
 ) -> Figure:
     """Each thread as a strip: dark where it ran on a CPU, colored by what it waited in, else empty.
 
@@ -68,7 +67,7 @@ def thread_strips(
     rows = len(chosen) + (gpu_ops is not None)
     label_in = min(_WIDEST_LABEL_IN, max(width_in(name) for name in names) + 0.15)
     top, bottom = (0.32 if title else 0.08), 0.82
-    height = top + rows * _ROW_IN + bottom
+    width, height = WIDTH_IN, top + rows * _ROW_IN + bottom
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes(
         (label_in / width, bottom / height, 1 - (label_in + 0.1) / width, rows * _ROW_IN / height)

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from labcode.ending import Closing
 from labcode.reports.frames import frame
 from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
@@ -47,7 +47,7 @@ def open_trace(path: str | Path | Sequence[Path]) -> KinetoReport:
     return KinetoReport(shown, ranks, notes)
 
 
-class KinetoReport:
+class KinetoReport(Closing):
     """The traces of one run: one file, or one for each rank.
 
     ``path`` is what was opened, ``ranks`` the numbers of the ranks that are there, ``world_size`` how many
@@ -67,14 +67,6 @@ class KinetoReport:
         self._tables: dict[str, pd.DataFrame] = {}
         found = [line for one in ranks for line in one.warnings]
         self.warnings: tuple[str, ...] = (*found, *notes, *self._run.odd(path))
-
-    def __enter__(self) -> KinetoReport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"KinetoReport({str(self.path)!r}, ranks {self.ranks})"
@@ -139,9 +131,7 @@ class KinetoReport:
         return self._tables["gpu_ops"]
 
     def synchronizations(self) -> pd.DataFrame:
-        """Waits as CUPTI saw them, where they were recorded; columns as of `kernels` up to correlation, and
-        sync_type.
-        """
+        """Waits as CUPTI recorded them; columns as of `kernels` up to correlation, and sync_type."""
         return self._table("synchronizations", kineto_tables.synchronizations)
 
     def gpu_annotations(self) -> pd.DataFrame:

@@ -1,5 +1,4 @@
-"""What was read of a rank in; its tables, with the columns that `labcode.reports.kineto.report` documents,
-out."""
+"""What was read of a rank in; its tables, as `labcode.reports.kineto.report` documents them, out."""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import msgspec
 import numpy as np
 
 import labcode
+from labcode.ending import Closing
 from labcode.reports.columns import packed, spread
 from labcode.reports.kineto.events import Collector, Columns, together
 from labcode.reports.kineto.schema import FIELDS, HOLDS
@@ -45,7 +45,7 @@ def workers_for(path: Path) -> int:
     return min(there, MOST) if size >= LARGE and there > 1 else 0
 
 
-class SpreadCollector:
+class SpreadCollector(Closing):
     """A `Collector` whose blocks are decoded by workers.
 
     ``finish`` raises `UnreadableError` where a block cannot be decoded as it is; then a `Collector` has to
@@ -71,12 +71,8 @@ class SpreadCollector:
         for thread in self._threads:
             thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End the processes."""
         for process in self._processes:
             if process.poll() is None:
                 process.kill()

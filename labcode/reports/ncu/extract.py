@@ -1,5 +1,4 @@
-"""A program of its own: ``python ncu_extract.py REPORT.ncu-rep OUT.json`` puts a report's content into
-JSON.
+"""A program of its own: ``python ncu_extract.py REPORT.ncu-rep OUT.json`` puts a report's content into JSON.
 
 It calls NVIDIA's package ``ncu-report``, whose native part can crash on a damaged report; run apart, that
 ends this process and not the one that asked. Every number stays exactly what the package gives.
@@ -90,9 +89,7 @@ def _section(section: Any) -> dict[str, Any]:
 
 
 def _code(action: Any, start: int) -> dict[str, Any]:
-    """The SASS of a kernel from its first address on, with the PTX and the source line of each
-    instruction.
-    """
+    """The SASS of a kernel from its first address on, with each instruction's PTX and source line."""
     rows: dict[str, list[Any]] = {"address": [], "sass": [], "ptx": [], "file": [], "line": []}
     for place in range(_MOST_INSTRUCTIONS if start else 0):
         address = start + place * INSTRUCTION_BYTES

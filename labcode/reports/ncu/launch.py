@@ -1,6 +1,4 @@
-"""One launch of an Nsight Compute report: what was read of it in; records with its metrics, sections,
-rules out.
-"""
+"""One launch of an Nsight Compute report: what was read in; records with metrics, sections, rules out."""
 
 from __future__ import annotations
 
@@ -55,9 +53,8 @@ class RuleResult:
 
 @dataclass(frozen=True, eq=False)
 class Launch:
-    """One profiled launch. ``instances`` holds, for metrics with several values, keys and values:
-    instruction addresses, opcodes, or the x of a curve. ``code`` is a table of instructions
-    (`NcuReport.source`).
+    """One profiled launch. ``instances`` holds, for metrics with several values, keys and values: instruction
+    addresses, opcodes, or the x of a curve. ``code`` is a table of instructions (`NcuReport.source`).
     """
 
     id: int
@@ -93,9 +90,7 @@ class Launch:
         return default if found is None else found
 
     def metric(self, name: str) -> float:
-        """The value of a metric by ncu's own name; `LabError` where the report has no number of that
-        name.
-        """
+        """The value of a metric by ncu's own name; `LabError` where the report has no number of that name."""
         reading = self.readings.get(name)
         if reading is None or not isinstance(reading.value, int | float):
             raise LabError(

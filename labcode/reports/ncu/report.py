@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pandas as pd
 
+from labcode.ending import Closing
 from labcode.errors import InputError, LabError
 from labcode.reports.ncu.launch import Launch, Reading, RuleResult, Section, Value, launch_of, plain
 from labcode.reports.ncu.open import Extract, open_extract
@@ -37,32 +37,17 @@ __all__ = [
 
 LAUNCH_COLUMNS = {
     "id": "int64",
-    "kernel": "str",
-    "demangled": "str",
-    "mangled": "str",
-    "grid_x": "int64",
-    "grid_y": "int64",
-    "grid_z": "int64",
-    "block_x": "int64",
-    "block_y": "int64",
-    "block_z": "int64",
-    "cluster_x": "int64",
-    "cluster_y": "int64",
-    "cluster_z": "int64",
-    "device": "int64",
+    **dict.fromkeys(("kernel", "demangled", "mangled"), "str"),
+    **dict.fromkeys(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), "int64"),
+    **dict.fromkeys(("cluster_x", "cluster_y", "cluster_z", "device"), "int64"),
     "cc": "str",
-    "context": "int64",
-    "stream": "int64",
-    "registers_per_thread": "int64",
-    "static_shared_bytes": "int64",
-    "dynamic_shared_bytes": "int64",
-    "duration_ns": "float64",
-    "sm_clock_hz": "float64",
-    "dram_clock_hz": "float64",
+    **dict.fromkeys(("context", "stream", "registers_per_thread"), "int64"),
+    **dict.fromkeys(("static_shared_bytes", "dynamic_shared_bytes"), "int64"),
+    **dict.fromkeys(("duration_ns", "sm_clock_hz", "dram_clock_hz"), "float64"),
 }
 
 
-class NcuReport:
+class NcuReport(Closing):
     """An opened report: ``list`` has its launches in order; ``product_version`` is that of the ncu which
     wrote it, ``command`` its command line (without folders), ``files`` the source files it carries,
     ``warnings`` what there is to know before trusting it.
@@ -78,14 +63,6 @@ class NcuReport:
         self.command = extract.command
         self.warnings = warnings
         self.files: Mapping[str, str] = extract.files
-
-    def __enter__(self) -> NcuReport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing is held open."""
 
     @property
     def clock_control(self) -> str:
@@ -144,9 +121,7 @@ class NcuReport:
         return pd.DataFrame(rows, columns=list(LAUNCH_COLUMNS)).astype(LAUNCH_COLUMNS)
 
     def metrics(self) -> pd.DataFrame:
-        """Every metric: launch, name, label, unit, value (float64; NaN for texts), text (exact, '' if
-        none).
-        """
+        """Every metric: launch, name, label, unit, value (float64; NaN for texts), text (exact, or '')."""
         rows = [
             (
                 one.id,

@@ -1,12 +1,10 @@
-"""The frame of an ``.ncu-rep`` file: bytes in, its blocks and their fields out, or one line on what is
-wrong.
+"""The frame of an ``.ncu-rep`` file: bytes in, its blocks and their fields out, or one line on what is wrong.
 
 NVIDIA's reader skips what it cannot parse without a word, so a truncated report looks like one with fewer
 launches. This module walks the frame, which is plain protobuf (NVIDIA documents it in the folder
 ``extras/FileFormat`` of Nsight Compute): four bytes ``NVR\\0``, a length and a header with the format's
-number, then blocks. A block is a length, a header (fields 1 and 2: how many sources and results follow;
-3: facts of the session; 5: bytes that follow; 6: the process), then each source and result after its
-length.
+number, then blocks. A block is a length, a header (fields 1 and 2: how many sources and results follow; 3:
+facts of the session; 5: bytes that follow; 6: the process), then each source and result after its length.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pandas as pd
 
+from labcode.ending import Closing
 from labcode.reports.columns import Column, Ints, Objects, joined, named, objects, unique
 from labcode.reports.frames import frame as _frame
 from labcode.reports.nsys import schema
@@ -36,8 +36,7 @@ _GRID = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
 def open_report(path: str | Path) -> NsysReport:
-    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, exported by nsys where at
-    hand).
+    """Open an nsys export (``.sqlite``, ``.sqlite.xz``) or report (``.nsys-rep``, which nsys exports first).
 
     Raises `labcode.errors.InputError` for a file that is missing, truncated, damaged, not nsys' or of a
     schema that cannot be read; `labcode.errors.ToolError` when an ``.nsys-rep`` cannot be exported here.
@@ -45,7 +44,7 @@ def open_report(path: str | Path) -> NsysReport:
     return NsysReport(Source(open_export(Path(path))))
 
 
-class NsysReport:
+class NsysReport(Closing):
     """One open capture. Use it as a context manager, or let it go: it holds no lock on the file.
 
     ``path`` is the file that was opened, ``schema`` the version of its export schema, ``product_version``
@@ -57,14 +56,6 @@ class NsysReport:
         self.path: Path = source.path
         self.schema: SchemaVersion = source.version
         self.product_version: str = source.product
-
-    def __enter__(self) -> NsysReport:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"NsysReport({str(self.path)!r}, schema {self.schema})"

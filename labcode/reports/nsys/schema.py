@@ -1,5 +1,4 @@
-"""What nsys exports hold: a schema version in, whether it can be read out; and the names and numbers they
-use.
+"""What nsys exports hold: a schema version in, whether it can be read out; names and numbers in use.
 
 Facts read off exports of Nsight Systems 2023.4 (schema 3.7), 2024.2 (3.11) and 2025.3 (3.20); 3.24 to 3.27
 (2026.x) off its public documentation. A minor version may add, drop or rename a column, so columns are always

@@ -1,7 +1,6 @@
 """Power logs (``.power.json``, ``.power.json.xz``) in, tables out.
 
-log = open_log("run.power.json.xz")
-log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
+log = open_log("run.power.json.xz") log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
 """
 
 from __future__ import annotations

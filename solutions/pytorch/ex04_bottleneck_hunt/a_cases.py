@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.rules.tables import spans
 from labcode.analysis.timeline import bound, intervals, links, tree
+from labcode.analysis.timeline.joins import spans
 from labcode.grading.cases import Case, brief
 from labcode.store import CaptureSet
 from solutions.pytorch._shared import open_ranks_of

@@ -104,10 +104,6 @@ def test_csv_and_json_hold_every_metric() -> None:
 
 
 def test_refused() -> None:
-    with pytest.raises(LabError, match="'xml' is not a format"):
-        text("full", "full", "xml")
-    with pytest.raises(LabError, match="give a percentage of 0 or more"):
-        text("full", "full", fail_above=-1.0)
     with pytest.raises(LabError, match="no kernel matches 'gemm'"):
         text("full", "full", kernel="gemm")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -15,40 +14,24 @@ import pytest
 
 from labcode.analysis.compare.sets import COLUMNS, compare_sets, run
 from labcode.errors import InputError, LabError
-from tests.support.command import labcode
-from tests.test_cli import one_line
+from tests.support.command import labcode, one_line
+from tests.support.sets import MACHINE, make_set
 
 
 def write_set(
     root: Path, name: str, experiments: dict[str, dict[str, dict[str, Any]]], claims: Any = None
 ) -> None:
     """A set whose experiments have runs with records; ``clean:`` before a run's name makes a clean record."""
-    listed = {}
+    held: dict[str, dict[str, dict[str, bytes]]] = {}
     for experiment, runs in experiments.items():
-        folder = root / name / experiment
-        folder.mkdir(parents=True)
-        entries: dict[str, Any] = {}
         for label, record in runs.items():
             clean, _, run_name = label.rpartition(":")
-            file = f"{run_name}.clean.json" if clean else f"{run_name}.json"
             content = json.dumps({"program": experiment, "variant": run_name, **record}).encode()
             content = content.replace(b'"DEEP"', b'{"a":' * 5000 + b"1" + b"}" * 5000)
-            (folder / file).write_bytes(content)
-            entry = entries.setdefault(run_name, {"argv": [], "tool_args": [], "files": {}, "warnings": []})
-            entry["files"][file] = {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
-        listed[experiment] = {
-            "title": experiment, "tool": "bench", "machine": "m1", "captured": "2026-11-21", "sources": {},
-            "wall_s": 1.0, "runs": entries,
-        }  # fmt: skip
-    machine = {
-        "gpus": [{"name": f"NVIDIA {name.upper()}"}],
-        "gpu_count": 1,
-        "driver": "580.1",
-        "cuda": "13.0",
-        "cpu": "EPYC",
-    }
-    manifest = {"schema": 1, "set": name, "machines": {"m1": machine}, "experiments": listed}
-    (root / name / "manifest.json").write_text(json.dumps(manifest))
+            files = held.setdefault(experiment, {}).setdefault(run_name, {})
+            files[f"{run_name}.clean.json" if clean else f"{run_name}.json"] = content
+    machine = {**MACHINE, "gpus": [{"name": f"NVIDIA {name.upper()}"}], "cpu": "EPYC"}
+    make_set(root / name, held, machine=machine)
     if claims is not None:
         (root / name / "claims.json").write_text(json.dumps({"schema": 1, "set": name, "claims": claims}))
 
@@ -158,7 +141,6 @@ def of_claims(first: dict[str, Any], second: dict[str, Any]) -> Any:
     """The comparison of sets ``a`` and ``b`` with these claims, and with no results."""
     root = Path(os.environ["LABCODE_SETS"])
     for name, claims in (("a", first), ("b", second)):
-        (root / name).mkdir()
         write_set(root, name, {}, {f"p#{key}": {**value, "text": key} for key, value in claims.items()})
     return compare_sets("a", "b").rows.set_index("name")
 

@@ -18,12 +18,8 @@ from labcode.analysis.kernel.roofline import (
     roofline,
 )
 from labcode.errors import InputError, LabError
-from labcode.reports.ncu.report import Launch
 from tests.support import ncu
-
-
-def launch(kernel: str) -> Launch:
-    return next(one for one in ncu.opened("full").list if one.function == kernel)
+from tests.support.ncu import launch
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,9 @@ from labcode.analysis.kernel.sass import (
     widths,
 )
 from labcode.errors import InputError, ToolError
-from labcode.reports.ncu.report import Launch
 from tests.support import ncu
-
-
-def launch(kernel: str) -> Launch:
-    return next(one for one in ncu.opened("full").list if one.function == kernel)
+from tests.support.ncu import launch
+from tests.support.programs import program
 
 
 def test_decoding() -> None:
@@ -144,9 +141,7 @@ def test_pipes() -> None:
 
 
 def test_disassembly_by_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "cuobjdump"
-    tool.write_text(f"#!/bin/sh\ncat {ncu.path('sass.txt')}\n")
-    tool.chmod(0o755)
+    program(tmp_path / "cuobjdump", f"cat {ncu.path('sass.txt')}")
     monkeypatch.setenv("PATH", f"{tmp_path}:{'/usr/bin:/bin'}")
     file = tmp_path / "x.cubin"
     file.write_bytes(b"\x7fELF")

@@ -8,12 +8,8 @@ import pytest
 from labcode.analysis.kernel.stalls import COLUMNS, STATES, hot_instructions, main_stall, stalls
 from labcode.errors import InputError
 from labcode.reports.ncu.names import STALL_ENDINGS
-from labcode.reports.ncu.report import Launch
 from tests.support import ncu
-
-
-def launch(kernel: str) -> Launch:
-    return next(one for one in ncu.opened("full").list if one.function == kernel)
+from tests.support.ncu import launch
 
 
 @pytest.fixture(scope="module")

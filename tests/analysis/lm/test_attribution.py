@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from labcode import store
 from labcode.analysis.kernel.buckets import BUCKETS, RULES, bucket_of, bucket_of_name
 from labcode.analysis.lm import attribution, decoder
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.driver import print_all
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.command import printed
 
 NATIVE = "void at::native::"
 NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; triton: as torch.compile names them
@@ -261,14 +260,8 @@ def test_operations_of_an_export_have_the_ranges_around_their_launch(export: Pat
     assert table.loc[table["kind"] == "memcpy", "path"].tolist() == ["step 0"]
 
 
-def printed(path: Path, name: str) -> list[str]:
-    text = io.StringIO()
-    print_all([path], [name], "csv", text)
-    return text.getvalue().splitlines()
-
-
 def test_reports_of_stats(export: Path) -> None:
-    assert printed(export, "lm_parts") == [
+    assert printed(export, "lm_parts").splitlines() == [
         "Pass,Part,Bucket,Time (%),Time (ns),Operations",
         "forward,softmax,softmax,57.1,40,1",
         "forward,scores,matmul,42.9,30,1",
@@ -276,8 +269,8 @@ def test_reports_of_stats(export: Path) -> None:
         "(none),step,copy,66.7,20,1",
         "(none),(none),other,33.3,10,1",
     ]
-    assert printed(export, "lm_buckets")[1] == "forward,softmax,57.1,40,1"
-    assert printed(export, "lm_kernels")[1] == f"forward,softmax,57.1,40,1,40.0,{SOFTMAX}"
+    assert printed(export, "lm_buckets").splitlines()[1] == "forward,softmax,57.1,40,1"
+    assert printed(export, "lm_kernels").splitlines()[1] == f"forward,softmax,57.1,40,1,40.0,{SOFTMAX}"
 
 
 def test_nearly_all_time_of_the_shipped_captures_of_pytorch_is_named() -> None:

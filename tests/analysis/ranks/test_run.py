@@ -47,6 +47,41 @@ def test_a_clock_that_runs_fast_is_told_by_its_rate(tmp_path: Path) -> None:
     assert stragglers.meetings(run)["late_ns"].max() < 20
 
 
+def test_ends_that_scatter_tell_no_rate(tmp_path: Path) -> None:
+    for number in range(2):
+        path = ranks.rank(tmp_path, number, steps=20)
+        with __import__("sqlite3").connect(path) as db:
+            db.execute(
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + ? * (rowid * rowid % 17) * 1000", (number,)
+            )
+        db.close()
+    clocks = open_run(tmp_path).clocks
+    assert clocks.how == "collectives" and set(clocks.rate) == {1.0} and clocks.residual_ns.max() > US
+
+
+def test_broadcasts_whose_root_goes_on_tell_nothing_of_clocks(tmp_path: Path) -> None:
+    """As at the start of DDP: the shortest collectives are broadcasts, which rank 0 leaves 9 ms before."""
+    for number, clock in enumerate((0, 5_000_000)):
+        ranks.rank(tmp_path, number, clock_ns=clock, broadcast_ns=9_000_000 * number)
+    run = open_run(tmp_path)
+    assert run.clocks.how == "collectives" and run.notes == ()
+    assert len(stragglers.meetings(run)) == 2 * STEPS and stragglers.meetings(run)["late_ns"].max() < 20
+
+
+def test_clocks_of_one_host_need_no_collectives_that_bring_them_together(tmp_path: Path) -> None:
+    for number, ahead in enumerate((0, 5_000_000)):
+        path = ranks.rank(tmp_path, number, clock_ns=ahead, epoch_ns=10**18 - ahead)
+        with __import__("sqlite3").connect(path) as db:  # three that one rank leaves 300 µs before the other
+            db.execute(
+                "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start + 5000 + ? WHERE rowid IN (2, 5, 8)",
+                (300 * US * number,),
+            )
+        db.close()
+    run = open_run(tmp_path)
+    assert run.clocks.how == "Unix time" and run.clocks.why == ""
+    assert run.clocks.residual_ns.max() > 100 * US and len(stragglers.meetings(run)) == 2 * STEPS
+
+
 def test_who_was_late_and_who_waited(late: Run) -> None:
     table = stragglers.by_rank(late).set_index("rank")
     assert list(table["last_count"]) == [0, 0, STEPS, 0]
@@ -174,6 +209,16 @@ def test_a_truncated_report_is_named_and_the_others_are_used(tmp_path: Path) -> 
         path.write_bytes(b"SQLite format 3\0")
     with pytest.raises(InputError, match=r"rank0\.sqlite: truncated: it ends within the SQLite header"):
         _ = open_run(tmp_path).lanes
+
+
+def test_a_rank_that_was_ended_too_early_has_nothing_to_compare(tmp_path: Path) -> None:
+    ranks.rank(tmp_path, 0)
+    ranks.rank(tmp_path, 1, steps=0, name="run.rank1.partial.sqlite")
+    run = open_run(tmp_path)
+    assert "no GPU operations; the program was ended before the profiler had saved any" in run.notes[0]
+    found = {verdict.rule: verdict.message for verdict in diagnose(run)}
+    assert found["missing-ranks"] == "1 rank is there; 1 not read: run.rank1.partial.sqlite"
+    assert found["late-rank"] == found["uneven-computing"] == "could not judge: there is one rank"
 
 
 def test_two_reports_of_one_rank_are_refused(tmp_path: Path) -> None:

@@ -239,6 +239,8 @@ def test_an_empty_capture_cannot_be_judged(tmp_path: Path, schema: tuple[int, in
     assert {v.status for v in verdicts} == {"could not judge"} and len(verdicts) == len(own_rules())
     for fmt in ("table", "md", "json"):
         assert "could not judge" in written(tmp_path / "a.sqlite", fmt)
+    reasons = {verdict.message for verdict in verdicts}  # each is said once, after the rules it holds for
+    assert written(tmp_path / "a.sqlite", "table").count("could not judge") == len(reasons) < len(verdicts)
 
 
 @pytest.mark.parametrize("lacking", ["kernels", "api", "nvtx"])

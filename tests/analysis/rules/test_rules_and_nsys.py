@@ -12,11 +12,11 @@ import pytest
 
 from labcode.analysis.rules import Verdict
 from labcode.analysis.rules.driver import diagnose
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys.reports import RULE_TABLES
 from labcode.reports.nsys.report import open_report
 from labcode.tools import find_nsys, run_tool
 from tests.support import exports as x
+from tests.support.command import printed
 
 MS = 1_000_000
 NSYS = find_nsys()
@@ -156,12 +156,6 @@ def random_calls(path: Path, seed: int, processes: tuple[int, ...] = (100,)) -> 
     return x.make_export(path, schema=(3, 11, 1), **tables)
 
 
-def of_report(path: Path, name: str) -> list[str]:
-    text = io.StringIO()
-    print_all([path], [name], "csv", text)
-    return text.getvalue().splitlines()
-
-
 @needs_nsys
 @pytest.mark.parametrize("seed", range(3))
 def test_tables_of_nsys_rules(tmp_path: Path, seed: int) -> None:
@@ -171,7 +165,7 @@ def test_tables_of_nsys_rules(tmp_path: Path, seed: int) -> None:
     options = ["--quiet", "--force-export=false", "--format", "csv", "--output", "-"]
     said = run_tool([NSYS, "analyze", *options, *rules, path], timeout_s=120).stdout
     parts = [part.splitlines() for part in said.strip("\n").split("\n\n")]
-    assert [of_report(path, name) for name in RULE_TABLES] == parts
+    assert [printed(path, name).splitlines() for name in RULE_TABLES] == parts
     assert min(map(len, parts)) > 1
 
 
@@ -185,4 +179,4 @@ def test_tables_of_rules_join_within_the_process(tmp_path: Path) -> None:
             x.call(0, 9, "cudaMemcpy_v3020", pid=200, tid=200, correlation=7),
         ],
     )
-    assert [len(of_report(path, name)) for name in RULE_TABLES] == [0, 0, 0, 0]
+    assert [len(printed(path, name).splitlines()) for name in RULE_TABLES] == [0, 0, 0, 0]

@@ -156,10 +156,6 @@ def test_refused() -> None:
         LabError, match=r"'occupanci' is not a report of .ncu-rep files; did you mean occupancy\?"
     ):
         text("few", "occupanci")
-    with pytest.raises(LabError, match="'xml' is not a format"):
-        text("few", "launches", fmt="xml")
-    with pytest.raises(LabError, match="leave out --report or --all"):
-        text("few", "raw", every=True)
 
 
 def test_files_in_a_folder(tmp_path: Path) -> None:

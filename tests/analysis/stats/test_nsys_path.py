@@ -9,7 +9,7 @@ import pytest
 
 from labcode.analysis.report import gather as gathering
 from labcode.analysis.stats.driver import print_all
-from labcode.analysis.stats.nsys.path import paths
+from labcode.analysis.timeline.critical_path import paths
 from labcode.errors import InputError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e

@@ -5,30 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from labcode.analysis.stats.driver import print_all
 from labcode.analysis.stats.nsys import reports as nsys_stats
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.command import printed
 from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS
 from tests.support.programming_models import make_programming_models
 from tests.support.random_export import make_random_export
 
 USUAL = sorted(set(nsys_stats.TABLES) - set(PROGRAMMING_MODELS))  # of events that every capture may hold
-
-
-def printed(path: Path, *names: str, fmt: str = "csv") -> str:
-    stream = io.StringIO()
-    print_all([path], list(names), fmt, stream)
-    return stream.getvalue()
 
 
 @pytest.fixture
@@ -278,6 +274,27 @@ def test_programming_models(name: str, tmp_path: Path, export: Path) -> None:
     assert lines[0] == list(frame.columns) and len(lines) - 1 == len(frame) > 0
     with pytest.raises(InputError, match=rf"so there is no {name}; record them with nsys profile --trace"):
         printed(export, name)
+
+
+def test_page_faults_by_line_of_the_source(tmp_path: Path) -> None:
+    """Newer exports tell file and line, and nsys prints them."""
+    made = make_programming_models(tmp_path / "r.sqlite", 2)
+    table = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
+    with closing(sqlite3.connect(made)) as db:
+        for name, values in (("SourceFile", "900005, 900002, NULL"), ("SourceLine", "7, 12, NULL")):
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} INTEGER")
+            for third, value in enumerate(values.split(", ")):
+                db.execute(f"UPDATE {table} SET {name} = {value} WHERE rowid % 3 = {third}")
+        db.commit()
+        expected = db.execute(
+            "SELECT count(*) AS n, (SELECT value FROM StringIds WHERE id = CpuInstruction), "
+            "(SELECT value FROM StringIds WHERE id = SourceFile), SourceLine "
+            f"FROM {table} GROUP BY CpuInstruction, SourceFile, SourceLine ORDER BY n DESC"
+        ).fetchall()
+    head, *rows = csv.reader(io.StringIO(printed(made, "um_cpu_page_faults_sum")))
+    assert head == ["CPU Page Faults", "CPU Instruction Address", "Source File", "Source Line"]
+    assert rows == [["" if value is None else str(value) for value in row] for row in expected]
+    assert {"", "7", "12"} == {row[3] for row in rows}
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
-from labcode.analysis.stats.driver import print_all, write_all
+from labcode.analysis.stats.driver import write_all
 from labcode.analysis.stats.nsys import stacks as stack_reports
 from labcode.analysis.stats.nsys.reports import OWN_REPORTS, TABLES
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 from tests.support import stacks as s
+from tests.support.command import printed
 from tests.support.gpu_metrics import add_metrics
 
 OWN = "labcode/workloads/models/loaders.py"
@@ -38,12 +38,6 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
             *s.python_stacks([(10, [("f", OWN, 1), ("main", OWN, 5)]), (20, [("main", OWN, 6)])]),
         ],
     )
-
-
-def printed(path: Path, *names: str, fmt: str = "csv") -> str:
-    text = io.StringIO()
-    print_all([path], names, fmt, text)
-    return text.getvalue()
 
 
 @pytest.mark.parametrize(

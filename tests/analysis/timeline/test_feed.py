@@ -147,11 +147,6 @@ def test_prefetching_does_not_change_a_rate() -> None:
     assert np.isnan(feed.step_of(feed.delivered([1.0], 1.0, 1)))
 
 
-@pytest.mark.skipif(
-    store.SHIPPED_SET not in store.list_sets()
-    or "dataloader" not in store.load_set(store.SHIPPED_SET).experiments,
-    reason="the shipped captures are not here",
-)
 @pytest.mark.parametrize("run", ["workers", "pinned", "improved", "slow_disk"])
 def test_on_a_real_capture_a_long_wait_ends_with_the_batch_whose_turn_it_is(run: str) -> None:
     captures = store.load_set(store.SHIPPED_SET)

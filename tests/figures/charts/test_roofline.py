@@ -17,7 +17,7 @@ from tests.support import ncu
 
 def test_every_launch_and_roof_is_named() -> None:
     report = ncu.opened("full")
-    figure = roofline(report, title="Golden kernels")
+    figure = roofline(report)
     assert_readable(figure)
     said = words(figure)
     for place, one in enumerate(report.list, 1):

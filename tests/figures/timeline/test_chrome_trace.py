@@ -7,6 +7,7 @@ import pytest
 
 from labcode import store
 from labcode.figures.timeline.chrome_trace import write_chrome_trace
+from labcode.figures.timeline.overlay import CATEGORY, PATH
 from labcode.reports.kineto.report import open_trace
 from labcode.reports.nsys.report import open_report
 from tests.support import traces
@@ -30,7 +31,7 @@ HOSTILE = 'evil</script><b>"quoted"\\ \n new line, ünïcode ✓ \u2028'
 
 @pytest.fixture
 def trace(tmp_path):
-    """Writes an export and gives its trace's events."""
+    """Writes an export and gives its trace's events but the critical path's."""
 
     def written(*, window=None, **rows):
         output = io.StringIO()
@@ -38,9 +39,13 @@ def trace(tmp_path):
             written.count = write_chrome_trace(report, output, window=window)
         document = json.loads(output.getvalue())
         assert document["displayTimeUnit"] == "ns"
-        return document["traceEvents"]
+        return [event for event in document["traceEvents"] if not on_path(event)]
 
     return written
+
+
+def on_path(event):
+    return event["pid"] >= PATH or event.get("cat") == CATEGORY
 
 
 def slices(events):
@@ -234,7 +239,7 @@ def test_the_critical_path_of_a_trace_is_a_track_with_arrows(tmp_path):
     report = open_trace(one.write(tmp_path / "a.trace.json"))
     assert write_chrome_trace(report, output) == 3  # the path is no event of the trace
     events = json.loads(output.getvalue())["traceEvents"]
-    path = [event for event in slices(events) if event["cat"] == "critical path"]
+    path = [event for event in slices(events) if event["cat"] == CATEGORY]
     assert [(e["args"]["kind"], e["ts"], e["dur"]) for e in path] == [
         ("operator", 0, 10),
         ("CUDA call", 10, 10),
@@ -243,7 +248,7 @@ def test_the_critical_path_of_a_trace_is_a_track_with_arrows(tmp_path):
         ("wait ends", 90, 5),
     ]
     assert names(events, "process_name")[0] == "critical path"
-    arrows = [event for event in events if event.get("cat") == "critical path" and event["ph"] in "sf"]
+    arrows = [event for event in events if event.get("cat") == CATEGORY and event["ph"] in "sf"]
     where = {event["cat"]: (event["pid"], event["tid"]) for event in slices(events)}
     assert [(e["ph"], (e["pid"], e["tid"]), e["ts"]) for e in arrows] == [
         ("s", where["api"], 19.999),
@@ -251,6 +256,26 @@ def test_the_critical_path_of_a_trace_is_a_track_with_arrows(tmp_path):
         ("s", where["kernel"], 89.999),
         ("f", where["api"], 90),
     ]
+
+
+def test_the_critical_path_of_each_process_of_an_export(tmp_path):
+    rows = {
+        "api": [call(0, 10_000, correlation=1, pid=pid, tid=pid) for pid in (5, 6)],
+        "kernels": [kernel(15_000, 90_000, correlation=1, pid=pid) for pid in (5, 6)],
+    }
+    output = io.StringIO()
+    with open_report(make_export(tmp_path / "a.sqlite", **rows)) as report:
+        assert write_chrome_trace(report, output) == 4
+    events = json.loads(output.getvalue())["traceEvents"]
+    path = [event for event in slices(events) if event["cat"] == CATEGORY]
+    kinds = [("CUDA call", 0, 10), ("launch latency", 10, 5), ("kernel", 15, 75)]
+    assert [(e["args"]["kind"], e["ts"], e["dur"]) for e in path] == 2 * kinds
+    assert names(events, "process_name")[:2] == ["critical path, process 5", "critical path, process 6"]
+    arrows = [event for event in events if event.get("cat") == CATEGORY and event["ph"] in "sf"]
+    tracks = [{(e["pid"], e["tid"]) for e in slices(events) if e["cat"] == cat} for cat in ("api", "kernel")]
+    for side, phase in zip(tracks, "sf", strict=True):  # from each process' call to its kernel
+        assert {(e["pid"], e["tid"]) for e in arrows if e["ph"] == phase} == side
+    assert len(arrows) == 4 and len({event["id"] for event in arrows}) == 2
 
 
 def test_nothing_is_still_json(trace):

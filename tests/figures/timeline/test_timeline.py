@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from PIL import Image
 
-from labcode.analysis.stats.kineto_path import critical_path
-from labcode.figures import compare_timelines, render, style, timeline
-from labcode.figures.style import LIGHT, PALETTES
+from labcode.analysis.timeline.critical_path import critical_path
+from labcode.figures import compare_timelines, render, timeline
+from labcode.figures.style import LIGHT
 from labcode.figures.timeline.groups import NO_GPU_WORK
 from labcode.figures.timeline.paint import choose_unit, draw_timeline
 from labcode.figures.timeline.picture import compose
@@ -41,15 +41,13 @@ def test_the_projection_has_a_row_on_the_gpu() -> None:
     assert_readable(figure)
 
 
-@pytest.mark.parametrize("mode", list(PALETTES))
 @pytest.mark.parametrize(
     "report",
     [training(), streams(), pipeline(), data_parallel()],
     ids=["training", "streams", "pipeline", "nccl"],
 )
-def test_realistic_captures_are_readable(report: Tables, mode: str) -> None:
-    with style(mode):  # type: ignore[arg-type]
-        assert_readable(timeline(report, title="A title"))
+def test_realistic_captures_are_readable(report: Tables) -> None:
+    assert_readable(timeline(report, title="A title"))
 
 
 def test_comparisons_are_readable() -> None:
@@ -88,7 +86,6 @@ def test_time_starts_at_zero_in_a_unit_that_fits() -> None:
     figure = timeline(training())
     assert figure.axes[0].get_xlim()[0] == 0
     assert "time (ms)" in words(figure)
-    assert "time (µs)" in words(timeline(training(), unit="µs"))
     assert [choose_unit(n) for n in (500, 5_000, 5_000_000, 5_000_000_000)] == ["ns", "µs", "ms", "s"]
 
 
@@ -225,7 +222,7 @@ def test_plain_tables_can_be_drawn_into_any_axes() -> None:
         Row("one", make_bars([0, 500], [400, 900], "kernel", "k")),
         Row("two", make_bars([100], [200], "nccl")),
     )
-    drawn = draw_timeline(axes, [Group(rows, title="GPU 0", idle_share=0.2)], (0, 1000), unit="ns")
+    drawn = draw_timeline(axes, [Group(rows, title="GPU 0", idle_share=0.2)], (0, 1000))
     assert drawn.roles == {"kernel", "nccl"}
     assert {"one", "two", "GPU 0", "idle 20%"} <= set(words(figure))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from labcode.errors import InputError, ToolError
 from labcode.reports.nsys import open as nsys_open
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.programs import program
 
 
 @pytest.fixture
@@ -276,20 +278,22 @@ class TestLargeFiles:
     def all_are_large(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(nsys_open, "_CHECK_WHOLE_BELOW", 0)
 
+    @staticmethod
+    def kernels_of(export: Path) -> tuple[bytearray, int, int]:
+        """The file, the size of its pages, and where the table of kernels begins in it."""
+        with closing(sqlite3.connect(export)) as db:
+            query = "SELECT rootpage FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'"
+            page = db.execute(query).fetchone()[0]
+        data = bytearray(export.read_bytes())
+        size = int.from_bytes(data[16:18], "big")
+        return data, size, (page - 1) * size
+
     def test_whole(self, export: Path) -> None:
         assert len(open_report(export).kernels()) == 2000
 
     def test_damage_is_found_where_it_is_read(self, export: Path) -> None:
-        with sqlite3.connect(export) as db:
-            page = db.execute(
-                "SELECT rootpage FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'"
-            ).fetchone()[0]
-        db.close()
-        data = bytearray(export.read_bytes())
-        size = int.from_bytes(data[16:18], "big")
-        child = int.from_bytes(
-            data[(page - 1) * size + 8 : (page - 1) * size + 12], "big"
-        )  # its right-most page
+        data, size, root = self.kernels_of(export)
+        child = int.from_bytes(data[root + 8 : root + 12], "big")  # its right-most page
         low = (child - 1) * size
         data[low + 8 : low + 200] = b"\xff" * 192
         export.write_bytes(data)
@@ -299,27 +303,13 @@ class TestLargeFiles:
             report.kernels()
 
     def test_damage_that_reading_alone_would_not_notice(self, export: Path) -> None:
-        with sqlite3.connect(export) as db:
-            page = db.execute(
-                "SELECT rootpage FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'"
-            ).fetchone()[0]
-        db.close()
-        data = bytearray(export.read_bytes())
-        size = int.from_bytes(data[16:18], "big")
-        root = (page - 1) * size
+        data, _, root = self.kernels_of(export)
         first, second = (int.from_bytes(data[root + 12 + 2 * i : root + 14 + 2 * i], "big") for i in (0, 1))
         one, other = data[root + first : root + first + 4], data[root + second : root + second + 4]
         data[root + first : root + first + 4], data[root + second : root + second + 4] = other, one
         export.write_bytes(data)
         with pytest.raises(InputError, match="damaged"):
             open_report(export).kernels()
-
-
-def fake_nsys(folder: Path, script: str) -> Path:
-    path = folder / "nsys"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
 
 
 class TestReports:
@@ -331,19 +321,15 @@ class TestReports:
         path.write_bytes(b"NVIDIA Tegra Profiler Report 2025" + bytes(100))
         return path
 
-    def test_exported_once(
-        self,
-        tmp_path: Path,
-        report_file: Path,
-        export: Path,
-        own_cache: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
+    @pytest.fixture
+    def log(self, tmp_path: Path, export: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """What an nsys that exports was asked, a line a call."""
         log = tmp_path / "log"
-        nsys = fake_nsys(
-            tmp_path, f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"'
-        )
-        monkeypatch.setenv("LABCODE_NSYS", str(nsys))
+        copy = f'while [ "$1" != --output ]; do shift; done\ncp {export} "$2"'
+        monkeypatch.setenv("LABCODE_NSYS", str(program(tmp_path / "nsys", f'echo "$@" >>{log}\n{copy}')))
+        return log
+
+    def test_exported_once(self, report_file: Path, own_cache: Path, log: Path) -> None:
         for _ in range(2):
             with open_report(report_file) as report:
                 assert report.path == report_file
@@ -352,14 +338,7 @@ class TestReports:
         assert "--force-overwrite=true" in log.read_text()
         assert [p.suffix for p in own_cache.iterdir()] == [".sqlite"]
 
-    def test_a_changed_report_is_exported_again(
-        self, tmp_path: Path, report_file: Path, export: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        log = tmp_path / "log"
-        nsys = fake_nsys(
-            tmp_path, f'echo "$@" >>{log}\nwhile [ "$1" != --output ]; do shift; done\ncp {export} "$2"'
-        )
-        monkeypatch.setenv("LABCODE_NSYS", str(nsys))
+    def test_a_changed_report_is_exported_again(self, report_file: Path, log: Path) -> None:
         open_report(report_file).close()
         stamp = report_file.stat()
         report_file.write_bytes(b"NVIDIA Tegra Profiler Report 2025" + bytes(99) + b"x")
@@ -371,7 +350,7 @@ class TestReports:
         self, tmp_path: Path, report_file: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(
-            "LABCODE_NSYS", str(fake_nsys(tmp_path, "echo 'Unsupported file version' >&2; exit 1"))
+            "LABCODE_NSYS", str(program(tmp_path / "nsys", "echo 'Unsupported file version' >&2; exit 1"))
         )
         with pytest.raises(
             ToolError, match=r"run\.nsys-rep: nsys could not export it \(Unsupported file version\)"

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import lzma
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from labcode.errors import InputError, LabError, ToolError
+from labcode.errors import InputError, LabError
 from labcode.reports.nsys import export as nsys_export
 from labcode.reports.nsys.export import export_all, table_names
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
+from tests.support.command import labcode
 
 
 @pytest.fixture
@@ -64,13 +63,6 @@ def test_sqlite_unpacks(capture: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert made.read_bytes() == capture.read_bytes()
 
 
-def test_an_export_is_not_written_over_itself(capture: Path) -> None:
-    before = capture.read_bytes()
-    with pytest.raises(LabError, match="is the input itself; choose another name"):
-        export_all([capture], capture.parent, "sqlite", force=True)
-    assert capture.read_bytes() == before
-
-
 def test_nothing_is_overwritten_without_force(capture: Path, tmp_path: Path) -> None:
     for fmt in ("csv", "sqlite"):
         folder = tmp_path / fmt
@@ -78,18 +70,6 @@ def test_nothing_is_overwritten_without_force(capture: Path, tmp_path: Path) -> 
         with pytest.raises(LabError, match="there already"):
             export_all([capture], folder, fmt)
         assert export_all([capture], folder, fmt, force=True)
-
-
-def test_an_interruption_leaves_nothing(
-    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(nsys_export.shutil, "copyfile", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        export_all([capture], tmp_path / "t", "sqlite")
-    assert not (tmp_path / "t").exists()
 
 
 def test_bad_use(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,30 +92,9 @@ def test_parquet_keeps_types(capture: Path, tmp_path: Path) -> None:
     assert found["graph_node"].isna().all() and len(found) == len(expected)
 
 
-def test_a_report_without_nsys_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = tmp_path / "run.nsys-rep"
-    report.write_bytes(b"NVIDIA Tegra Profiler Report" + bytes(64))
-    monkeypatch.setattr("labcode.tools.find_nsys", lambda: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolError, match=r"run\.nsys-rep: a report, and exporting it takes nsys"):
-        export_all([report], tmp_path / "t", "sqlite")
-    assert not (tmp_path / "t").exists()
-
-
 def test_the_command_says_what_it_wrote(capture: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "labcode",
-        "export",
-        str(capture),
-        "-o",
-        str(tmp_path / "t"),
-        "--table",
-        "api",
-    ]
-    done = subprocess.run(command, text=True, capture_output=True, timeout=60, check=False)
+    words = "export", capture, "-o", tmp_path / "t", "--table", "api"
+    done = labcode(*words)
     assert (done.returncode, done.stdout) == (0, f"{tmp_path / 't' / 'run_api.csv'}\n"), done.stderr
-    again = subprocess.run(command, text=True, capture_output=True, timeout=60, check=False)
-    assert again.returncode == 2
-    assert "there already; overwrite with --force" in again.stderr
+    again = labcode(*words)
+    assert again.returncode == 2 and "there already; overwrite with --force" in again.stderr

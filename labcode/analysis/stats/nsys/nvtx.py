@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labcode.analysis.stats.nsys.tables import merged, statistics
 from labcode.analysis.stats.table import Made, Table, Texts, take
 from labcode.analysis.timeline import intervals
-from labcode.reports.columns import Column, Ints, unique, without
+from labcode.reports.columns import Column, Ints, objects, unique, without
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source
@@ -63,9 +63,10 @@ def nest(ranges: Ranges) -> Stack:
     order = np.lexsort((ranges.number, -ranges.end, ranges.start, thread))
     for rows in np.split(order, np.cumsum(np.bincount(thread, minlength=len(threads)))[:-1]):
         start, end = ranges.start[rows], ranges.end[rows]
-        around = _stacked(start, end)
+        holds = np.append(np.minimum.accumulate(end[:0:-1])[::-1] <= end[:-1], False)[: len(rows)]
+        around = _stacked(start, end, holds)
         if around is None:
-            around = _overlapping(start, end, ranges.number[rows])
+            around = _overlapping(start, end, ranges.number[rows], holds)
         parent[rows] = np.where(around >= 0, rows[around], -1)
     inner = parent >= 0
     children = np.bincount(parent[inner], minlength=count).astype(np.int64)
@@ -96,57 +97,59 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
 def paths(ranges: Ranges, stack: Stack) -> Made:
     """The RangeIds from the outermost range to each, like ':3:4:5'."""
 
-    parent, own = stack.parent.tolist(), ranges.number.tolist()
+    parent, own = (np.ascontiguousarray(values).data for values in (stack.parent, ranges.number))
 
     def texts(rows: Ints) -> list[str]:
+        outer, place = unique(stack.parent[rows])
         known = {-1: ""}
-        made: list[str] = []
-        for row in rows.tolist():
-            outer = parent[row]
-            head = known.get(outer)
-            if head is None:
-                steps, at = [], outer
-                while at not in known:
-                    steps.append(f":{own[at]}")
-                    at = parent[at]
-                head = known[outer] = known[at] + "".join(reversed(steps))
-            text = known[row] = f"{head}:{own[row]}"
-            made.append(text)
-        return made
+        for row in outer.tolist():
+            steps, at = [], row
+            while at not in known:
+                steps.append(f":{own[at]}")
+                at = parent[at]
+            known[row] = known[at] + "".join(reversed(steps))
+        heads = objects(place, [known[row] for row in outer.tolist()])
+        return list(map("%s:%d".__mod__, zip(heads.tolist(), ranges.number[rows].tolist(), strict=True)))
 
     return Made(np.arange(len(stack.parent)), texts, 8 * (stack.level + 1))
 
 
-def _stacked(start: Ints, end: Ints) -> Ints | None:
-    """The range around each, of ranges by start, longest first; None where some of them only overlap."""
-    if (start == end).any():
+def _stacked(start: Ints, end: Ints, holds: NDArray[np.bool_]) -> Ints | None:
+    """The range around each, of ranges by start, longest first; None where some that hold others overlap."""
+    if (start >= end).any():
         return None
     around = intervals.holders(end)
-    siblings = np.argsort(around, kind="stable")
+    outer = np.flatnonzero(holds)
+    siblings = outer[np.argsort(around[outer], kind="stable")]
     earlier, later = siblings[:-1], siblings[1:]
     crossing = (around[earlier] == around[later]) & (end[earlier] > start[later])
     return None if crossing.any() else around
 
 
-def _overlapping(start: Ints, end: Ints, number: Ints) -> Ints:
-    """The same for any ranges, one after the other, with a Fenwick tree of least values over their ends."""
+def _overlapping(start: Ints, end: Ints, number: Ints, holds: NDArray[np.bool_]) -> Ints:
+    """The same for any ranges, by halves: of each block of ranges, the first half may hold the second.
+
+    The ranges of a block stand by end, the latest first, so that those of the first half which come before
+    one of the second end late enough to hold it.
+    """
+    count = len(start)
     shortest = np.lexsort((number, end - start))
-    rank = np.empty(len(start), np.int64)
-    rank[shortest] = np.arange(len(start))
-    ends, place = unique(-end)  # the latest first
-    reach = np.searchsorted(ends, -np.maximum(start, end), "right")  # how many of them are late enough
-    least = [len(start)] * (len(ends) + 1)
-    parent = []
-    for own, at, known in zip(rank.tolist(), (place + 1).tolist(), reach.tolist(), strict=True):
-        best = len(start)
-        while known:
-            best = min(best, least[known])
-            known &= known - 1
-        parent.append(best)
-        while at < len(least):
-            least[at] = min(own, least[at])
-            at += at & -at
-    return np.append(shortest, -1)[parent]
+    rank = np.empty(count, np.int64)
+    rank[shortest] = np.arange(count)
+    rank[~holds | (end < start)] = count  # holds none
+    least = np.full(count, count)
+    order, place = np.argsort(-np.maximum(start, end), kind="stable"), np.arange(count)
+    for bit in reversed(range((count - 1).bit_length())):
+        late = (order >> bit & 1).astype(np.bool_)
+        below = (place >> bit + 1) * (count + 1)  # what keeps the ranks of a block under all of those before
+        best = np.minimum.accumulate(np.where(late, count, rank[order]) - below)[late] + below[late]
+        second = order[late]
+        least[second] = np.minimum(least[second], best)
+        halves = np.empty_like(order)
+        behind = (place >> bit & 1).astype(np.bool_)
+        halves[behind], halves[~behind] = second, order[~late]
+        order = halves
+    return np.asarray(np.append(shortest, -1)[least], np.int64)
 
 
 # ---- reading them, and the reports
@@ -225,8 +228,13 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
     order = np.lexsort((breadth_first(ranges, stack), ranges.end, ranges.start))
 
     def tree_names(rows: Ints) -> list[str]:
-        found = zip(*(part[rows].tolist() for part in (stack.level, ranges.code, ranges.named)), strict=True)
-        return ["--" * level + ranges.names[code] if named else "" for level, code, named in found]
+        names = [*ranges.names, ""]
+        label = np.where(
+            ranges.named[rows], stack.level[rows] * len(names) + ranges.code[rows], len(names) - 1
+        )
+        labels, place = unique(label)
+        found = (divmod(number, len(names)) for number in labels.tolist())
+        return list(objects(place, ["--" * level + names[code] for level, code in found]))
 
     table: Table = {
         "Start (ns)": ranges.start,

@@ -1,40 +1,15 @@
 """An nsys export in; the critical path of each process, which decides how long it took, out.
 
-The walk is that of traces (`labcode.analysis.stats.kineto_path`), with what an export has for it: operations
-of GPUs, the calls that launched them or waited for them, push/pop ranges. There are no operators: between two
-calls the CPU is «host», named by the innermost range around.
+The walk is that of traces (`labcode.analysis.timeline.critical_path`), with what an export has for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pandas as pd
 
-from labcode.analysis.stats.kineto_path import Recorded, by_kind, kinds_of, walked
 from labcode.analysis.stats.shelf import LackingError
+from labcode.analysis.timeline.critical_path import by_kind, kinds_of, paths
 from labcode.reports.nsys.report import NsysReport
-
-_WHEN = ["start_ns", "end_ns", "pid"]
-_WORK = [*_WHEN, "kind", "short_name", "device", "context", "stream", "correlation"]
-_CALLS = [*_WHEN, "tid", "name", "correlation"]
-_RANGES = [*_WHEN, "tid", "name"]
-
-
-def paths(report: NsysReport) -> Iterator[pd.DataFrame]:
-    """The path of each process that uses a GPU, in the measured part, by number of the process.
-
-    As `critical_path` of a trace has it; its rank is the process's number.
-    """
-    window, ranges = report.window(), report.nvtx()
-    nested = ((ranges["event_type"] == "push_pop") & ranges["end_ns"].notna()).to_numpy()
-    work, calls = report.gpu_ops()[_WORK], report.api()[_CALLS]
-    for pid in sorted(set(work["pid"]) & set(calls["pid"])):
-        around = ranges.loc[nested & (ranges["pid"] == pid).to_numpy(), _RANGES].astype({"end_ns": "int64"})
-        tables = [table[(table["pid"] == pid).to_numpy()] for table in (work, calls)]
-        of_gpu, called, around = (table.assign(rank=pid) for table in (*tables, around))
-        none = around.iloc[:0]
-        yield walked(Recorded((pid,), of_gpu, called, none, around, none), window)
 
 
 def summed(report: NsysReport) -> tuple[pd.DataFrame, pd.DataFrame]:

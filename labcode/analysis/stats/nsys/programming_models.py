@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from labcode.analysis.stats.nsys.tables import statistics
-from labcode.analysis.stats.table import Floats, Table, texts_of
+from labcode.analysis.stats.table import Floats, Table, Texts, texts_of
 from labcode.reports.columns import Column, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
@@ -78,15 +78,26 @@ def um_total_sum(source: Source) -> Table:
 
 
 def um_cpu_page_faults_sum(source: Source) -> Table:
-    """Page faults on the CPU by the instruction that met them: CPU Page Faults, CPU Instruction Address."""
-    where = source.ints(schema.CPU_FAULTS, ("CpuInstruction",))["CpuInstruction"]
-    ids, codes = unique(where.filled(-1))
-    count = np.bincount(codes, minlength=len(ids)).astype(np.int64)
+    """Page faults on the CPU by the instruction that met them: CPU Page Faults, CPU Instruction Address, and
+    where the export has them Source File, Source Line.
+    """
+    lines = source.has_columns(schema.CPU_FAULTS, ("SourceFile", "SourceLine"))
+    asked = ("CpuInstruction", *(("SourceFile", "SourceLine") if lines else ()))
+    columns = source.ints(schema.CPU_FAULTS, asked)
+    keys = [columns[name].filled(-1) for name in asked]
+    places, count = np.unique(np.stack(keys, axis=1), axis=0, return_counts=True)
     order = np.argsort(-count, kind="stable")
-    named, texts = source.strings(Column(ids[order]))
+    places = places[order]
+
+    def texts(place: int) -> Texts:
+        named, known = source.strings(Column(places[:, place]))
+        return texts_of([known[code] for code in named.tolist()])
+
     return {
-        "CPU Page Faults": count[order],
-        "CPU Instruction Address": texts_of([texts[code] for code in named.tolist()]),
+        "CPU Page Faults": count[order].astype(np.int64),
+        "CPU Instruction Address": texts(0),
+        **({"Source File": texts(1)} if lines else {}),
+        **({"Source Line": _whole([line if line >= 0 else None for line in places[:, 2]])} if lines else {}),
     }
 
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.nsys import counters, path
+from labcode.analysis.stats.nsys import counters, path, waits
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
-from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches, waits
+from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
 from labcode.analysis.timeline.iterations import iterations as iterations_of
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.reports.nsys import schema

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
+from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 
@@ -24,7 +24,7 @@ def waits(api: pd.DataFrame, nvtx: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFr
     calls = api[named_like(api["name"], SYNCHRONIZING)].sort_values("start_ns", kind="stable")
     outer = np.zeros(len(calls), np.bool_)
     for rows in calls.groupby(["pid", "tid"]).indices.values():
-        outer[rows] = intervals.parents(*_spans(calls.iloc[rows])) < 0
+        outer[rows] = intervals.parents(*spans(calls.iloc[rows])) < 0
     calls = calls[outer].reset_index(drop=True)
     return pd.DataFrame(
         {
@@ -64,10 +64,6 @@ def by_range(found: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
-    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
-
-
 def _ranges(calls: pd.DataFrame, nvtx: pd.DataFrame) -> NDArray[np.object_]:
     """The innermost push/pop range of each call's thread around its start."""
     text = np.full(len(calls), "", object)
@@ -98,7 +94,7 @@ def _last_ended(calls: pd.DataFrame, api: pd.DataFrame, ops: pd.DataFrame) -> ND
     for pid, rows in calls.groupby("pid").indices.items():
         mine = every[ops["pid"].to_numpy()[every] == pid]
         ended = ops["end_ns"].to_numpy(np.int64)[mine]
-        start, end = _spans(calls.iloc[rows])
+        start, end = spans(calls.iloc[rows])
         first, place = np.searchsorted(ended, start, "right"), np.searchsorted(ended, end, "right") - 1
         left = np.arange(len(rows))
         while len(left):  # past those that other threads launched meanwhile

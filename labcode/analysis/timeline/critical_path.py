@@ -1,4 +1,4 @@
-"""A trace in; the critical path of each rank, which decides how long it took, and what lies on it, out.
+"""A recording in; the critical path of each rank or process, which decides how long it took, out.
 
 The path is walked backward from the last event, each time to the dependency that was met last:
 
@@ -30,6 +30,7 @@ from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -45,6 +46,10 @@ KINDS = (
     *("operator", "CUDA call", "wait ends", "Python", "host"),
 )
 _KERNEL, _TALK, _COPY, _MEMSET, _GAP, _LATENCY, _OP, _CALL, _WAIT, _PYTHON, _HOST = range(len(KINDS))
+_WHEN = ["start_ns", "end_ns", "pid"]
+_WORK = [*_WHEN, "kind", "short_name", "device", "context", "stream", "correlation"]
+_CALLS = [*_WHEN, "tid", "name", "correlation"]
+_RANGES = [*_WHEN, "tid", "name"]
 COLUMNS = {
     **dict.fromkeys(("rank", "start_ns", "duration_ns"), "int64"),
     **dict.fromkeys(("kind", "name"), "str"),
@@ -75,6 +80,24 @@ def critical_path(report: KinetoReport, window: tuple[int, int] | None = None) -
     tables = report.gpu_ops(), report.api(), report.ops(), report.annotations(), report.python_functions()
     found = walked(Recorded(report.ranks, *tables), report.window() if window is None else window)
     return found.astype({"kind": "str"})
+
+
+def paths(report: NsysReport, window: tuple[int, int] | None = None) -> Iterator[pd.DataFrame]:
+    """The path of each process that uses a GPU within the window (by default the measured part), by number.
+
+    As `critical_path` of a trace has it; its rank is the process's number. It goes by operations of GPUs, the
+    calls that launched them or waited for them, and push/pop ranges. There are no operators: between two
+    calls the CPU is «host», named by the innermost range around.
+    """
+    window, ranges = report.window() if window is None else window, report.nvtx()
+    nested = ((ranges["event_type"] == "push_pop") & ranges["end_ns"].notna()).to_numpy()
+    work, calls = report.gpu_ops()[_WORK], report.api()[_CALLS]
+    for pid in sorted(set(work["pid"]) & set(calls["pid"])):
+        around = ranges.loc[nested & (ranges["pid"] == pid).to_numpy(), _RANGES].astype({"end_ns": "int64"})
+        tables = [table[(table["pid"] == pid).to_numpy()] for table in (work, calls)]
+        of_gpu, called, around = (table.assign(rank=pid) for table in (*tables, around))
+        none = around.iloc[:0]
+        yield walked(Recorded((pid,), of_gpu, called, none, around, none), window)
 
 
 def walked(recorded: Recorded, window: tuple[int, int]) -> pd.DataFrame:

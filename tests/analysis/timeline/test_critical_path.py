@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.stats.kineto_path import KINDS, by_kind, critical_path
+from labcode.analysis.timeline.critical_path import KINDS, by_kind, critical_path
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from tests.support import traces
 from tests.support.traces import ADD, BACKWARD, GEMM, MAIN, NCCL, Trace

@@ -1,0 +1,16 @@
+// Every attention step of the catalogue, and the one kernel of decoding for the models that it takes and both rings: for the
+// assembler's report.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "attention/attention.cuh"
+#include "decode/decode.cuh"
+
+namespace steps = lab::attention;
+
+void (*const readable[])(const float*, const float*, const float*, float*, int, int) = {steps::online<64>, steps::online<128>, steps::tiled<64>,
+                                                                                        steps::tiled<128>};
+void (*const with_scores[])(const float*, const float*, const float*, float*, float*, int, int) = {steps::materialized<64>, steps::materialized<128>};
+const auto queries = steps::backward_queries<64>, wide_queries = steps::backward_queries<128>;
+const auto keys = steps::backward_keys<64>, wide_keys = steps::backward_keys<128>;
+const auto medium = lab::decode::token<1024, 16, 24, 40>;
+const auto large = lab::decode::token<2560, 32, 32, 40>, small_ring = lab::decode::token<2560, 32, 32, 8>;
