@@ -19,6 +19,8 @@ from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.terminal import guarded
 
+_THREADS = "OPENBLAS_NUM_THREADS"
+
 app = typer.Typer(
     name="labcode",
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
@@ -78,6 +80,23 @@ def _asked(words: Sequence[str]) -> typer.Typer:
     return app
 
 
+def _reads(words: Sequence[str]) -> bool:
+    """Whether the command named first is one that reads files, and so takes NumPy."""
+    return bool(words) and hasattr(read, words[0]) and not {"-h", "--help"} & set(words)
+
+
+def _import_numpy() -> None:
+    """Import NumPy with one thread for its linear algebra, of which reports have none: to start a thread a
+    core takes as long as a small report. Programs that are started later do not inherit that.
+    """
+    asked = os.environ.get(_THREADS)
+    os.environ.setdefault(_THREADS, "1")
+    import numpy  # noqa: F401
+
+    if asked is None:
+        del os.environ[_THREADS]
+
+
 def _fail(message: str) -> NoReturn:
     print(f"labcode: {message}", file=sys.stderr)
     sys.exit(2)
@@ -99,6 +118,8 @@ def main() -> None:
 
 def _main() -> NoReturn:
     try:
+        if _reads(sys.argv[1:]):
+            _import_numpy()
         code = _asked(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
