@@ -141,7 +141,7 @@ def test_each_part_is_predicted_from_what_was_before_it() -> None:
     # what comes later is not known before
     later = results["calibration"][1]["step_us"]
     before = queueing.calibrated(results, 0)
-    results["calibration"][1] = {"step_us": {name: 1e9 for name in later}, "prompt_us": {"32": 1e9}}
+    results["calibration"][1] = {"step_us": dict.fromkeys(later, 1000000000.0), "prompt_us": {"32": 1e9}}
     assert queueing.calibrated(results, 0) == before
 
 
