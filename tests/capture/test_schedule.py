@@ -9,6 +9,7 @@ import math
 import os
 import re
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -417,6 +418,7 @@ def test_where_pytorch_came_uncompiled_programs_share_what_python_compiles(
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.syspath_prepend(fake_torch)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # another test may have imported the real one
     known(monkeypatch, experiment("torchy", runs=(Run("a"), Run("b")), needs=("torch",)))
     assert lab.capture() == 0, lab.printed
     assert len([*(store.cache_folder() / "python").rglob("torch.*.pyc")]) == 1
