@@ -7,6 +7,7 @@ bytecode, with its output caught. A call that takes too long ends the process an
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pickle
@@ -31,6 +32,7 @@ CALL_LIMIT_S = 10.0
 LOAD_LIMIT_S = 60.0
 _POLL_S = 0.005
 _PRINTED_KEPT = 4000
+_REMOVALS = 200  # attempts to remove a folder: a second
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,16 @@ class Execution(Closing):
         self._running = start([sys.executable, "-B", *command], folder / "work", inputs, listens=True)
 
     def close(self) -> None:
-        """End the process and remove its folder."""
+        """End the process and remove its folder, to which what it had started may write until it is dead."""
         self._running.close()
-        self._folder.cleanup()
+        for tries in reversed(range(_REMOVALS)):
+            try:
+                self._folder.cleanup()
+                break
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY or not tries:
+                    raise
+                time.sleep(_POLL_S)
 
     def printed(self) -> str:
         """The end of what the file has printed; ends the process."""

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from labcode.grading.execution import Call
+from labcode.grading.execution import Call, Execution
 from tests.exercises.support import ROOT, Ran, run_calls
 
 pytestmark = pytest.mark.usefixtures("pandas_at_hand")
@@ -135,6 +137,24 @@ def test_nothing_is_left_lying_around(tmp_path: Path) -> None:
     source = "import helper\n\ndef f(x):\n    open('result.txt', 'w').write('x')\n    return x + helper.ONE\n"
     assert run(tmp_path, source).outcomes[0].value == 4
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a_answer.py", "helper.py"]
+
+
+def test_a_folder_is_removed_though_something_still_writes_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_answer.py").write_text("x = 1\n")
+    ran = Execution(tmp_path / "a_answer.py")
+    folder, remove, tries = Path(ran._folder.name), os.rmdir, []
+
+    def written_to(path: str, **how: Any) -> None:
+        tries.append(path)
+        if len(tries) < 4:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        remove(path, **how)
+
+    monkeypatch.setattr(os, "rmdir", written_to)
+    ran.close()
+    assert len(tries) > 4 and not folder.exists()
 
 
 def test_the_main_part_rests(tmp_path: Path) -> None:
