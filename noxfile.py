@@ -60,9 +60,9 @@ def live(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests; those marked gpu run where there is a GPU."""
     install(session, "-e", ".[book,dev]", TORCH)
-    # Twice as many workers as cores, for tests wait for programs; threads beneath them would only wait for
-    # one another. Each worker goes through its part in order, so that what tests share is made once.
-    workers = str(min(8, 2 * (os.cpu_count() or 1)))
+    # One worker more than cores, for tests wait for programs; threads beneath them would only wait for one
+    # another. Each worker goes through its part in order, so that what tests share is made once.
+    workers = str(min(8, 1 + (os.cpu_count() or 1)))
     session.run(
         "pytest", "-n", workers, "--dist", "worksteal", *session.posargs, env={"OMP_NUM_THREADS": "1"}
     )
