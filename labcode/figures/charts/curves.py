@@ -48,7 +48,8 @@ def lines(
 ) -> Figure:
     """Lines over a common x, each named at its end; NaN leaves a hole.
 
-    The labels hold the units; an x of whole numbers has ticks at whole numbers. bands: (low, high) around a line, such as quartiles. from_zero: start y at 0.
+    The labels hold the units; an x of whole numbers has ticks at whole numbers. bands: (low, high) around a
+    line, such as quartiles. from_zero: start y at 0.
     """
     figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
     axes = figure.add_subplot()
