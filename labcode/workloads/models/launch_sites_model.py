@@ -29,7 +29,7 @@ class Shape:
 
 
 def marks_by_index(table: Tensor, kinds: Tensor) -> Tensor:
-    """What each position gets by its kind: [kinds, width] and [batch, length] in, [batch, length, width] out."""
+    """What each position gets by its kind: [kinds, width], [batch, length] in, [batch, length, width] out."""
     return table[kinds]
 
 
