@@ -100,7 +100,8 @@ def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
     table = grouped[["bytes", "total_ns"]].sum()
     table.insert(0, "count", grouped.size())
     table["gb_per_s"] = table["bytes"] / table["total_ns"].where(table["total_ns"] > 0)
-    stats = series[series["gb_per_s"] > 0].groupby(keys)["gb_per_s"].describe()
+    rates = series["gb_per_s"].where(series["gb_per_s"] > 0)
+    stats = rates.groupby([series[key] for key in keys]).describe()
     stats = stats.set_axis(list(_SERIES), axis=1).astype({"changes": "int64"})
     return table.join(stats).reset_index().astype({"what": "str"})
 

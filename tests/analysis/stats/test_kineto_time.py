@@ -58,6 +58,14 @@ def test_bandwidth_of_copies_that_overlap(tmp_path: Path) -> None:
     assert table.loc["Memset", "gb_per_s"] != table.loc["Memset", "gb_per_s"]  # no time: no bandwidth
 
 
+def test_copies_of_unknown_size_have_no_bandwidth(tmp_path: Path) -> None:
+    """As on AMD's GPUs: traces of ROCm 6.2 do not say how many bytes a copy moves."""
+    trace = Trace()
+    trace.copy("Memcpy HtoD (Host -> Device)", 0, 100, 1, 0)
+    (row,) = kineto_time.memory_bandwidth(opened(trace, tmp_path)).to_dict("records")
+    assert (row["count"], row["total_ns"], row["changes"]) == (1, 100, 0)
+
+
 def test_a_full_queue_blocks_the_next_launch(tmp_path: Path) -> None:
     trace = Trace()
     for number in range(4):
