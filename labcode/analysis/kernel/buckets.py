@@ -41,7 +41,8 @@ RULES = (
         "communication",
         (
             r"^nccl", r"ncclDevKernel", r"ncclKernel", r"nvshmem", r"all_?reduce_?kernel",
-            r"multimem_all",
+            r"multimem_all", r"cross_device_reduce",
+            r"\b(?:inter|intra)node(?:_ll)?::",  # DeepEP's
         ),
     ),
     # kernels that torch.compile writes: their names list the operators in them
@@ -64,8 +65,9 @@ RULES = (
     Rule(
         "attention",
         (
-            r"flash_(?:fwd|bwd)", r"pytorch_flash", r"\bflash::", r"fmha", r"sdpa",
-            r"mem_eff_attention", r"attention_kernel",
+            r"flash_(?:fwd|bwd)", r"pytorch_flash", r"\bflash::", r"[Ff]mha", r"sdpa",
+            r"mem_eff_attention", r"attention_kernel", r"(?:paged|unified)_attention",
+            r"(?:attn|sage)_(?:fwd|bwd)",
             r"compute_dot_do_o", r"convert_dq_to_16bits",  # beside cuDNN's backward pass
         ),
     ),
@@ -73,7 +75,7 @@ RULES = (
     Rule(
         "normalization",
         (
-            r"layer_?norm", r"LayerNorm", r"rms_?norm", r"RMSNorm", r"RowwiseMoments",
+            r"[Ll]ayer_?norm", r"LayerNorm", r"[Rr]ms_?norm", r"RMSNorm", r"RowwiseMoments",
             r"GammaBeta", r"cuComputeGradInput",
         ),
     ),
@@ -95,7 +97,8 @@ RULES = (
         "convolution",
         (
             r"implicit_gemm", r"winograd", r"fft2d", r"dgrad", r"wgrad", r"fprop", r"convolve",
-            r"conv2d", r"depthwise", r"conv_depth",
+            r"conv2d", r"depthwise", r"conv_depth", r"[hs]cudnn_\d", r"igemm_(?:fwd|bwd|wrw)",
+            r"miopenSp3AsmConv", r"[Gg]rouped_?[Cc]onv", r"\bcask_cudnn", r"Im2d2Col",
         ),
     ),
     Rule(
@@ -110,7 +113,8 @@ RULES = (
         "matmul",
         (
             r"gemm", r"nvjet", r"gemv", r"GEMM", r"Gemm", r"splitKreduce", r"split_k_reduce",
-            r"cublasLt::epilogue", r"cublasSplitK",
+            r"cublasLt::epilogue", r"cublasLtEpilogue", r"cublasSplitK", r"_matmul_", r"^bmm_",
+            r"^Cijk_",  # AMD's: rocBLAS and hipBLASLt name theirs by Tensile's indices
         ),
     ),
     Rule(
@@ -144,7 +148,7 @@ RULES = (
     Rule(
         "indexing",
         (
-            r"radix_?[Ss]ort", r"DeviceSelect", r"DeviceCompact", r"DeviceUniqueByKey",
+            r"[Rr]adix_?[Ss]ort", r"DeviceSelect", r"DeviceCompact", r"DeviceUniqueByKey",
             r"sort_?[Kk]ernel", r"bitonic", r"[Tt]op[Kk]",
         ),
     ),
@@ -159,7 +163,7 @@ RULES = (
         "indexing",
         (
             r"indexSelect", r"compute_grad_weight", r"partial_?segment", r"partials_per_segment",
-            r"write_indices", r"unfold_backward",
+            r"write_indices", r"unfold_backward", r"reshape_and_cache", r"store_kvcache",
         ),
     ),
     Rule("indexing", (r"flip_kernel_impl", r"roll_cuda_kernel", r"masked_select", r"MaskedSelect")),
@@ -174,6 +178,7 @@ RULES = (
         "copy",
         (
             r"CUDAFunctorOnSelf_fill", r"cast_kernel", r"transpose_kernel", r"permute_kernel",
+            r"batched_transpose", r"cast_and_transpose",
         ),
     ),
     Rule(
@@ -186,7 +191,7 @@ RULES = (
     Rule(
         "elementwise",
         (
-            r"arange_cuda", r"masked_fill", r"where_kernel", r"gelu", r"relu",
+            r"arange_cuda", r"masked_fill", r"where_kernel", r"gelu", r"relu", r"act_and_mul",
             r"kernelPointwiseApply",
         ),
     ),

@@ -28,6 +28,10 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_32x3_nn",
         "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>()",
         "triton_tem_fused_mm_3",
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LDSB1_AFC1",
+        "_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1",
+        "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32",
+        "void epilogue::impl::globalKernel<float, float, float, true, true>(int, cublasLtEpilogue_t)",
     ),
     "convolution": (
         "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize256x64x8_stage3",
@@ -35,6 +39,8 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>(int)",
         "void fft2d_r2c_32x32<float, (bool)0, (unsigned int)1, (bool)0>(float2 *)",
         "void cudnn::cnn::wgrad_alg1_engine<float, float, (int)128, (int)5>()",
+        "cudnn_volta_scudnn_128x64_stridedB_splitK_xregs_large_nn_v1",
+        "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32",
     ),
     "copy": (
         "void cudnn::engines_precompiled::nchwToNhwcKernel<float, float, float, (bool)0>()",
@@ -45,6 +51,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "triton_poi_fused__to_copy_7",
         "triton_poi_fused_clone_2",
         "triton_poi_fused__unsafe_view_clone_permute_select_transpose_view_6",
+        "batched_transpose_16x64_pack_1x4_ediv_1x2_half",
     ),
     "attention": (
         "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4>>()",
@@ -53,6 +60,9 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x128_4x1x1",
         "void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(void const*)",
         "void cudnn::fusion::convert_dq_to_16bits<true>(void const*)",
+        "attn_fwd",
+        "void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16, __hip_bfloat16>()",
+        "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40BlockFmha",
     ),
     "softmax": (
         "void <unnamed>::softmax_warp_forward<float, float, float, (int)9, (bool)0, (bool)0>()",
@@ -67,6 +77,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         NATIVE + "<unnamed>::layer_norm_grad_input_kernel_vectorized<float, float, (bool)0>()",
         "void cudnn::bn_fw_tr_1C11_singleread<float, (int)512, (bool)1, (int)1>()",
         "triton_per_fused_add_native_layer_norm_4",
+        "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdINS_27Rmsnorm2dFwdPipelineOnePass",
     ),
     "elementwise": (
         NATIVE + "vectorized_elementwise_kernel<(int)4, at::native::CUDAFunctor_add<float>>()",
@@ -78,6 +89,7 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "triton_poi_fused_gelu_3",
         "triton_poi_fused__to_copy_gelu_2",
         "triton_poi_fused_add_clone_permute_select_backward_transpose_view_7",
+        "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_E",
     ),
     "reduction": (
         NATIVE + "reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::MeanOps<>>>()",
@@ -98,9 +110,13 @@ NAMES = {  # as PyTorch 2.11 has them on an H200; in part from other GPUs; trito
         "void at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortOnesweepKernel<>()",
         NATIVE + "index_elementwise_kernel<(int)128, (int)4, void at::native::gpu_index_kernel<>>()",
         "triton_poi_fused_add_embedding_0",
+        "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, int, int>::Policy800>()",
+        "void vllm::reshape_and_cache_flash_kernel<__hip_bfloat16, __hip_bfloat16>()",
     ),
     "communication": (
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>()",
+        "void deep_ep::internode::combine<false, 8, __nv_bfloat16, 8, 2, 16, 24>(int4*, float*)",
     ),
     "other": ("my_own_kernel(float *, int)",),
 }
