@@ -19,7 +19,9 @@ from labcode.reports.report import MemoryReport
 Ints = NDArray[np.int64]
 BEFORE = "before the recording"
 NO_STACK = "no Python stack"
-_LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?|^:|^\S*\.(?:cc?|cpp|cu|hp?p?):\d"
+)
 QUARTERS = 4  # of a recording: what leaks is allocated in each of them
 
 
