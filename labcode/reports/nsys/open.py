@@ -194,12 +194,13 @@ def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
 
 
 def _metadata(connection: sqlite3.Connection, tables: _Tables, path: Path) -> dict[str, str]:
-    if not {"name", "value"} <= set(tables.get(schema.METADATA, ())):
+    table = next((name for name in (schema.METADATA, schema.OLDER_METADATA) if name in tables), None)
+    if table is None or not {"name", "value"} <= set(tables[table]):
         raise InputError(
             f"{path}: an SQLite database, but not an nsys export (it has no {schema.METADATA} table); "
             "make one with `nsys export --type sqlite REPORT.nsys-rep`"
         )
-    query = f"SELECT name, value FROM {schema.METADATA} LIMIT 1000"
+    query = f"SELECT name, value FROM {table} LIMIT 1000"
     return {str(name): str(value) for name, value in connection.execute(query)}
 
 
