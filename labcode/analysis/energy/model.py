@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats
+
 _RESAMPLED = 400
 _LEVEL = 0.95
 PICO = 1e12

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.reports.columns import Floats
 from labcode.reports.power.schema import IDLE, REASONS
 from labcode.reports.report import PowerReport
 
-Floats = NDArray[np.float64]
 FEW_UPDATES = 10  # below, an energy is flagged
 LEAST_UPDATES = 3  # below, none is given
 _STANDING_S = 5.0  # so long no counter takes for its updates

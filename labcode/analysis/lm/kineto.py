@@ -17,7 +17,6 @@ from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
 FORWARD, BACKWARD = "forward", "backward"
 _ENGINE = ("autograd::engine::",)
 

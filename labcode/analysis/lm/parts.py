@@ -16,9 +16,9 @@ from labcode.analysis.lm import attribution
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import cpu_ranges, operation_of
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.report import NsysReport
 
-Ints = NDArray[np.int64]
 MEASURED = "lab:measured"
 _COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]
 

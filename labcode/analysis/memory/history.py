@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from labcode.reports.columns import Ints
 from labcode.reports.memory.history import ALLOCATE, FREE
 from labcode.reports.report import MemoryReport
 
-Ints = NDArray[np.int64]
 BEFORE = "before the recording"
 NO_STACK = "no Python stack"
 _LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?")

@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.ranks.lane import Floats, Ints, Lane
+from labcode.analysis.ranks.lane import Lane
+from labcode.reports.columns import Floats, Ints
 
 OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or they are not the same ones
 _FEWEST = 3  # collectives that tell the clocks apart

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ranks.lane import Floats
 from labcode.analysis.ranks.run import Run
+from labcode.reports.columns import Floats
 
 BINS = 60
 SHARES = ("gpu_time", "compute", "communication", "exposed", "idle")

@@ -13,9 +13,8 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline.joins import duration_ns, spans
+from labcode.reports.columns import Floats
 from labcode.reports.nsys.counters import Counter
-
-Floats = NDArray[np.float64]
 
 UNUSED_SHARE = 0.10
 FULL, FULL_SHARE = 80, 0.10  # percent of the peak; of the window

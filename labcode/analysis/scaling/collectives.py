@@ -17,8 +17,9 @@ import pandas as pd
 
 from labcode.analysis.energy import model
 from labcode.analysis.scaling.bus import bus_bandwidth_gbps, bus_factor
-from labcode.analysis.scaling.samples import DRAWS, Floats
+from labcode.analysis.scaling.samples import DRAWS
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 GROWTH = 0.5  # of α with the number of steps
 _TO_FIT = 3  # least number of sizes

@@ -22,8 +22,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from labcode.analysis.scaling.samples import Floats, Times, checked, drawn_medians, interval
+from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson", "universal"]

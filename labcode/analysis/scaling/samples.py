@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
-Floats = NDArray[np.float64]
 Times = Mapping[int, Sequence[float]]
 """Number of GPUs → repeated times of a step, in ascending order of the numbers; any one unit."""
 

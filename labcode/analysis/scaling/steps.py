@@ -17,8 +17,9 @@ import pandas as pd
 
 from labcode.analysis.scaling import collectives
 from labcode.analysis.scaling.collectives import Link
-from labcode.analysis.scaling.samples import Floats, Times, checked, drawn_medians, interval
+from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 Batches = Mapping[int, int]  # number of GPUs → sequences that each of them has
 

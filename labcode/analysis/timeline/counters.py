@@ -11,15 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import project
+from labcode.reports.columns import Floats, Ints
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Spans = tuple[Ints, Ints]
 
 # What tells most, in the order in which it is shown; each in percent of what the GPU can do.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 Frame = tuple[str, str, int | None]  # function, file, line; no line: another one in each of two stacks
 Path = tuple[Frame, ...]  # the program's own frames, outermost first
 Thread = tuple[int, int]  # pid, tid

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.reports.columns import objects, process_keys, unique
+from labcode.reports.columns import Bools, Ints, objects, process_keys, unique
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 MODULE = "nn.Module: "
 _INNER = ("torch/", "<built-in", "<frozen", "nn.Module: ", "contextlib.py", "threading.py")
 

@@ -12,12 +12,11 @@ import re
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
 _WIDEST = 1 << 62

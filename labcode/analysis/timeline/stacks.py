@@ -23,7 +23,6 @@ from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.links import MODULE
 from labcode.reports.kineto.report import KinetoReport
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 KEYS = ("sample", "backtrace", "callchain")
 _TRACED = re.compile(r"^(.+)\((\d+)\): (.+)$")  # file.py(12): function

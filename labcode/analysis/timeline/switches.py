@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 _COLUMNS = {"pid": "int64", "tid": "int64", "start_ns": "int64", "end_ns": "int64", "state": "str"}
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
-from labcode.reports.columns import unique
+from labcode.reports.columns import Ints, unique
 from labcode.reports.frames import codes_of
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 
 SYNCHRONIZING = (

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labcode.figures.style import (
     SMALL_PT,
@@ -29,8 +29,8 @@ from labcode.figures.style import (
     tidy,
     width_in,
 )
+from labcode.reports.columns import Floats
 
-Floats = NDArray[np.float64]
 WIDEST_LABEL_IN = 2.4
 
 

@@ -36,9 +36,8 @@ from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
 from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.report import NsysReport
-
-Ints = NDArray[np.int64]
 
 MOST_EVENTS = 500_000
 _DEEPEST = 12  # levels of nesting that have lanes of their own

@@ -20,7 +20,6 @@ from typing import TextIO
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.groups import Report
@@ -35,10 +34,9 @@ from labcode.figures.timeline.tracks import (
     thread_names,
     track_names,
 )
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
-
-Ints = NDArray[np.int64]
 
 _ROWS = 1 << 14  # events put together at once
 _GPU = 1 << 24  # numbers of (process, GPU) begin above those of processes

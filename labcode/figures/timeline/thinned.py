@@ -11,12 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 
-Ints = NDArray[np.int64]
 _STREAM = ("pid", "device", "context", "stream")
 _THREAD = ("pid", "tid")
 _KEYS = {

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
+from labcode.reports.columns import Ints
 
 _VERSION = re.compile(r"_v\d{4,6}(_ptsz|_ptds)?$")
 

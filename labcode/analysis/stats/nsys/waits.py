@@ -11,8 +11,6 @@ from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 
-Ints = NDArray[np.int64]
-
 
 def waits(api: pd.DataFrame, nvtx: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     """Every call that waits for a GPU, by start time; a driver call inside another call is left out.
