@@ -15,9 +15,7 @@ from pathlib import Path
 from labcode.store import SHIPPED_SET
 
 READING_WING = ("analysis", "book", "figures", "reports")
-_SOURCE_SUFFIXES = frozenset(
-    {".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"}
-)
+_SOURCE_SUFFIXES = {f".{name}" for name in "py js css html cu cuh h hpp cpp csv toml json mplstyle".split()}
 _DIGEST_LENGTH = 16
 
 
