@@ -15,7 +15,10 @@ from pathlib import Path
 from labcode.store import SHIPPED_SET
 
 READING_WING = ("analysis", "book", "figures", "reports")
-_SOURCE_SUFFIXES = {f".{name}" for name in "py js css html cu cuh h hpp cpp csv toml json mplstyle".split()}
+_SOURCE_SUFFIXES = {
+    *(".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp"),
+    *(".csv", ".toml", ".json", ".mplstyle"),
+}
 _DIGEST_LENGTH = 16
 
 
