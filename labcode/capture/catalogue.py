@@ -11,18 +11,6 @@ from labcode.capture.experiments.record import GPUS, Experiment, Run, read
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
-__all__ = [
-    "EXPERIMENTS",
-    "GPUS",
-    "MOST_GPUS",
-    "Experiment",
-    "Run",
-    "choose",
-    "needs_of",
-    "neutral_argv",
-    "render",
-]
-
 MOST_GPUS = 4
 SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "lab")
 EXPERIMENTS: dict[str, Experiment] = {

@@ -43,7 +43,8 @@ from labcode.capture import (
     verify,
 )
 from labcode.capture import archive as archives
-from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
+from labcode.capture.catalogue import choose, needs_of, neutral_argv
+from labcode.capture.experiments.record import Experiment, Run
 from labcode.capture.filing import (
     MANIFEST,
     Staged,

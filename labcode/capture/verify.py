@@ -16,7 +16,7 @@ from rich.markup import escape
 
 from labcode import store
 from labcode.capture import catalogue, scan
-from labcode.capture.catalogue import GPUS, Experiment
+from labcode.capture.experiments.record import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError

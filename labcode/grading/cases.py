@@ -15,20 +15,6 @@ from typing import Any
 import pandas as pd
 
 from labcode.grading.codec import Other, decode, encode, pack
-from labcode.grading.records import Verdict
-
-__all__ = [
-    "Case",
-    "Verdict",
-    "brief",
-    "compared",
-    "duration",
-    "generic",
-    "matches",
-    "plain",
-    "shape",
-    "table_lines",
-]
 
 SMALL_TABLE = 12
 _SCALES = {

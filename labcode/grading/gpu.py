@@ -22,7 +22,8 @@ from labcode import store
 from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.grading import execution
-from labcode.grading.cases import Verdict, brief
+from labcode.grading.cases import brief
+from labcode.grading.records import Verdict
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, find_nvcc, run_tool
 

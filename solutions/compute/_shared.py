@@ -13,7 +13,8 @@ from typing import Any
 
 from labcode.errors import LabError
 from labcode.grading import gpu
-from labcode.grading.cases import Verdict, brief
+from labcode.grading.cases import brief
+from labcode.grading.records import Verdict
 from labcode.reports.ncu.report import NcuReport, open_report
 from labcode.store import CaptureSet
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from labcode.grading import generate, grade, needs
-from labcode.grading.cases import Verdict
+from labcode.grading.records import Verdict
 from tests.exercises.support import ROOT, WITH_GPU, part, solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]

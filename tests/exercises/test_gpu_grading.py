@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labcode.grading import gpu, grade
-from labcode.grading.cases import Verdict
+from labcode.grading.records import Verdict
 from tests.exercises.support import ROOT, part, solution
 
 COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"

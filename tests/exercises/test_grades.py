@@ -14,8 +14,7 @@ from rich.console import Console
 
 from labcode.errors import InputError, LabError
 from labcode.grading import catalogue, generate, grade, grades, progress, run
-from labcode.grading.cases import Verdict
-from labcode.grading.records import Exercise, Part
+from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, part
 from tests.support.command import labcode
 

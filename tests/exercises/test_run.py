@@ -11,8 +11,7 @@ from rich.console import Console
 
 from labcode.errors import LabError
 from labcode.grading import catalogue, generate, grade, needs, progress, run
-from labcode.grading.cases import Verdict
-from labcode.grading.records import Exercise, Part
+from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
 PARTS = len(WITH_GPU) + len(WITHOUT_GPU)
