@@ -6,8 +6,6 @@ sources and the capture set. The *build digest* adds what the Sphinx side of a p
 the other sets, the exercises.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The experiments of the book: an id in, the program, its runs, the profiler's options, the sources out."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.padding import Padding
 

@@ -7,8 +7,6 @@ PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. W
 `labcode.capture.schedule` says.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

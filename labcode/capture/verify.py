@@ -3,8 +3,6 @@
 `render` lists the sets at hand; `restamp` writes into a set where the sources of its captures lie today.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

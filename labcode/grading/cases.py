@@ -4,8 +4,6 @@ A case is an input with a name. The right answer is what the solution gives on i
 it, and finds the typical mistake that an answer comes from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ the verdict is computed. `labcode.kernels.build`, of the making wing, is importe
 be compiled: it finds nvcc and names the architecture, and needs no GPU package either.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -6,8 +6,6 @@ compare with, not a measurement. What a device says of itself (SMs, L2, shared m
 repeated here.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A kernel's CUDA file comes in; results, time, then counters, come out. The count
 at hand and permitted; elsewhere the verdict says that they were not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The experiments on kernels fit what they run: kernels that exist, files that are included, flags known."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The experiments on PyTorch: their options are known, and one that runs out of memory fails alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The exercises on Nsight Compute: worked examples, verdicts from made-up records, what nvcc says."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@
 Parts whose needs are not met (a second GPU, nvcc, torch) are skipped by name.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

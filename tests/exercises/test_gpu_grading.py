@@ -1,7 +1,5 @@
 """Verdicts of the parts for a GPU, from records a GPU machine might give; their CUDA files compile."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

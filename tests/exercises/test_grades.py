@@ -1,7 +1,5 @@
 """Grades: written as JSON and JUnit, of the learner's own files or of those handed in, and read together."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -6,8 +6,6 @@ durations to tie. The interval covers the scatter of the instances within the tw
 run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ Prices are found by least squares of relative errors in which no price is negati
 kernel out: the model of the others must predict it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ between two updates of the counter, the mean power of each follows from all upda
 no power negative), with an interval.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ is the distance to the farther of the two bounds, at each end. It holds for a co
 updated; whether it is, the integral of the sampled power tells: both are given, with their disagreement.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

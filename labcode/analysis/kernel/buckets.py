@@ -5,8 +5,6 @@ all is not in a name alone: an addition of an optimizer's step is elementwise by
 the launch are known, they decide that (`bucket_of`).
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ The two agree on waits for memory. In short kernels of arithmetic the samples se
 than the counters do: read the counters there, and the samples for the place in the code.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass

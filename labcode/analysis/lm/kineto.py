@@ -5,8 +5,6 @@ Ranges are the program's own (``record_function``). What the backward pass launc
 of the former, so that time can be told by part and module in either pass.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray

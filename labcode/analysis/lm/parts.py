@@ -6,8 +6,6 @@ around ``loss.backward()`` does not cover it: then the operations launched there
 taken for its own.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray

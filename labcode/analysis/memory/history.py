@@ -4,8 +4,6 @@ A block lives from its allocation until its free is requested, which is what ``t
 counts; its bytes are those that were asked for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ told from one whose clock is ahead. Clocks of one host agree as they are: where 
 clocks together and Unix time does, it counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast

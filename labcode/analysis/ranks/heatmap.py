@@ -1,7 +1,5 @@
 """A run in; what its ranks did over time, rank by rank and all together, as tables out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -3,8 +3,6 @@
 A lane is small however long the report is, so that a worker can hold one report and hand on its lanes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

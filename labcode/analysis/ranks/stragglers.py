@@ -6,8 +6,6 @@ or has more to do), its GPU stood idle longer (its host was late), or it left co
 slow). The GPU that waits longest is not the one to blame: it is the one that was early.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -11,8 +11,6 @@ whose leaf it is, by half as much. What comes of such ranks shows how an analysi
 of that many GPUs.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Rules about what part of a busy GPU works: a capture with the GPU's own counters in, findings out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

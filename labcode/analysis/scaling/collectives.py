@@ -6,8 +6,6 @@ numbers of GPUs are therefore predicted with α(n) = α(n₀) · ((n − 1) / (n
 0 to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -12,8 +12,6 @@ Each is linear in its parameters once it is turned round, and is fitted so, none
 come from drawing the repeated times again: they say how well times were measured, not whether the law holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Repeated times on several numbers of GPUs in; checked samples, and medians of what is drawn again, out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any

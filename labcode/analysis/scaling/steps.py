@@ -7,8 +7,6 @@ communication slows computing). Predicted are steps on numbers of GPUs that were
 model does not know in the interval: the spread of the times, α and B, how α grows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The order of the questions is that of the decision tree (`labcode.figures.diagra
 the GPU works at all, then what at, and only for kernels what inside of the GPU limits them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

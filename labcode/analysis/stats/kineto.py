@@ -1,7 +1,5 @@
 """The reports of `labcode stats` on traces of ``torch.profiler``: an open trace in; a table out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

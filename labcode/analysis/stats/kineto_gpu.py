@@ -4,8 +4,6 @@ The definitions are those of Holistic Trace Analysis (Meta, https://hta.readthed
 and these are equal where both are given; here they are in nanoseconds, over all profiler steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -2,8 +2,6 @@
 and of two traces their difference.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

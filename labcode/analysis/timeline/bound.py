@@ -5,8 +5,6 @@ gone, the CPU still does what it did besides, and the GPU still runs all other o
 at least the longer of the two, whatever waits for whom. That is a bound, not a forecast.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

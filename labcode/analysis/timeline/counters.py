@@ -4,8 +4,6 @@ A timeline says when kernels ran, a counter what part of the GPU they used. A sa
 the one before it, which may lie half in a stretch: it counts there by the share of its time that does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ batches in that order, whichever is finished first. A worker has at most ``prefe
 at once: the next is ordered when the loop takes one of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

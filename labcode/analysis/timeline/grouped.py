@@ -1,7 +1,5 @@
 """Statistics by group: a group number and an integer for each row in, statistics of each group out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ order; all but those of `clip` are disjoint, so what is computed from them never
 lie in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ Three ways, of which the first that answers counts:
 An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What joins tables and picks their rows: tables in, the launching call of each operation and windows out."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

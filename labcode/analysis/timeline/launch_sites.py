@@ -5,8 +5,6 @@ thread of the autograd engine, which runs no Python: there the autograd range na
 sequence number leads to the forward operation, and the stack of that one's launch to the line.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence

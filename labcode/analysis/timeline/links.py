@@ -4,8 +4,6 @@ A kernel of the backward pass is launched by a thread without Python; its forwar
 trace's ``fwdbwd`` arrows, says which line and module it comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ nsys projects. The projected span runs from the start of the first operation to 
 they ran; it contains idle time, so the time in which at least one of them ran stands beside it.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -8,8 +8,6 @@ first), ``count`` (samples) and ``weight`` (float64: the samples, or nanoseconds
     functions(folded).head()
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

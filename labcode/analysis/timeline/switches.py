@@ -1,7 +1,5 @@
 """Context switches in; when each thread ran and when it did not, and what it was waiting in, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

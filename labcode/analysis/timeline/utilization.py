@@ -4,8 +4,6 @@ A GPU is busy while at least one operation of any process runs on it: times are 
 exceed the window. Whole-graph launches count as operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an experiment is: the records of the catalogue, read from the tables beside this module."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator

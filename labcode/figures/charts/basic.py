@@ -5,8 +5,6 @@ Values stand at their bars, samples at their rows, so that a chart needs neither
 read. A role (labcode.figures.style.ROLE_NAMES) gives a bar its color; units stand at the axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 Every line carries its name at its right end, in its own color, so that no chart needs a legend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

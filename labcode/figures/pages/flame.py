@@ -12,8 +12,6 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

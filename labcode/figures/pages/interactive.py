@@ -14,8 +14,6 @@ events narrower than a pixel are drawn as one box a pixel whose opacity is the s
 (``interactive.js``).
 """
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Callable

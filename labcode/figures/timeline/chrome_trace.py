@@ -12,8 +12,6 @@ The format: «Trace Event Format» (Google, 2016), of which this uses complete (
 counter (C) and metadata (M) events.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO

@@ -6,8 +6,6 @@ stacked where they are of several kinds; a gap of a pixel or more always stays v
 pixels (1/96 inch).
 """
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ are shorter than it, become one: it begins with the first, lasts as long as all 
 says how many more it stands for. So a page of a million operations keeps its shape, its gaps and its shares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Threads on and off the CPU in (`labcode.analysis.timeline.switches`); a strip for each thread, as a
 figure, out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -6,8 +6,6 @@ start/end ranges) get tracks of their own. What `labcode.figures.timeline.chrome
 `labcode.figures.pages.interactive` have in common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ the trace's clock, read without a floating-point number in between: a trace writ
 whose nearest double is a quarter of a microsecond away from its neighbors.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ They are made of memory snapshots at capture time: a snapshot itself is a pickle
 are microseconds since the first event; an address is a number that stands for one.
 """
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import zlib

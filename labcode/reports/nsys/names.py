@@ -1,7 +1,5 @@
 """Names and identifiers as nsys writes them: a function's name or a globalTid in, its parts out."""
 
-from __future__ import annotations
-
 import re
 
 from labcode.reports.columns import Ints

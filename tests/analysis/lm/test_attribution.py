@@ -1,7 +1,5 @@
 """Attribution: real kernel names find their bucket, paths their pass and part, times add up to the whole."""
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

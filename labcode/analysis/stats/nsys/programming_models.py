@@ -1,7 +1,5 @@
 """nsys' reports of unified memory, MPI, OpenMP and OpenACC: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ thread. nsys counts the operations of one correlation as one: all nodes of a gra
 op.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """nsys' trace reports of GPU operations, API calls and launches: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.stats.nsys.tables import COPY_LABELS, MEMORY_LABELS, MEMSET_LABEL, bare_name

@@ -1,7 +1,5 @@
 """Where a program waits for its GPU: calls, ranges, operations in; the range and what was waited for out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
