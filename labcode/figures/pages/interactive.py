@@ -222,29 +222,13 @@ def _copy_details(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _memset_details(rows: pd.DataFrame) -> list[str]:
-    return [format_bytes(size) for size in rows["bytes"].to_list()]
-
-
-def _call_details(rows: pd.DataFrame) -> list[str]:
-    return [f"returned error {value}" if value else "" for value in rows["return_value"].to_list()]
-
-
-def _range_details(rows: pd.DataFrame) -> list[str]:
-    return ["still open at the end" if is_open else "" for is_open in rows["still_open"].to_list()]
-
-
-def _no_details(rows: pd.DataFrame) -> list[str]:
-    return [""] * len(rows)
-
-
 _DETAILS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
     "kernel": _kernel_details,
     "memcpy": _copy_details,
-    "memset": _memset_details,
-    "graph": _no_details,
-    "api": _call_details,
-    "nvtx": _range_details,
+    "memset": lambda rows: [format_bytes(size) for size in rows["bytes"].to_list()],
+    "graph": lambda rows: [""] * len(rows),
+    "api": lambda rows: [f"returned error {one}" if one else "" for one in rows["return_value"].to_list()],
+    "nvtx": lambda rows: ["still open at the end" if one else "" for one in rows["still_open"].to_list()],
 }
 
 

@@ -224,10 +224,6 @@ def _rate(size: int, ns: int) -> str:
     return f'"GB/s":{size / ns:.3f},' if ns > 0 else ""
 
 
-def _graph_arguments(rows: pd.DataFrame) -> list[str]:
-    return [f'"correlation":{correlation}' for correlation in rows["correlation"].to_list()]
-
-
 def _call_arguments(rows: pd.DataFrame) -> list[str]:
     return [
         f'"correlation":{correlation}' + (f',"returned":{value}' if value else "")
@@ -237,17 +233,15 @@ def _call_arguments(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _range_arguments(rows: pd.DataFrame) -> list[str]:
-    return ['"still open at the end":true' if is_open else "" for is_open in rows["still_open"].to_list()]
-
-
 _ARGUMENTS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
     "kernel": _kernel_arguments,
     "memcpy": _copy_arguments,
     "memset": _memset_arguments,
-    "graph": _graph_arguments,
+    "graph": lambda rows: [f'"correlation":{one}' for one in rows["correlation"].to_list()],
     "api": _call_arguments,
-    "nvtx": _range_arguments,
+    "nvtx": lambda rows: [
+        '"still open at the end":true' if one else "" for one in rows["still_open"].to_list()
+    ],
 }
 
 
