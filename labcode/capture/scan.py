@@ -1,7 +1,5 @@
 """Look into files of a set: is one what its name says, and what is private in it? A file in, finds out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

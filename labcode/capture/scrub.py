@@ -1,7 +1,5 @@
 """Make an nsys export fit to publish: an export in, a copy without host, user, environment, paths out."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import re

@@ -6,8 +6,6 @@ them ``RUN.averages.json.xz``, which is what `torch.profiler` itself says about 
 histories as ``RUN.memory.json.xz``.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

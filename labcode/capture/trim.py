@@ -1,7 +1,5 @@
 """What of an nsys export is kept: its tables by name, and of their rows those in a window of time."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

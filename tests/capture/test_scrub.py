@@ -1,7 +1,5 @@
 """Trimming and scrubbing: what must go goes, what is needed stays, damaged input is named."""
 
-from __future__ import annotations
-
 import lzma
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """Which kind a file is of, which command reads it, and that asking so costs nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

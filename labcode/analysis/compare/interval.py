@@ -6,18 +6,15 @@ durations to tie. The interval covers the scatter of the instances within the tw
 run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats
 
 CONFIDENCE = 0.95
 # Of fewer than six values not even the whole range holds the true median with 95 %: 1 - 2 · 0.5⁵ is 94 %.

@@ -4,8 +4,6 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
     ...
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A document in; the texts of its cells, Markdown for a pull request, or JSON for machines out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TextIO

@@ -20,10 +20,9 @@ from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, na
 from labcode.analysis.timeline.launch import QUEUED_BY
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.analysis.timeline.transfers import bandwidth_changes
-from labcode.reports.columns import objects
+from labcode.reports.columns import Ints, objects
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
 FULL = 1024  # launches that CUDA lets wait in a stream; the next one blocks the thread that makes it
 LEAST_KERNELS = 3
 LONGEST_RUN = 8  # kernels in a row

@@ -1,7 +1,5 @@
 """A trace file, or a folder with one for each rank, in; what was read of each rank, what is amiss, out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress

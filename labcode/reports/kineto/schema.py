@@ -1,7 +1,5 @@
 """What is read of a trace's events: kinds, members and their types, as msgspec decodes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ They are made of memory snapshots at capture time, or by `labcode scrub`: a snap
 would run code. Times are microseconds since the first event; an address is a number that stands for one.
 """
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import zlib

@@ -4,8 +4,6 @@ The file is opened read-only and immutable: nothing is ever written to it or bes
 stored in it (a view, a virtual table, a trigger) is ever run.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ Facts read off exports of Nsight Systems 2023.4 (schema 3.7), 2024.2 (3.11) and 
 looked up.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

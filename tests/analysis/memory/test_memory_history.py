@@ -1,7 +1,5 @@
 """Histories of the allocator: every number by hand; bad files told in one line."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import pickle

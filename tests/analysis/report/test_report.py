@@ -1,7 +1,5 @@
 """`labcode report` as Markdown and JSON, of one file and of several; files that are not of one run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Breakdown of time, bandwidth, full queues, sequences of kernels: small traces, every number by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

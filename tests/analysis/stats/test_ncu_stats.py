@@ -1,7 +1,5 @@
 """The reports of `labcode stats X.ncu-rep`: what they hold, in every format, and what they refuse."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Traces of torch.profiler: every table against what was written, times to the nanosecond."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from decimal import Decimal

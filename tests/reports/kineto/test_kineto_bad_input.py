@@ -1,7 +1,5 @@
 """Bad traces: one line that says what is wrong, or what could be read and what not."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
