@@ -1,7 +1,5 @@
 """Errors a user can act on: one line in, one line on stderr and exit code 2 out."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterable
 

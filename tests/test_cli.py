@@ -1,7 +1,5 @@
 """The command line itself: help, exit codes, one line an error, nothing heavy imported at the start."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

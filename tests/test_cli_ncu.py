@@ -1,7 +1,5 @@
 """The commands on reports of Nsight Compute: what they print, exit codes, one line an error."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

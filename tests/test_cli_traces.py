@@ -1,7 +1,5 @@
 """The commands on traces of torch.profiler: what they print, exit codes, one line an error."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

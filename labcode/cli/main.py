@@ -1,7 +1,5 @@
 """The ``labcode`` command: its commands together, and every way in which one ends."""
 
-from __future__ import annotations
-
 import copy
 import os
 import sys

@@ -1,7 +1,5 @@
 """Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -385,7 +383,10 @@ def _keep_memory() -> None:
 def scrub(
     file: Annotated[
         Path,
-        typer.Argument(help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish."),
+        typer.Argument(
+            help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish; or a snapshot "
+            "of PyTorch's allocator (.pickle), to make a .memory.json of without running what is in it."
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")

@@ -4,8 +4,6 @@ A case is an input with a name. The right answer is what the solution gives on i
 it, and finds the typical mistake that an answer comes from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,20 +13,6 @@ from typing import Any
 import pandas as pd
 
 from labcode.grading.codec import Other, decode, encode, pack
-from labcode.grading.records import Verdict
-
-__all__ = [
-    "Case",
-    "Verdict",
-    "brief",
-    "compared",
-    "duration",
-    "generic",
-    "matches",
-    "plain",
-    "shape",
-    "table_lines",
-]
 
 SMALL_TABLE = 12
 _SCALES = {

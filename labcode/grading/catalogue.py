@@ -5,8 +5,6 @@ Needs the standard library alone, so that pages and ``--help`` can read it cheap
 that several parts may have an ``ex01``. Away from a checkout there are none.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The file runs in a process of its own (`labcode.grading.worker`), in an empty fo
 bytecode, with its output caught. A call that takes too long ends the process and everything it started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -1,7 +1,5 @@
 """``labcode exercises``: ids and flags in; verdicts, hints, watching, resetting, an exit code out."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import time

@@ -12,8 +12,6 @@ Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
   with ``[[equivalent]]``, mutants of the solution that give the same answers, each with the ``reason``.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib

@@ -10,8 +10,6 @@ nothing of the right answers: what lies in ``solutions/``, or where the grader h
 be imported nor opened here, unless the file itself lies there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

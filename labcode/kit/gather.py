@@ -7,8 +7,6 @@ tests need kit/lib/         libdw and libelf for the importer of nsys; in lib/mo
 need kit/lab/         the repository: the files that git tracks
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -5,8 +5,6 @@ sum, one key of a sort or of a group less, a condition that is left out. Each mu
 same while its statement does: ``function: old -> new``.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

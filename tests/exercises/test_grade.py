@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +10,9 @@ import pytest
 from labcode import store
 from labcode.errors import LabError
 from labcode.grading import execution, grade, needs
-from labcode.grading.cases import Case, Verdict
+from labcode.grading.cases import Case
 from labcode.grading.grade import grade_cases
-from labcode.grading.records import ALWAYS_FORBIDDEN, Part
+from labcode.grading.records import ALWAYS_FORBIDDEN, Part, Verdict
 from labcode.grading.task import Task, read
 from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
 

@@ -5,8 +5,6 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 (`labcode.figures.timeline.chrome_trace`).
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

@@ -4,8 +4,6 @@ An ``.nsys-rep`` is exported by the nsys of this machine, and only such a file n
 reader gives out: no environment, no process list.
 """
 
-from __future__ import annotations
-
 import difflib
 import shutil
 from collections.abc import Sequence

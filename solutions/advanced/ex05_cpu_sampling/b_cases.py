@@ -1,7 +1,5 @@
 """Hidden cases of part b (find the cause): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

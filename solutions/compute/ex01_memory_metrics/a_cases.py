@@ -1,7 +1,5 @@
 """Hidden cases of part a (sectors): a generator in, access patterns and counters out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (occupancy): a generator in, kernels on multiprocessors out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.kernel.occupancy import LIMITS, REGISTER_UNIT, REGISTERS_PER_SM, Limits, Occupancy

@@ -1,7 +1,5 @@
 """Hidden cases of part a (diagnosis of kernels): a generator or unseen reports in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

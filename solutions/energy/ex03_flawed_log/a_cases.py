@@ -1,7 +1,5 @@
 """Hidden cases of part a (the flaw in a log): a generator in, logs with one flaw, or more, or none, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

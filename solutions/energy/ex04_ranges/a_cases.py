@@ -1,7 +1,5 @@
 """Hidden cases of part a (joules of ranges): a generator or a capture in; a counter, marks, ranges out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part b (find the leak): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Hidden cases of part b (what the late rank did): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the baseline): a generator in, runs and pairs of runs out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part a (alone, and hidden): a generator in, collectives, steps and buckets out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case

@@ -1,7 +1,5 @@
 """Hidden cases of part a (clocks, blame, cause): a generator in, collectives and times of ranks out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -18,8 +18,6 @@ Grade it:         labcode exercises serving-ex30a        (or: nox -s exercises -
 Get a hint:       labcode exercises serving-ex30a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

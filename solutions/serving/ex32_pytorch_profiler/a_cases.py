@@ -1,7 +1,5 @@
 """Hidden cases of part a (the few operators that matter): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the tree): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.serving import bottleneck

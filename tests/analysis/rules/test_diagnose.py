@@ -1,7 +1,5 @@
 """Running the rules and writing their verdicts: plug-ins, formats, bad input, odd captures."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """One driver for every kind of file: the list of reports, kinds together, what is lacking."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stats command: names, formats, what is missing; and where our reports are right and nsys' are not."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

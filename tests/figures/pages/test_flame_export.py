@@ -1,7 +1,5 @@
 """`labcode flame`: the four kinds of files, and bad use in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
