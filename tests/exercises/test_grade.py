@@ -71,8 +71,6 @@ def test_a_wrong_answer_names_case_input_expected_and_got(tmp_path: Path) -> Non
         f"got:      {n + 2}",
         "your file printed (the end of it):",
         "    hm",
-        "    hm",
-        "    hm",
         "inputs are drawn anew each time; LABCODE_EXERCISE_SEED=1 repeats these",
     )
 

@@ -178,8 +178,9 @@ def _lock(rng: Rng, work: str | None, *, lock: str = "flock") -> Seen:
 
 
 def _exact(rng: Rng) -> Seen:
-    """A call of exactly 95 % of the window with one inside of it, and one that is shorter by 1 ns; two readers of one process that
-    wait for a lock at the same times, and a third one, which reads for exactly a tenth of them.
+    """A call of exactly 95 % of the window, with one inside of it, and one that is shorter by 1 ns; two
+    readers of one process that wait for a lock at the same times, and a third one, which reads for exactly a
+    tenth of them.
     """
     unit = 2 * int(rng.integers(10**5, 10**6))
     begin = int(rng.integers(10**9, 2 * 10**9))

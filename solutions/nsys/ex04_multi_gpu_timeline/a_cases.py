@@ -118,7 +118,10 @@ def _training(rng: Rng, devices: int, cut: int | None = None) -> tuple[str, pd.D
     if cut is not None:  # the capture ends before the last collective of this device
         last = frame[(frame["device"] == cut) & _collective(frame)]["start_ns"].idxmax()
         frame = frame.drop(index=last).reset_index(drop=True)
-    return f"{steps} steps of training on {devices} GPUs{'' if cut is None else f', cut short on GPU {cut}'}", frame
+    return (
+        f"{steps} steps of training on {devices} GPUs{'' if cut is None else f', cut short on GPU {cut}'}",
+        frame,
+    )
 
 
 def _collective(kernels: pd.DataFrame) -> pd.Series[bool]:
