@@ -4,10 +4,10 @@
 
 ``CALLS`` is a pickled list of functions' names and their arguments, packed by `labcode.grading.codec`.
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
-call ``begin`` and ``end`` (with ``value`` or ``lines``, and with what it ``printed``, if anything). The grader
-reads that file while this process runs, so that it knows what was going on when the time was up. The learner's
-code knows the inputs of its calls and nothing of the right answers: what lies in ``solutions/``, or where the
-grader has unsealed them, can neither be imported nor opened here, unless the file itself lies there.
+call ``begin`` and ``end`` (with ``value`` or ``lines``, and what it ``printed``, if anything). The grader
+reads that file while this process runs, so that it knows what was going on when the time was up. The
+learner's code knows the inputs of its calls and nothing of the right answers: what lies in ``solutions/``,
+or where the grader has unsealed them, can neither be imported nor opened here, unless the file is there, too.
 """
 
 from __future__ import annotations
