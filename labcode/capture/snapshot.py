@@ -4,8 +4,6 @@
 (names of functions to call) is refused before it is looked up.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 from pathlib import Path

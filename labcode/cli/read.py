@@ -42,7 +42,7 @@ def stats(
     ] = None,
     report: Annotated[
         list[str] | None,
-        typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
+        typer.Option("--report", "-r", help="Report name as in `nsys stats`, or several: NAME,NAME."),
     ] = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")
@@ -79,7 +79,8 @@ def stats(
     if list_only:
         driver.list_reports(files or [], output_format, sys.stdout)
         return
-    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch, beside, scheduler)
+    names = tuple(dict.fromkeys(name for one in report or [] for name in one.split(",") if name))
+    asked = driver.Asked(names, every, kernel, launch, beside, scheduler)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
@@ -389,7 +390,8 @@ def scrub(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the scrubbed copy; else X.scrubbed beside it."),
     ] = None,
     also: Also = None,
     review: Review = False,

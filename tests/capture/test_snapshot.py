@@ -1,7 +1,5 @@
 """Pickled snapshots of the allocator: made histories of, with nothing in them run; others told in a line."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

@@ -433,7 +433,15 @@ def profile(
         samples, frames = report.python_backtraces(), report.python_backtrace_frames()
         labels = stacks.python_labels(frames, by="line")
     if not len(samples):
-        raise LabError(f"{report.path}: holds no {KINDS[of]}")
+        tables = {
+            "python": report.python_samples,
+            "cpu": report.cpu_samples,
+            "launches": report.python_backtraces,
+        }
+        there = " or ".join(kind for kind, table in tables.items() if kind != of and len(table()))
+        raise LabError(
+            f"{report.path}: holds no {KINDS[of]}{there and f'; what it has is drawn with --of {there}'}"
+        )
     span = None if window == "all" else choose_window(report, window)
     if window is None and span is not None and span[0] >= span[1]:
         span = None  # a capture with nothing but samples

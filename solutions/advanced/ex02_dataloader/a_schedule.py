@@ -35,7 +35,7 @@ def taken(costs: list[float], step: float, workers: int, ahead: int) -> list[flo
     """When the loop has each batch in hand."""
     # [solution]
     had: list[float] = []
-    free = [0.0] * max(workers, 1)
+    free = [0.0] * workers
     asks = 0.0
     for i, cost in enumerate(costs):
         if workers:

@@ -65,6 +65,7 @@ def cases(rng: Rng) -> list[Case]:
         ("8.0", 128, 0, 0.75),
         ("8.6", 32 * int(rng.integers(2, 12)), int(rng.integers(0, 4000)), 0.25),
         ("8.9", 1024, 0, 1.0),
+        ("9.0", 32, 0, 0.01),
         ("9.0", 64, 60_000, 0.9),
     ):
         sm = _as_given(LIMITS[cc])

@@ -101,6 +101,11 @@ def _overlaps(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
             op("memset", a + 1, b, stream=13),
             op("kernel", b, c, stream=20),
         ],
+        "a memset behind the copy": [
+            op("memcpy", 0, a),
+            op("memset", a, b),
+            op("kernel", a // 2, c, stream=13),
+        ],
         "two devices, and one that does not copy": [
             op("memcpy", a - 8, c, device=one),
             op("kernel", b, c + 3, device=one),
