@@ -106,7 +106,7 @@ _ROLES: dict[str, tuple[str, str]] = {
 ROLE_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "kernel": "kernel",
-        "nccl": "NCCL kernel",
+        "nccl": "communication kernel",
         "hidden": "communication hidden behind kernels",
         "h2d": "copy to the GPU",
         "d2h": "copy to the host",

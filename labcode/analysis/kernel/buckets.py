@@ -34,6 +34,7 @@ def _rules() -> Iterator[tuple[str, re.Pattern[str]]]:
 
 
 RULES = tuple(_rules())
+COMMUNICATION = next(pattern for bucket, pattern in RULES if bucket == "communication")
 _OF_A_STEP = frozenset({"elementwise", "reduction", "indexing", "copy", "other"})
 _COPIES = {"memcpy": "copy", "memset": "copy"}
 

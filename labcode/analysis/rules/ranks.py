@@ -25,7 +25,7 @@ SAME_STREAM = 0.1  # of a GPU's computing
 def exposed_communication(tables: Tables) -> Finding:
     """Time in which NCCL's kernels run on a GPU and no other kernel does, on the GPU with the least of it.
 
-    The least, because an NCCL kernel also waits for GPUs that come late: what the others have beyond that is
+    The least, because such a kernel also waits for GPUs that come late: what the others have beyond that is
     judged as stragglers. Numerator: that time. Bound: the same: if all of it is hidden and the rest of that
     GPU's timeline stays, no more is saved. What is hidden makes the kernels beside it slower, so the
     real gain is smaller.
@@ -36,7 +36,8 @@ def exposed_communication(tables: Tables) -> Finding:
     if len(table):
         hidden = table["hidden_ns"].sum() / max(int(table["comm_ns"].sum()), 1)
         message = (
-            f"{int(table['comm_count'].sum()):,} NCCL kernels on {len(table)} GPU{'s' * (len(table) != 1)}; "
+            f"{int(table['comm_count'].sum()):,} communication kernels "
+            f"on {len(table)} GPU{'s' * (len(table) != 1)}; "
         )
         message += (
             f"even the GPU with the least has {percent(share)} of the window of communication with no "
@@ -44,7 +45,7 @@ def exposed_communication(tables: Tables) -> Finding:
             f"{percent(hidden)} is hidden)"
         )
     else:
-        message = f"no NCCL kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
+        message = f"no communication kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
     return tables.finding(
         share >= EXPOSED_SHARE,
         message,
@@ -65,7 +66,8 @@ def serialized_communication(tables: Tables) -> Finding:
     """NCCL's kernels on streams on which the same process computes: neither can begin before the other ends.
 
     A stream counts when at least a tenth of the computing of its GPU runs on it. Numerator: the time of such
-    NCCL kernels with no computing beside them, on the GPU with the least of it (see exposed-communication).
+    communication kernels with no computing beside them, on the GPU with the least of it (see
+    exposed-communication).
     Bound: the same, as if all of it were hidden.
     """
     _communicating(tables)
@@ -87,12 +89,13 @@ def serialized_communication(tables: Tables) -> Finding:
     share = least / tables.width
     return tables.finding(
         share >= EXPOSED_SHARE,
-        f"{int(table['comm_count'].sum()):,} NCCL kernels run on streams that compute; even the GPU with the "
+        f"{int(table['comm_count'].sum()):,} communication kernels run on streams that compute; "
+        "even the GPU with the "
         f"least waits for them for {percent(share)} of the window"
         if len(table)
-        else "no NCCL kernels run on a stream that computes",
+        else "no communication kernels run on a stream that computes",
         least,
-        "ns of NCCL kernels on a computing stream, with no computing beside, on the GPU with the least",
+        "ns of communication kernels on a computing stream, nothing beside, on the GPU with the least",
         top(table, "exposed_ns"),
     )
 
@@ -182,7 +185,7 @@ def _communicating(tables: Tables) -> pd.DataFrame:
 
 
 def _collectives(tables: Tables) -> pd.DataFrame:
-    """NCCL kernels that all GPUs have and all wait in, with the number of the set they belong to.
+    """Communication kernels that all GPUs have and all wait in, with the number of the set they belong to.
 
     A recording may begin while GPUs still work at what was launched before it; where their numbers differ,
     kernels whose launch was not recorded are left out.
@@ -192,7 +195,7 @@ def _collectives(tables: Tables) -> pd.DataFrame:
         talk = talk[tables.launch_row[talk.index.to_numpy(np.int64)] >= 0]
     if not _alike(talk) or len(talk) == 0:
         raise CannotJudgeError(
-            "the GPUs ran different numbers of NCCL kernels, so that they cannot be matched "
+            "the GPUs ran different numbers of communication kernels, so that they cannot be matched "
             "(a trimmed capture, or several communicators)"
         )
     talk = talk[["start_ns", "end_ns", "device", "short_name"]]

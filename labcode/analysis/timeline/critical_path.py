@@ -45,7 +45,7 @@ KINDS = (
 )
 _KERNEL, _TALK, _COPY, _MEMSET, _GAP, _LATENCY, _OP, _CALL, _WAIT, _PYTHON, _HOST = range(len(KINDS))
 _WHEN = ["start_ns", "end_ns", "pid"]
-_WORK = [*_WHEN, "kind", "short_name", "device", "context", "stream", "correlation"]
+_WORK = [*_WHEN, "kind", "name", "short_name", "device", "context", "stream", "correlation"]
 _CALLS = [*_WHEN, "tid", "name", "correlation"]
 _RANGES = [*_WHEN, "tid", "name"]
 COLUMNS = {

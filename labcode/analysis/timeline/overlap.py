@@ -3,28 +3,29 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.kernel.buckets import COMMUNICATION
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, in_window, named_like, spans
 
-NCCL = r"^nccl(?:Dev)?Kernel|^nccl.*Kernel"
+_NCCL = r"^nccl"
 _NO_MEETING = r"SendRecv|Broadcast|(?<!All)Reduce(?!Scatter)"
 _BESIDE = 0.02  # of a kernel's time: from there on it ran beside something
 _COPIES = {"h2d_ns": r"\bH2D$", "d2h_ns": r"\bD2H$"}
 
 
 def is_communication(ops: pd.DataFrame) -> pd.Series:
-    """Which rows are NCCL's kernels, by their name."""
-    return pd.Series(named_like(ops["short_name"], NCCL, ignore_case=True), index=ops.index)
+    """Which rows are kernels between GPUs, by their name: NCCL's, NVSHMEM's, all-reduces of others."""
+    return pd.Series(named_like(ops["name"], COMMUNICATION.pattern), index=ops.index)
 
 
 def is_meeting(ops: pd.DataFrame) -> pd.Series:
     """Which rows are collectives that no rank can leave before all have come.
 
-    That is all of NCCL's but broadcasts, whose root sends and goes on, reductions to one rank, in which all
+    Of NCCL's that is all but broadcasts, whose root sends and goes on, reductions to one rank, in which all
     but the root do, and what goes between two.
     """
     some = named_like(ops["short_name"], _NO_MEETING)
-    return is_communication(ops) & ~pd.Series(some, index=ops.index)
+    return pd.Series(named_like(ops["short_name"], _NCCL) & ~some, index=ops.index)
 
 
 def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
@@ -53,10 +54,11 @@ def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
 def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = None) -> pd.DataFrame:
     """Communication and computing of each GPU; takes `kernels` or `gpu_ops` of a report.
 
-    device; window_ns (by default from the first to the last row); comm_ns (time with at least one NCCL kernel
-    running); compute_ns (at least one other kernel, or a whole graph); hidden_ns (both), exposed_ns
-    (communication only); hidden_share (hidden_ns of comm_ns; nan without communication); comm_count (NCCL
-    kernels). An NCCL kernel also runs while it waits for the other GPUs, so comm_ns contains that wait.
+    device; window_ns (by default from the first to the last row); comm_ns (time with at least one kernel
+    between GPUs running); compute_ns (at least one other kernel, or a whole graph); hidden_ns (both),
+    exposed_ns (communication only); hidden_share (hidden_ns of comm_ns; nan without communication);
+    comm_count (kernels between GPUs). Such a kernel also runs while it waits for the other GPUs, so comm_ns
+    contains that wait.
     """
     low, high = extent(ops) if window is None else window
     table = in_window(ops, window)
