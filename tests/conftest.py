@@ -173,6 +173,19 @@ def pandas_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "executable", str(Path(_with_kernels.split(os.pathsep)[0]) / "python"))
 
 
+@pytest.fixture
+def compiled_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that are measured need not compile what they import: it lies beside the modules."""
+    from labcode.workloads.models import side_by_side
+
+    measure = side_by_side.measure
+    monkeypatch.setattr(
+        side_by_side,
+        "measure",
+        lambda argv, output, _=None, deadline=None: measure(argv, output, None, deadline),
+    )
+
+
 @pytest.fixture(scope="session")
 def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from jinja2 import FileSystemBytecodeCache
