@@ -1,7 +1,5 @@
 """Signals that end a process in; an exception that lets everything clean up, or the same to a child, out."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Errors a user can act on: one line in, one line on stderr and exit code 2 out."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterable
 
@@ -47,4 +45,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
-    return (f"did you mean {close[0]}? " if close else "") + f"There are: {', '.join(names)}"
+    return (f"did you mean {close[0]}? There" if close else "there") + f" are: {', '.join(names)}"

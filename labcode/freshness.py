@@ -1,7 +1,5 @@
 """Which code made a capture: sources in, digests out that comments, layout and moves do not change."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

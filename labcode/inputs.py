@@ -1,7 +1,5 @@
 """Files to read: a path in, the same path out where a plain file of a sensible size lies there."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

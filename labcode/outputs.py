@@ -10,8 +10,6 @@ done. On an error, a full disk, Ctrl-C or a signal that ends the process nothing
 there before stays; what a killed process left is removed by the next one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

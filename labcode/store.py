@@ -6,8 +6,6 @@ hashes, and `labcode captures add` brings them from an archive. This module only
 writes. It needs the standard library alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import lzma

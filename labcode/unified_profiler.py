@@ -1,7 +1,5 @@
 """`labcode profile` by another name: ``python -m labcode.unified_profiler --gpus 4 train.py``."""
 
-from __future__ import annotations
-
 import sys
 
 from labcode.__main__ import main

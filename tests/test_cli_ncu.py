@@ -1,7 +1,5 @@
 """The commands on reports of Nsight Compute: what they print, exit codes, one line an error."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
@@ -51,7 +49,10 @@ def test_roofline_and_scrub(tmp_path: Path) -> None:
             ("stats", SOL, "-r", "stalls"),
             "has no warp states; collect them with `ncu --section WarpStateStats",
         ),
-        (("stats", SOL, "x.sqlite", "-r", "launches"), "'launches' is not a report; did you mean"),
+        (
+            ("stats", SOL, "x.sqlite", "-r", "launches"),
+            "'launches' is not a report of captures by nsys, but one of .ncu-rep files",
+        ),
         (("stats", "x.sqlite", "-k", "a"), "`labcode stats --kernel` reads .ncu-rep and not this"),
         (("diagnose", SOL, "--rules", "r.py"), "rules of your own judge nsys captures"),
         (("compare", SOL, "x.sqlite"), "x.sqlite: no .ncu-rep; compare "),

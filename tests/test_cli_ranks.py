@@ -1,7 +1,5 @@
 """The commands that read, on folders with a report for each rank."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The commands on traces of torch.profiler: what they print, exit codes, one line an error."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
@@ -25,8 +23,8 @@ def test_stats(trace: Path, tmp_path: Path) -> None:
     assert {row["name"] for row in json.loads(result.stdout)} == {traces.GEMM, traces.ADD, traces.NCCL}
     usual = labcode("stats", trace)
     assert usual.returncode == 0 and usual.stdout.startswith("op_sum\n") and "\nkernel_sum\n" in usual.stdout
-    made = labcode("stats", trace, "-r", "op_sum", "-f", "csv", "-o", tmp_path / "out")
-    assert made.stdout.strip() == str(tmp_path / "out" / "run_op_sum.csv")
+    made = labcode("stats", trace, "-r", "op_sum,kernel_sum", "-f", "csv", "-o", tmp_path / "out")
+    assert made.stdout.split() == [str(tmp_path / "out" / f"run_{n}_sum.csv") for n in ("op", "kernel")]
     assert (tmp_path / "out" / "run_op_sum.csv").read_text().startswith("name,device_type,annotation,calls,")
 
 

@@ -1,7 +1,5 @@
 """Digests of sources: comments, docstrings and layout do not count; code does."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

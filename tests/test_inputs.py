@@ -1,7 +1,5 @@
 """What cannot be read to its end, or would steer the terminal, is refused or shown in one line."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The package as a wheel holds it, with its own dependencies alone: every command of README's tool list."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.metadata
 import json

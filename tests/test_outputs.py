@@ -1,7 +1,5 @@
 """Files come whole and together, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import threading
 import time

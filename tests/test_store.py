@@ -1,7 +1,5 @@
 """Capture sets are read with their hashes checked; what is damaged is named."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

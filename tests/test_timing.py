@@ -1,7 +1,5 @@
 """Statistics of timings, the host's clock, and, on a GPU, CUDA events."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

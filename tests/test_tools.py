@@ -1,7 +1,5 @@
 """Running and finding external programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Every command that writes: never over what it reads, and whole or not at all, whatever ends it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import lzma

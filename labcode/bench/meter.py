@@ -1,7 +1,5 @@
 """What the power meter costs a training loop: seconds to measure in; a table and a JSON record out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The steps are timed by the program ``cuda/gemm``, which makes their tensor maps,
 a cold cache; Triton by `labcode.workloads.triton_gemm`, with cuBLAS of its own.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

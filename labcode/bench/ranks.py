@@ -1,7 +1,5 @@
 """``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -3,8 +3,6 @@
 Their outputs are compared: a fast report that says something else is worth nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import statistics

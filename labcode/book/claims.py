@@ -7,8 +7,6 @@ shipped set the build fails when the bound does not hold; on another GPU the pag
 own; `labcode.store` reads it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

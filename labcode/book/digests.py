@@ -6,8 +6,6 @@ sources and the capture set. The *build digest* adds what the Sphinx side of a p
 the other sets, the exercises.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,9 +13,10 @@ from pathlib import Path
 from labcode.store import SHIPPED_SET
 
 READING_WING = ("analysis", "book", "figures", "reports")
-_SOURCE_SUFFIXES = frozenset(
-    {".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".toml", ".json", ".mplstyle"}
-)
+_SOURCE_SUFFIXES = {
+    *(".py", ".js", ".css", ".html", ".cu", ".cuh", ".h", ".hpp", ".cpp"),
+    *(".csv", ".toml", ".json", ".mplstyle"),
+}
 _DIGEST_LENGTH = 16
 
 

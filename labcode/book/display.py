@@ -5,8 +5,6 @@ Outputs carry a representation of the book's own (``application/vnd.labcode.*+js
 or an image, and text.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `labcode doctor` found, for a page: its JSON report in, a table of one line a finding out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How long the experiments of capture sets took: sets in, rows of text for a table out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from labcode.store import CaptureSet, ExperimentRecord

@@ -5,8 +5,6 @@ no measurement of the set that the book is built around. Which experiments a val
 cells: a statement rests on the experiments that it names and on those behind the names that it uses.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Links of a built book: a folder of HTML pages in, the local links that lead nowhere out."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from html.parser import HTMLParser

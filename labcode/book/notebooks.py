@@ -1,7 +1,5 @@
 """Executed notebooks: pages and the cache of their outputs in, a folder of notebooks to hand on out."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

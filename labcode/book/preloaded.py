@@ -6,8 +6,6 @@ already. The client passes signals on and ends as the process ends; when the cli
 process. Only ``-m MODULE`` is understood (options before it are left out).
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

@@ -4,8 +4,6 @@ Measurements are never typed by hand: a number with a unit stands in prose only 
 claim, or marked as published by ``{spec}``. Spelling is American.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

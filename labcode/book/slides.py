@@ -64,7 +64,7 @@ def write(page: str, output: Path) -> int:
     source = built / f"{name}.html"
     if not source.is_file():
         known = [path.relative_to(built).with_suffix("").as_posix() for path in built.glob("[a-z]*/*.html")]
-        near = nearest(name, known).partition("There are")[0].strip()
+        near = nearest(name, known).rpartition(" There are")[0]
         raise LabError(f"{page}: no page of the built book; {near or 'name one as nsys/timeline-basics'}")
     title, made = of_page(source)
     with whole(output, reads=[source]) as place:

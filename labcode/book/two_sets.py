@@ -3,8 +3,6 @@
 A thin set will do, for only records and recorded claims are read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import median
 

@@ -7,8 +7,6 @@ would write the same. A file whose content cannot matter to this (a trace of a s
 built) counts by its size and time; everything else by its content.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Numbers as the book prints them: a value, a format and a unit in, text out."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ and then sleeps in a read from a pipe: of this, nothing is left in the program b
 frame on its stack and no variable in its environment. Its seconds count from the moment it may go on.
 """
 
-from __future__ import annotations
-
 import contextvars
 import importlib.util
 import os

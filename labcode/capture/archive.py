@@ -3,8 +3,6 @@
 `thin` leaves of a set what is small, and only what an archive holds goes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A program's own measurements: a command in, the checked record it printed about itself out."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

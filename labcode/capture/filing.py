@@ -6,8 +6,6 @@ replaced, the leftovers removed. Whoever opens the set for writing repairs what 
 left: with the new manifest in place the filing is completed, without it undone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

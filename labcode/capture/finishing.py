@@ -4,8 +4,6 @@ A process of its own can run on other CPUs than what is being measured meanwhile
 capture does. ``python -m labcode.capture.finishing REQUEST RESULT`` reads and writes JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """One run on its way into a set: what is to be measured in, what was measured, what is left to do with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext

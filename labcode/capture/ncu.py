@@ -5,8 +5,6 @@ restores the memory it wrote in between: the kernel's own time is measured, the 
 more. The wall time with and without ncu is kept beside the report.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

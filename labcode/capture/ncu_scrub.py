@@ -10,8 +10,6 @@ others, and are overwritten by blanks, line by line. Processes are numbered anew
 many bytes; of the time of the session the day stays.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

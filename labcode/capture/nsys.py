@@ -1,7 +1,5 @@
 """Nsight Systems: a run to measure in; records and a scrubbed export out, or one line on what failed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sqlite3

@@ -5,8 +5,6 @@ Filed are ``RUN.json``, ``RUN.power.json.xz`` and, under nsys, ``RUN.sqlite.xz``
 clock.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ always. ``f@GLIBC_2.17`` is a version of a symbol, ``x & ~mask`` and ``T::~T()``
 are public. What cannot be told is for people to look at: `review`.
 """
 
-from __future__ import annotations
-
 import getpass
 import re
 import socket

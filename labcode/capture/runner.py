@@ -7,8 +7,6 @@ PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. W
 `labcode.capture.schedule` says.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -43,7 +41,8 @@ from labcode.capture import (
     verify,
 )
 from labcode.capture import archive as archives
-from labcode.capture.catalogue import Experiment, Run, choose, needs_of, neutral_argv
+from labcode.capture.catalogue import choose, needs_of, neutral_argv
+from labcode.capture.experiments.record import Experiment, Run
 from labcode.capture.filing import (
     MANIFEST,
     Staged,

@@ -1,7 +1,5 @@
 """Look into files of a set: is one what its name says, and what is private in it? A file in, finds out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -16,7 +14,7 @@ from typing import Any
 
 from labcode.capture import privacy
 from labcode.capture.privacy import Names
-from labcode.capture.trim import columns, is_kept, table_names
+from labcode.capture.trim import METADATA, columns, is_kept, table_names
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder
@@ -147,7 +145,7 @@ def check_export(path: Path) -> None:
         raise InputError(f"{path}: {odd[0]} is a virtual table, which no export of nsys has; export it again")
     if verdict != "ok":
         raise InputError(f"{path}: damaged or truncated SQLite file ({verdict}); export it again")
-    if not {"StringIds", "META_DATA_EXPORT"} <= names:
+    if "StringIds" not in names or not names & METADATA:
         raise InputError(
             f"{path}: an SQLite file, but not an nsys export; give one written by `nsys export --type sqlite`"
         )

@@ -1,7 +1,5 @@
 """Make an nsys export fit to publish: an export in, a copy without host, user, environment, paths out."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import re
@@ -195,7 +193,7 @@ def _copy(
         for row in source.execute(f'SELECT {listed} FROM "{name}"'):
             if selective and not _belongs(row[owner], pids):
                 continue
-            if name == "META_DATA_EXPORT" and not trim.EXPORT_FACTS.fullmatch(str(row[0])):
+            if name in trim.METADATA and not trim.EXPORT_FACTS.fullmatch(str(row[0])):
                 continue
             values = list(row)
             for index, blank in private.items():
@@ -210,7 +208,7 @@ def _copy(
                     values[index] = (
                         privacy.reduce_file(value, file, words) if file else privacy.reduce(value, words)
                     )
-            if name == "META_DATA_EXPORT" and values[0] == "EXPORT_TIME_UTC":
+            if name in trim.METADATA and values[0] == "EXPORT_TIME_UTC":
                 values[1] = str(values[1])[:10]
             yield values
 

@@ -6,8 +6,6 @@ them ``RUN.averages.json.xz``, which is what `torch.profiler` itself says about 
 histories as ``RUN.memory.json.xz``.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma
@@ -19,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from labcode.capture import bench, privacy, scan
+from labcode.capture import bench, privacy, scan, snapshot
 from labcode.capture.filing import write_json
 from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.privacy import FIRST_PID, Names
@@ -329,15 +327,18 @@ def pack(data: bytes, packing: str) -> bytes:
 
 
 def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
-    """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``).
+    """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``); of a snapshot of the
+    allocator (``.pickle``) make a history.
 
     ``output`` defaults to the input's name with ``.scrubbed`` in it, beside the input, which stays; ``also``
     are names to take out. Returns the path written. Raises `InputError` for anything else, and when
     something private is left.
     """
-    packing = path.suffix if path.suffix in (".gz", ".xz") else ""
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
-    output = output or path.with_name(f"{stem}.scrubbed.{rest}")
+    dumped = path.suffix.lower() in snapshot.SUFFIXES
+    output = output or path.with_name(f"{stem}.scrubbed.{'memory.json' if dumped else rest}")
+    packed = (output if dumped else path).suffix
+    packing = packed if packed in _OPEN else ""
     with whole(output, reads=[path]) as part:
         content, names = _content(path)
         names = (*also, *privacy.machine_names(), *names)
@@ -366,6 +367,8 @@ def _content(path: Path) -> tuple[dict[str, Any], Names]:
             data = stream.read(_LARGEST_TEXT + 1)
         if len(data) > _LARGEST_TEXT:
             raise InputError(f"{path}: more than {_LARGEST_TEXT >> 30} GiB of text; record fewer steps")
+        if path.suffix.lower() in snapshot.SUFFIXES:
+            data = _dumped(snapshot.history_of(path, data))
         content = json.loads(data)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"{path}: cannot be unpacked ({error}); copy it again") from None

@@ -1,7 +1,5 @@
 """What of an nsys export is kept: its tables by name, and of their rows those in a window of time."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing
@@ -29,7 +27,7 @@ STACK_TABLES = {
 OTHER_TABLES = re.compile(
     r"""ENUM_\w+ | TARGET_INFO_(?:GPU|GPU_METRICS|CUDA_\w+|NVTX_CUDA_DEVICE) | CUDA_GRAPH_(?:NODE_)?EVENTS
       | CUDA_GRAPH_EXEC\w* | NVTX_PAYLOAD_\w+ | ThreadNames | PROCESSES | DIAGNOSTIC_EVENT | ANALYSIS_DETAILS
-      | META_DATA_EXPORT | StringIds""",
+      | META_DATA_EXPORT | EXPORT_META_DATA | StringIds""",
     re.VERBOSE,
 )
 # Columns that say which machine it was; they are emptied.
@@ -40,7 +38,9 @@ PRIVATE_COLUMNS = {
     "NVTX_EVENTS": ("binaryData",),
     **dict.fromkeys(STACK_TABLES, ("originalIP",)),  # addresses: different at every run, and bulky
 }
-# Rows of META_DATA_EXPORT that readers need; the others hold the host, the user and paths.
+# What an export says of itself, as nsys calls it now and until 2023.1.
+METADATA = frozenset({"META_DATA_EXPORT", "EXPORT_META_DATA"})
+# Its rows that readers need; the others hold the host, the user and paths.
 EXPORT_FACTS = re.compile(r"EXPORT_(?:PRODUCT_\w+|SCHEMA_\w+|PLATFORM|ARCH|TIME_UTC)")
 # Columns that hold ids of StringIds, where the table's own declaration does not say so.
 STRING_COLUMNS = frozenset(

@@ -3,8 +3,6 @@
 `render` lists the sets at hand; `restamp` writes into a set where the sources of its captures lie today.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from rich.markup import escape
 
 from labcode import store
 from labcode.capture import catalogue, scan
-from labcode.capture.catalogue import GPUS, Experiment
+from labcode.capture.experiments.record import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError

@@ -1,7 +1,5 @@
 """``labcode bench``: arguments in, one of the lab's own benchmarks run, an exit code out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Commands on capture sets: list, verify, carry between machines, make thin, compare."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

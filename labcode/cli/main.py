@@ -1,9 +1,8 @@
 """The ``labcode`` command: its commands together, and every way in which one ends."""
 
-from __future__ import annotations
-
 import copy
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -32,22 +31,12 @@ app = typer.Typer(
 app.add_typer(captures_app, name="captures")
 app.add_typer(bench_app, name="bench")
 for command in (
-    *(record.doctor, record.capture, record.kit, record.energy, record.record),
-    *(
-        read.stats,
-        read.export,
-        read.diagnose,
-        read.compare,
-        read.timeline,
-        read.flame,
-        read.roofline,
-        read.report,
-        read.scrub,
-    ),
-    *(study.exercises, study.grades, study.book, study.slides),
+    *(record.doctor, record.capture, record.kit, record.energy, record.record, record.profile),
+    *(read.stats, read.export, read.diagnose, read.compare, read.timeline, read.flame),
+    *(read.roofline, read.report, read.scrub, study.exercises, study.grades, study.book, study.slides),
 ):
-    app.command()(command)
-app.command(context_settings={**PLAIN["context_settings"], "allow_interspersed_args": False})(record.profile)
+    its_own = {"allow_interspersed_args": command is not record.profile}  # a script's options are its own
+    app.command(context_settings={**PLAIN["context_settings"], **its_own})(command)
 
 
 def _version(value: bool) -> None:
@@ -131,9 +120,11 @@ def _main() -> NoReturn:
     except Ended as ended:
         print(f"labcode: ended by {ended}; nothing was left half-written", file=sys.stderr)
         sys.exit(128 + ended.number)
-    except BrokenPipeError:
-        _abandon_stdout()
-        sys.exit(0)
+    except (BrokenPipeError, SystemExit) as end:
+        if not isinstance(end, BrokenPipeError) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _abandon_stdout()  # whoever read it has enough; Typer says 1 of that, which would be an answer
+        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         _abandon_stdout()
         _fail(describe_os_error(error))

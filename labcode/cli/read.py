@@ -1,7 +1,5 @@
 """Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -44,7 +42,7 @@ def stats(
     ] = None,
     report: Annotated[
         list[str] | None,
-        typer.Option("--report", "-r", help="Report name as in `nsys stats`; may be repeated."),
+        typer.Option("--report", "-r", help="Report name as in `nsys stats`, or several: NAME,NAME."),
     ] = None,
     list_only: Annotated[
         bool, typer.Option("--list", help="List the reports there are, or that the files can answer.")
@@ -81,7 +79,8 @@ def stats(
     if list_only:
         driver.list_reports(files or [], output_format, sys.stdout)
         return
-    asked = driver.Asked(tuple(dict.fromkeys(report or [])), every, kernel, launch, beside, scheduler)
+    names = tuple(dict.fromkeys(name for one in report or [] for name in one.split(",") if name))
+    asked = driver.Asked(names, every, kernel, launch, beside, scheduler)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
@@ -385,10 +384,14 @@ def _keep_memory() -> None:
 def scrub(
     file: Annotated[
         Path,
-        typer.Argument(help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish."),
+        typer.Argument(
+            help="An nsys export, a report (.ncu-rep) or a trace (.json, .json.gz) to publish; or a snapshot "
+            "of PyTorch's allocator (.pickle), to make a .memory.json of without running what is in it."
+        ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the scrubbed copy.")
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the scrubbed copy; else X.scrubbed beside it."),
     ] = None,
     also: Also = None,
     review: Review = False,

@@ -1,7 +1,5 @@
 """Commands that need the machine: what it has, and what is recorded on it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands of readers and authors: the exercises and the book."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What of the book can run on this machine: catalogues and pages in, what each is missing here out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

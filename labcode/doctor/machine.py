@@ -1,7 +1,5 @@
 """The machine of a capture set: what the doctor says of it, of its host and of its links in, a record out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from labcode.doctor import probe

@@ -1,7 +1,5 @@
 """`labcode doctor` for people: the report of `labcode.doctor.probe` in, text on a console out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

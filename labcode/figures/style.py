@@ -6,8 +6,6 @@ solid fill at least 3:1 against the page (WCAG 2.2, success criteria 1.4.3 and 1
 row or a chart stay apart for readers with protanopia, deuteranopia or tritanopia (a test simulates them).
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import math

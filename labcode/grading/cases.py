@@ -4,8 +4,6 @@ A case is an input with a name. The right answer is what the solution gives on i
 it, and finds the typical mistake that an answer comes from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,20 +13,6 @@ from typing import Any
 import pandas as pd
 
 from labcode.grading.codec import Other, decode, encode, pack
-from labcode.grading.records import Verdict
-
-__all__ = [
-    "Case",
-    "Verdict",
-    "brief",
-    "compared",
-    "duration",
-    "generic",
-    "matches",
-    "plain",
-    "shape",
-    "table_lines",
-]
 
 SMALL_TABLE = 12
 _SCALES = {
@@ -112,12 +96,18 @@ def plain(value: Any) -> Any:
 
 def generic(share: bool, expected: Any, got: Any) -> str:
     """In words, a mistake that any numeric answer can have: the unit, percent for a share, its complement."""
+    if isinstance(expected, Mapping) and isinstance(got, Mapping) and set(expected) == set(got):
+        wrong = [key for key in expected if not matches(expected[key], got[key], 1e-6)]
+        if 0 < len(wrong) < len(expected):  # the mistake is in those, whatever the others are
+            found = {generic(share, expected[key], got[key]) for key in wrong}
+            words = found.pop() if len(found) == 1 else ""
+            return f"under {', '.join(map(_key_text, wrong))}: {words}" if words else ""
     pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
     telling = [(a, b) for a, b in pairs if a and b]
     if telling and len(telling) == len([a for a, _ in pairs if a]):
         if share and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
             return "this is in percent; a share runs from 0 to 1"
-        for factor, words in _SCALES.items():
+        for factor, words in () if share else _SCALES.items():
             for scale in (factor, 1 / factor):
                 if all(_about(b, a * scale) for a, b in telling):
                     return words
@@ -141,7 +131,7 @@ def generic(share: bool, expected: Any, got: Any) -> str:
 def shape(expected: Any, got: Any) -> str:
     """In words: the answer is not of the kind that was asked for."""
     if got is None:
-        return "the function returned nothing (is there a `return`?)"
+        return "the function returned None (is a `return` missing?)"
     if isinstance(got, Other):
         return f"the answer is a {got.type_name}; return {_kind(expected)}"
     if isinstance(expected, Mapping):
@@ -160,7 +150,8 @@ def shape(expected: Any, got: Any) -> str:
         if not isinstance(got, list):
             return f"the answer should be {_kind(expected)}, not {_kind(got)}"
         if len(expected) != len(got):
-            return f"the answer should have {len(expected)} entries, it has {len(got)}"
+            entries = "entry" if len(expected) == 1 else "entries"
+            return f"the answer should have {len(expected)} {entries}, it has {len(got)}"
         return ""
     if _is_number(expected) != _is_number(got) or isinstance(expected, str) != isinstance(got, str):
         return f"the answer should be {_kind(expected)}, not {_kind(got)}"

@@ -5,8 +5,6 @@ Needs the standard library alone, so that pages and ``--help`` can read it cheap
 that several parts may have an ``ex01``. Away from a checkout there are none.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence
@@ -101,5 +99,6 @@ def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
     wanted = _split(text)[0]
     names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
     close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
-    hint = f"; did you mean {names[close[0]]}?" if close else ""
+    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-")] or [names[one] for one in close]
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

@@ -77,15 +77,13 @@ def encode(value: Any, depth: int = 0) -> Any:
             "$": "dict",
             "items": [[encode(k, depth + 1), encode(v, depth + 1)] for k, v in value.items()],
         }
-    if isinstance(value, set | frozenset):
-        return {"$": "set", "items": [encode(item, depth + 1) for item in sorted(value, key=repr)]}
     if isinstance(value, list | tuple):
         return [encode(item, depth + 1) for item in value]
     return _other(value)
 
 
 def decode(data: Any) -> Any:
-    """The value `encode` was given (lists for tuples and sets, dictionaries for series)."""
+    """The value `encode` was given (lists for tuples, dictionaries for series)."""
     if isinstance(data, list):
         return [decode(item) if type(item) in (list, dict) else item for item in data]
     if not isinstance(data, dict):
@@ -95,8 +93,6 @@ def decode(data: Any) -> Any:
         return pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, dtype, values in data["columns"]})
     if kind in ("dict", "series"):
         return {_key(decode(key)): decode(item) for key, item in data["items"]}
-    if kind == "set":
-        return [decode(item) for item in data["items"]]
     return Other(data["type"], data["text"])
 
 

@@ -3,8 +3,6 @@
 They are the columns of `labcode.reports.nsys.report`; a test holds the two together.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 _INT: tuple[str, Any] = ("int64", 0)

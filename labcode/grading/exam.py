@@ -1,7 +1,5 @@
 """The captures that no page shows: a capture set and a run in, its report out."""
 
-from __future__ import annotations
-
 from labcode.errors import LabError
 from labcode.reports.nsys.report import NsysReport, open_report
 from labcode.store import CaptureSet

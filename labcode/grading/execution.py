@@ -4,8 +4,6 @@ The file runs in a process of its own (`labcode.grading.worker`), in an empty fo
 bytecode, with its output caught. A call that takes too long ends the process and everything it started.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -46,11 +44,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call: a value, or lines that say why there is none."""
+    """What became of a call: a value, or lines that say why there is none; the end of what it printed."""
 
     kind: Literal["value", "error", "timeout", "died"]
     value: Any = None
     lines: tuple[str, ...] = ()
+    printed: str = ""
 
 
 class Execution(Closing):
@@ -120,9 +119,9 @@ class Execution(Closing):
                         return
         code = self._running.process.poll()
         if loaded and code is None:
-            yield Outcome("timeout", lines=(f"took longer than {self._limit_s:g} s",))
+            yield Outcome("timeout", None, (f"took longer than {self._limit_s:g} s",), self.printed())
         elif loaded:
-            yield Outcome("died", lines=(_how_it_died(code or 0),))
+            yield Outcome("died", None, (_how_it_died(code or 0),), self.printed())
         elif code is None:
             self.load_error = (f"took longer than {self._limit_s:g} s before any function was called",)
         else:
@@ -232,10 +231,11 @@ def wait(running: Running, limit_s: float) -> bool:
 def _outcome(event: Mapping[str, Any]) -> Outcome:
     from labcode.grading import codec
 
+    printed = str(event.get("printed", ""))
     try:
         if "lines" in event:
-            return Outcome("error", lines=tuple(map(str, event["lines"])))
-        return Outcome("value", value=codec.decode(event["value"]))
+            return Outcome("error", None, tuple(map(str, event["lines"])), printed)
+        return Outcome("value", codec.decode(event["value"]), (), printed)
     except (ValueError, KeyError, TypeError, RecursionError):
         return Outcome("error", lines=("the answer cannot be read",))
 

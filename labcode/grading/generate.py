@@ -14,8 +14,6 @@ their comment sign and the blank after it. Without ``[starter]`` the region disa
 of regions is the same in both files.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import os

@@ -7,8 +7,6 @@ the verdict is computed. `labcode.kernels.build`, of the making wing, is importe
 be compiled: it finds nvcc and names the architecture, and needs no GPU package either.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets
@@ -22,7 +20,8 @@ from labcode import store
 from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
 from labcode.grading import execution
-from labcode.grading.cases import Verdict, brief
+from labcode.grading.cases import brief
+from labcode.grading.records import Verdict
 from labcode.reports.ncu.report import open_report
 from labcode.tools import find_ncu, find_nvcc, run_tool
 

@@ -121,7 +121,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
         what, complaint = _complaint(task, case, outcome, number)
         if complaint:
             headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, «{case.name}»"
-            details = (*_input(case), *complaint, *_printed(ran.printed()), _again(seed, case))
+            details = (*_input(case), *complaint, *_printed(outcome.printed), _again(seed, case))
             return Verdict("failed", headline, tuple(line for line in details if line))
     if no_exam:
         lines = (f"all {generated} generated cases pass; the unseen capture is still to come",)

@@ -4,8 +4,6 @@ A file is JSON of the structure `Grades`, or a JUnit report: a suite an exercise
 do`` and ``not run`` are skipped. A part is worth its exercise's stars, shared equally among the parts.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import re

@@ -5,8 +5,6 @@ Two ways to make them: the ``*_table`` functions turn rows into tables with all 
 All times in ns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

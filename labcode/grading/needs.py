@@ -6,8 +6,6 @@ only then: it asks the CUDA driver in a process of its own and looks for package
 `labcode doctor` says more.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

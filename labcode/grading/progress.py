@@ -1,7 +1,5 @@
 """What a learner has done so far: ``.exercises-progress.json`` in and out, always whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """``labcode exercises``: ids and flags in; verdicts, hints, watching, resetting, an exit code out."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import time
@@ -10,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from labcode import store
 from labcode.errors import LabError
@@ -175,27 +172,23 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
 
 def _list(home: Path, console: Console) -> int:
     """Grade all that was begun, and list it all; what needs a GPU is compiled only where it is named."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("exercise", "", "needs", "result"):
-        table.add_column(name, overflow="fold")
     counts = {"passed": 0, "failed": 0, "not run": 0, "to do": 0}
     done, line = progress.load(home)
     _warn(console, line)
     with console.status("grading …") as status:
         for exercise in catalogue.EXERCISES:
             stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
-            table.add_row(
-                f"[bold]{exercise.short}[/]",
-                f"[bold]{exercise.title}[/]",
-                stars,
-                f"{exercise.minutes} min, {exercise.chapter}",
-            )
+            what = f"{stars} {exercise.minutes} min, {exercise.chapter}"
+            console.print(f"[bold]{exercise.short}  {exercise.title}[/]  {what}", highlight=False)
             for part in exercise.parts:
                 pair = (exercise, part)
                 status.update(f"grading {exercise.short}{part.letter} …")
                 if _untouched(home, pair, _file(home, pair)):
                     missing = needs.missing(part.needs)
-                    result = f"to do, not here: needs {needs.in_words(missing)}" if missing else "to do"
+                    here = f", on {needs.in_words(part.needs)}" if part.needs else ""
+                    result = (
+                        f"to do, not here: needs {needs.in_words(missing)}" if missing else f"to do{here}"
+                    )
                     mark, state = " ", "to do"
                 else:
                     verdict = _known(home, pair, done) or _grade(home, pair, console, compiling=False)
@@ -204,13 +197,9 @@ def _list(home: Path, console: Console) -> int:
                 before = done.get(exercise.part_id(part))
                 if state != "passed" and before is not None and before.passed:
                     result += " [dim](an earlier version passed)[/]"
-                table.add_row(
-                    f"  {exercise.short}{part.letter}",
-                    part.title,
-                    needs.in_words(part.needs),
-                    f"{mark} {result}",
+                console.print(
+                    f"{mark} {exercise.short}{part.letter}  {part.title}: {result}", highlight=False
                 )
-    console.print(table, highlight=False)
     total = sum(counts.values())
     words = ", ".join(f"{count} {state}" for state, count in counts.items() if count and state != "passed")
     console.print(

@@ -5,8 +5,6 @@ A copy that an instructor hands out (`labcode.kit.hand_out`) has one text in pla
 search. Secret they are not: grading must open the seal, and so can whoever reads this module.
 """
 
-from __future__ import annotations
-
 import atexit
 import base64
 import binascii

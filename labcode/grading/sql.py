@@ -7,8 +7,6 @@ than any answer has, is stopped. Event tables that an export leaves out because 
 empty, so that one query serves every capture.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import sys

@@ -12,8 +12,6 @@ Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
   with ``[[equivalent]]``, mutants of the solution that give the same answers, each with the ``reason``.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib
@@ -21,6 +19,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -219,7 +218,8 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
     """The answer of a file's names to a case, as it comes back from a learner's process."""
     made = contextlib.nullcontext() if not any(map(_is_file, case.arguments)) else temporary_files()
     folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
-    with made, importable(folder), limited(limit_s):
+    with made, importable(folder), limited(limit_s), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which would show the learner a line of the solution
         return cases.plain(names[case.function](*codec.unpack(case.packed)))
 
 

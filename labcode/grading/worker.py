@@ -4,24 +4,25 @@
 
 ``CALLS`` is a pickled list of functions' names and their arguments, packed by `labcode.grading.codec`.
 ``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
-call ``begin`` and ``end`` (with ``value`` or ``lines``). The grader reads that file while this process runs,
-so that it knows what was going on when the time was up. The learner's code knows the inputs of its calls and
-nothing of the right answers: what lies in ``solutions/``, or where the grader has unsealed them, can neither
-be imported nor opened here, unless the file itself lies there.
+call ``begin`` and ``end`` (with ``value`` or ``lines``, and what it ``printed``, if anything). The grader
+reads that file while this process runs, so that it knows what was going on when the time was up. The
+learner's code knows the inputs of its calls and nothing of the right answers: what lies in ``solutions/``,
+or where the grader has unsealed them, can neither be imported nor opened here, unless the file is there, too.
 """
-
-from __future__ import annotations
 
 import json
 import os
 import pickle
 import sys
 import traceback
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 _FRAMES_SHOWN = 4
+_PIECES_KEPT = 400  # of what a call prints
 
 
 def main(argv: list[str]) -> int:
@@ -47,6 +48,7 @@ def main(argv: list[str]) -> int:
             tell(event="load error", lines=describe(error, file))
             return 0
         tell(event="loaded")
+        kept = _listen()
         for number, (name, packed) in enumerate(calls):
             arguments = codec.unpack(packed)
             function = namespace.get(name)
@@ -55,7 +57,9 @@ def main(argv: list[str]) -> int:
                 lines = [f"the file has no function {name!r}: keep the starter's names"]
                 tell(event="end", call=number, lines=lines)
                 continue
-            tell(event="end", call=number, **_call(function, arguments, file))
+            kept.clear()
+            found = _call(function, arguments, file)
+            tell(event="end", call=number, **found, **({"printed": "".join(kept)} if kept else {}))
     return 0
 
 
@@ -123,6 +127,19 @@ def describe(error: BaseException, file: Path) -> list[str]:
 def touches(error: BaseException, file: Path) -> bool:
     """Whether an error came up in the learner's file, or in something it called."""
     return any(frame.filename == str(file) for frame in traceback.extract_tb(error.__traceback__))
+
+
+def _listen() -> deque[str]:
+    """The last pieces that are printed from now on, which are printed all the same."""
+    kept = deque[str](maxlen=_PIECES_KEPT)
+
+    def told(write: Callable[[str], int], text: str) -> int:
+        kept.append(text[-_PIECES_KEPT:])
+        return write(text)
+
+    for stream in (sys.stdout, sys.stderr):
+        stream.write = partial(told, stream.write)  # type: ignore[method-assign]
+    return kept
 
 
 def _call(function: Callable[..., Any], arguments: list[Any], file: Path) -> dict[str, Any]:

@@ -5,8 +5,6 @@ the answer as JSON): a broken driver may hang or crash whoever calls it, and a p
 fork safely.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import json

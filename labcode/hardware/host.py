@@ -4,8 +4,6 @@ Read from ``/proc`` and ``/sys``; what is not visible there is None. Models and 
 serial number, no address.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 from pathlib import Path

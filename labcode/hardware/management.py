@@ -4,8 +4,6 @@ NVML is read through the package ``nvidia-ml-py`` where it is installed; else ``
 Nothing is ever set.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the book needs from a machine: names of needs in, why each unmet one is not met and a remedy out."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """What this machine permits a profiler: settings of kernel and driver read, a verdict and a remedy out."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ tests need kit/lib/         libdw and libelf for the importer of nsys; in lib/mo
 need kit/lab/         the repository: the files that git tracks
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io
@@ -156,7 +154,7 @@ def _wheels(folder: Path, root: Path, wanted: Wanted) -> list[Path]:
     there = {_canonical(wheel.name): wheel for wheel in wheels}
     for name in left_out - {*there, *own}:
         known = sorted({*there, *own})
-        raise LabError(f"kit: --without {name}: it would not be in the kit. {nearest(name, known)}")
+        raise LabError(f"kit: --without {name}: it would not be in the kit; {nearest(name, known)}")
     return [wheel for name, wheel in there.items() if name not in left_out]
 
 

@@ -7,8 +7,6 @@ profiling-lab/…                    every other file that git tracks, but no te
 It has no history either. `labcode.grading.sealed` says what the seal is worth.
 """
 
-from __future__ import annotations
-
 import io
 import tarfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Samples of one GPU over hours in bounded memory: readings in; columns, neighbors merged where many, out."""
 
-from __future__ import annotations
-
 from array import array
 
 from labcode.meter.gpus import Reading

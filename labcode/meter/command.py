@@ -1,7 +1,5 @@
 """A command run under the power meter: its words in; a power log with its exit code out."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """What NVML reads of a GPU: nothing in; the GPUs that this process sees, each ready to be sampled, out."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -4,8 +4,6 @@ A thread of this process samples. NVML is called without Python's lock, so what 
 program is about a tenth of a millisecond of that lock; `labcode energy` meters from a process of its own.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Which GPUs a process sees: the text of CUDA_VISIBLE_DEVICES and the UUIDs that are here in, indices out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from labcode.errors import LabError

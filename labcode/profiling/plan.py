@@ -8,8 +8,6 @@ their words are put in order:
     torchrun … python -m labcode.profiling.rank … -- nsys profile … -- python train.py
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

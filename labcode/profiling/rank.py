@@ -9,8 +9,6 @@ nsys and ncu have it; among the program's words `LOCAL_RANK` stands for the argu
 to scripts. Little is imported, for this is started with every rank.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

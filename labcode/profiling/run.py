@@ -1,7 +1,5 @@
 """A plan in; its program run to the end, what it captured told and diagnosed, and an exit code out."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

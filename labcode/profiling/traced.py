@@ -9,8 +9,6 @@ its last step has ended, so that what happens later cannot lose it; a window tha
 is written as ``NAME.partial.trace.json.gz``.
 """
 
-from __future__ import annotations
-
 import _thread
 import builtins
 import importlib

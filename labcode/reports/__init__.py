@@ -45,7 +45,7 @@ FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
     ),
     "memory": Format(
         "a history of the allocator",
-        (".memory.json", ".memory.json.xz", ".memory.json.gz"),
+        (".memory.json", ".memory.json.xz", ".memory.json.gz", ".pickle", ".pkl"),
         "stats, timeline, scrub",
     ),
     "power": Format("a power log", (".power.json", ".power.json.xz"), "stats, diagnose, compare, timeline"),

@@ -1,7 +1,5 @@
 """Columns in, a table with the dtypes that the readers promise out; a column of texts as codes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A file's name in; the rank that it tells out."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

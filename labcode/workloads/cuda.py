@@ -3,8 +3,6 @@
 python -m labcode.workloads.cuda softmax --variant all --columns 8192
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -3,8 +3,6 @@
 The tables are those of schema 3.20, with the columns that the reader and the exercises need.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A kernel's CUDA file comes in; results, time, then counters, come out. The count
 at hand and permitted; elsewhere the verdict says that they were not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Any
 
 from labcode.errors import LabError
 from labcode.grading import gpu
-from labcode.grading.cases import Verdict, brief
+from labcode.grading.cases import brief
+from labcode.grading.records import Verdict
 from labcode.reports.ncu.report import NcuReport, open_report
 from labcode.store import CaptureSet
 

@@ -3,8 +3,6 @@
 Times are whole nanoseconds, energies multiples of a quarter joule, so that no rounding decides an answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ have names as PyTorch and cuBLAS give them, and the path of the ranges around th
 that are graded on: another size than the one that the pages work with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The recordings that no page shows: a capture set and a run in, the trace or the memory history out."""
 
-from __future__ import annotations
-
 from labcode.errors import LabError
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from labcode.reports.memory.history import MemoryHistory, open_history

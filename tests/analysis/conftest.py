@@ -1,7 +1,5 @@
 """Property-based tests here run without a deadline: the first call of a pandas function takes long."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 settings.register_profile("lab", deadline=None, max_examples=60)

@@ -1,7 +1,5 @@
 """Events thousands deep, or beside each other: time and memory grow as they do, not with their square."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

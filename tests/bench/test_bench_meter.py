@@ -1,7 +1,5 @@
 """What `labcode bench meter` prints and writes, without a GPU."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

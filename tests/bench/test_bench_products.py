@@ -1,7 +1,5 @@
 """The products' bench: tables and marks from a program's record, bad sizes and missing parts in one line."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 from pathlib import Path

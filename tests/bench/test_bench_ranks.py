@@ -1,7 +1,5 @@
 """What many ranks cost: the record, and ranks that are none."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The benchmark of the reports: what it measures, when it says that two outputs are the same."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

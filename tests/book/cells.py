@@ -1,7 +1,5 @@
 """Cells of the book's pages, run without Sphinx and without drawing: a page and a set in, its claims out."""
 
-from __future__ import annotations
-
 import linecache
 import re
 from pathlib import Path

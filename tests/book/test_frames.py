@@ -1,7 +1,5 @@
 """Interactive pages in the book: what a cell shows, the file beside the page, that it outlives builds."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -2,8 +2,6 @@
 topic of the lists that readers come with has a place.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

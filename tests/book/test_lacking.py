@@ -1,7 +1,5 @@
 """A set that lacks an experiment: every page's cells still run, and claims know what is not the set's own."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which experiments the value of a claim rests on, read from a page's cells."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode.book.lineage import behind_line

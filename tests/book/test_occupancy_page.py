@@ -1,7 +1,5 @@
 """The calculator in the browser gives what the Python one gives."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

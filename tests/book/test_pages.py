@@ -1,7 +1,5 @@
 """Captures for pages: traces of one process and of several, a memory history, from a set of files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

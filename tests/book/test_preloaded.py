@@ -1,7 +1,5 @@
 """Programs started by the command that has PyTorch at hand are as those started by Python itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

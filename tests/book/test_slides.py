@@ -1,7 +1,5 @@
 """Slides of a page: what is on them and in which order, in a browser, and what they cannot be made of."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

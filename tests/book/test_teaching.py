@@ -1,7 +1,5 @@
 """Syllabi, the exercise bank and links to exercises: what they compute, and what fails the build."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two small sets side by side, as the page that compares them reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType

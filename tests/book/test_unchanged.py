@@ -1,7 +1,5 @@
 """What makes the book be built again, and what does not."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

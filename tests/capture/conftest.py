@@ -1,7 +1,5 @@
 """A laboratory without a GPU: a repository with one program, a fake nsys, small experiments."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from pathlib import Path

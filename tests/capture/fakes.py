@@ -1,7 +1,5 @@
 """Stand-ins for what a GPU machine has: an nsys, a profiled program, and an export full of private things."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

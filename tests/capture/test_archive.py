@@ -1,7 +1,5 @@
 """Archives: what was captured on one machine arrives whole on another, and hostile ones are refused."""
 
-from __future__ import annotations
-
 import io
 import json
 import lzma

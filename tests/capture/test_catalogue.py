@@ -1,7 +1,5 @@
 """The catalogue: every experiment names all it is made of, and can be listed."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

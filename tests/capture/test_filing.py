@@ -1,7 +1,5 @@
 """Filing into a set: all or nothing, and repaired after a crash between any two steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

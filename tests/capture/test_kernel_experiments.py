@@ -1,15 +1,12 @@
 """The experiments on kernels fit what they run: kernels that exist, files that are included, flags known."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 
-from labcode.capture.catalogue import neutral_argv
-from labcode.capture.experiments.kernels import KERNEL_EXPERIMENTS
-from labcode.capture.experiments.record import Experiment
+from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
+from labcode.capture.experiments.record import Experiment, read
 from labcode.capture.ncu import _filter
 from labcode.capture.verify import _same_runs
 from labcode.freshness import source_digests
@@ -18,8 +15,9 @@ from labcode.workloads import cuda
 
 ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "cuda"
-COUNTED = [experiment for experiment in KERNEL_EXPERIMENTS if experiment.tool == "ncu"]
-PROGRAMS = sorted({e.program for e in KERNEL_EXPERIMENTS if e.program})
+KERNEL = [EXPERIMENTS[name] for name in read("kernels")]
+COUNTED = [experiment for experiment in KERNEL if experiment.tool == "ncu"]
+PROGRAMS = sorted({e.program for e in KERNEL if e.program})
 
 
 def included(source: Path) -> set[Path]:
@@ -40,7 +38,7 @@ def kernels_of(program: str) -> set[str]:
     return set(re.findall(r"__global__\s+void\s+(\w+)\s*\(", text))
 
 
-@pytest.mark.parametrize("experiment", KERNEL_EXPERIMENTS, ids=lambda e: e.id)
+@pytest.mark.parametrize("experiment", KERNEL, ids=lambda e: e.id)
 def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
     program = experiment.program
     if not program and not experiment.module.endswith("kernel_bench"):

@@ -1,7 +1,5 @@
 """Capturing with a made-up ncu: what is filed, what replaying cost, and what goes wrong."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

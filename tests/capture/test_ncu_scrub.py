@@ -1,7 +1,5 @@
 """Scrubbed reports: nothing of the machine is left, and nothing else is lost."""
 
-from __future__ import annotations
-
 import lzma
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs beside the power meter: record and log of one run are filed; what goes wrong is one line."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

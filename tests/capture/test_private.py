@@ -1,7 +1,5 @@
 """Private things planted in every kind of file: scrubbing removes them, verifying and importing find them."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import lzma

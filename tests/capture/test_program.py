@@ -1,7 +1,5 @@
 """`labcode record`: how a program is recorded, what it leaves, and what it ends with."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

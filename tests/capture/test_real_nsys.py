@@ -1,7 +1,5 @@
 """With a real nsys (no GPU needed): a program is captured, and `nsys stats` reads the scrubbed export."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

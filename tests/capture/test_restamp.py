@@ -1,7 +1,5 @@
 """Restamping names moved sources anew, and leaves what is stale alone."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The runner: what it files, and that failures, interruptions and full disks leave a set as it was."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

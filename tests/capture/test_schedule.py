@@ -1,7 +1,5 @@
 """When experiments run: their order, what fits into a budget, who runs beside whom, and what is skipped."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

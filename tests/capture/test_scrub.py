@@ -1,7 +1,5 @@
 """Trimming and scrubbing: what must go goes, what is needed stays, damaged input is named."""
 
-from __future__ import annotations
-
 import lzma
 import sqlite3
 import time
@@ -14,6 +12,7 @@ from labcode.capture import privacy, scan
 from labcode.capture.scrub import compress, scrub_export, scrub_file
 from labcode.capture.trim import trim_export
 from labcode.errors import InputError
+from labcode.reports.nsys.report import open_report
 from tests.capture import fakes
 from tests.support import exports as e
 
@@ -131,6 +130,20 @@ def test_nothing_private_survives_scrubbing(export: Path, tmp_path: Path) -> Non
         assert secret.encode() not in data, secret
     assert privacy.find(scan.texts_of(clean), (fakes.HOST,)) == []
     assert privacy.find(scan.texts_of(export), (fakes.HOST,)) != []
+
+
+def test_an_export_of_an_older_nsys_is_read_and_scrubbed(export: Path, tmp_path: Path) -> None:
+    """Nsight Systems 2023.1 has another name for what an export says of itself."""
+    with closing(sqlite3.connect(export)) as db:
+        db.execute("ALTER TABLE META_DATA_EXPORT RENAME TO EXPORT_META_DATA")
+    clean = scrub_file(export, tmp_path / "clean.sqlite")
+    assert ("EXPORT_SCHEMA_VERSION", "3.20.3") in rows(clean, "SELECT * FROM EXPORT_META_DATA")
+    assert not {"EXPORT_HOST", "EXPORT_USER"} & {
+        row[0] for row in rows(clean, "SELECT * FROM EXPORT_META_DATA")
+    }
+    assert fakes.HOST.encode() not in clean.read_bytes()
+    with open_report(export) as before, open_report(clean) as after:
+        assert len(before.kernels()) == len(after.kernels()) > 0
 
 
 def test_scrubbing_keeps_what_readers_need(export: Path, tmp_path: Path) -> None:

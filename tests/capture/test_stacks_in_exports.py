@@ -1,7 +1,5 @@
 """Trimming and scrubbing of call stacks, samples, context switches and Python stacks."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

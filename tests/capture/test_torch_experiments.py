@@ -1,7 +1,5 @@
 """The experiments on PyTorch: their options are known, and one that runs out of memory fails alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -9,9 +7,10 @@ import pytest
 from labcode.analysis.lm.decoder import SIZES
 from labcode.capture import catalogue, torch_profile
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run, needs_of
-from labcode.capture.experiments.torch import TORCH_EXPERIMENTS
+from labcode.capture.experiments.record import read
 from tests.capture.conftest import Lab
 
+TORCH = [EXPERIMENTS[name] for name in read("torch")]
 PROGRAM = '''"""A program that may run out of memory."""
 import json, pathlib, sys
 
@@ -22,7 +21,7 @@ place.write_text(json.dumps({"program": "program", "results": {}, "checks": {}})
 '''
 
 
-@pytest.mark.parametrize("experiment", TORCH_EXPERIMENTS, ids=[e.id for e in TORCH_EXPERIMENTS])
+@pytest.mark.parametrize("experiment", TORCH, ids=[e.id for e in TORCH])
 def test_what_is_asked_of_the_recorders_is_known(tmp_path: Path, experiment: Experiment) -> None:
     assert EXPERIMENTS[experiment.id] is experiment and "torch" in needs_of(experiment)
     recorded = experiment.tool in ("torch", "memory")
@@ -33,12 +32,7 @@ def test_what_is_asked_of_the_recorders_is_known(tmp_path: Path, experiment: Exp
 
 
 def test_every_size_has_an_experiment_of_its_own() -> None:
-    sizes = {
-        run.args[run.args.index("--size") + 1]
-        for e in TORCH_EXPERIMENTS
-        for run in e.runs
-        if e.tool == "nsys"
-    }
+    sizes = {run.args[run.args.index("--size") + 1] for e in TORCH for run in e.runs if e.tool == "nsys"}
     assert sizes == set(SIZES) - {"tiny"}
     assert {run.name for run in EXPERIMENTS["lm_2_7b"].runs} == {"forward", "train"}
 

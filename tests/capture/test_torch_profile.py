@@ -1,7 +1,5 @@
 """Capture by PyTorch's recorders: the program is asked, its recordings are filed, carried and checked."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """Traces made fit to publish: numbers for processes, files in neutral words, frames that matter."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`captures verify`: each thing that can be wrong with a set is found and named."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import pickle

@@ -3,8 +3,6 @@
 Tests are skipped where there is no compiler.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import re

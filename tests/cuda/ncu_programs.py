@@ -1,7 +1,5 @@
 """What the tests of the Nsight Compute programs share: compiling, and reading what was made of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Device code compiled for the host, its synchronizations numbered so that each can be left out."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

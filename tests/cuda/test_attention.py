@@ -1,7 +1,5 @@
 """Attention forward: its device code on the host, no spills, what it cannot take in one line."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

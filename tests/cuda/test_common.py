@@ -1,7 +1,5 @@
 """The parts that the CUDA programs share, on the host: the record, the statistics, the reference."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compute metrics: the compiler makes of the kernels what they are there to show; results on a GPU."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Decoding by one kernel: right, without deadlock and within its arrays, on the host's fibers."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

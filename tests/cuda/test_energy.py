@@ -1,7 +1,5 @@
 """The program for the power meter: nothing spills, flags and wrapper agree; on a GPU, right."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Kernels of the Nsight Compute exercises: they compile without spills; their references are the formulas."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matmul: addresses and tiles on the host, no spills, bad use in one line; right on a GPU."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

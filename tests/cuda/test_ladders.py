@@ -1,7 +1,5 @@
 """Copy, transpose and sum: no warnings or spills for any GPU, bad use in one line; right on a GPU."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The transpose's device code, run on the host: right and within its arrays; a missing barrier is found."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The optimization loop: each round's machine code is what its hypothesis says; results on a GPU."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The CUDA programs build without warnings or spills, and say in one line what is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Roofline kernels: no work is removed from the loops, records can be read; roofs on a GPU."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

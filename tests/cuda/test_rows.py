@@ -1,7 +1,5 @@
 """Row kernels in C++: registers and spills of every instance, choices equal to those of Python, flags."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

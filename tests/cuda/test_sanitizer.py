@@ -1,7 +1,5 @@
 """compute-sanitizer on every CUDA program: no access outside an array, no race in shared memory."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

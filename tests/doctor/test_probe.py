@@ -1,7 +1,5 @@
 """The doctor: what it finds with and without a GPU, what it advises, and what it never says."""
 
-from __future__ import annotations
-
 import getpass
 import io
 import json

@@ -1,11 +1,9 @@
 """Mutants of a solution: its text in, texts or trees with one small change in a marked region out.
 
 A change is one that a learner could make: a bound that is one off or takes in its end, the largest for the
-sum, one key of a sort or of a group less, a condition that is left out. Each mutant has a name that stays the
-same while its statement does: ``function: old -> new``.
+sum, one of two numbers for the larger of both, one key of a sort or of a group less, a condition that is left
+out. Each mutant has a name that stays the same while its statement does: ``function: old -> new``.
 """
-
-from __future__ import annotations
 
 import ast
 import re
@@ -210,6 +208,9 @@ def _changed_calls(node: ast.Call) -> Iterator[Any]:
             yield _both(_field(node.func, "id", "list"), _field(node, "keywords", []))
         else:
             yield _field(node.func, "id", _FUNCTIONS[node.func.id])
+        if node.func.id in ("min", "max") and len(node.args) == 2:
+            for one in node.args:
+                yield _field(node, "args", [ast.List([one], ast.Load())])
     if isinstance(node.func, ast.Attribute):
         if node.func.attr in _FUNCTIONS:
             yield _field(node.func, "attr", _FUNCTIONS[node.func.attr])
@@ -224,7 +225,7 @@ def _changed_calls(node: ast.Call) -> Iterator[Any]:
                 for place in range(len(keys.elts)):
                     yield _field(keys, "elts", keys.elts[:place] + keys.elts[place + 1 :])
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg in ("key", "default", "reverse", "ascending"):
+        if keyword.arg in ("key", "default", "reverse", "ascending", "lower", "upper"):
             yield _field(node, "keywords", node.keywords[:place] + node.keywords[place + 1 :])
 
 

@@ -1,7 +1,5 @@
 """Helpers of these tests: a part's short name in, its solution, its cases and verdicts out."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """advanced-ex01: the worked examples, and the solution against the book's own analysis."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """advanced-ex02: the worked examples and the answers on the unseen captures."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

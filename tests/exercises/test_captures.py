@@ -1,7 +1,5 @@
 """The right answers on the captures of the book against what the book's own analysis prints."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

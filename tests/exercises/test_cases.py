@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -70,12 +68,16 @@ def test_right_answers(judge: Judge, expected: Any, got: Any) -> None:
         (10.0, 10.24, "KB is 1,000 bytes, KiB is 1,024"),
         (10.0, -10.0, "the sign is the other way round"),
         ([1, 2, 3], [3, 2, 1], "the right entries in the wrong order"),
-        ({0: 1.0}, None, "the function returned nothing (is there a `return`?)"),
+        ({0: 1.0}, None, "the function returned None (is a `return` missing?)"),
         ({0: 1.0}, 1.0, "the answer should be a dictionary, not a number"),
         ({0: 1.0}, {"0": 1.0}, "the keys should be a whole number, not a text"),
         ({0: 1.0, 1: 2.0}, {0: 1.0}, "the keys differ (missing: 1)"),
         ({0: 1.0}, {0: 1.0, 2: 1.0}, "the keys differ (not expected: 2)"),
         ([1, 2], [1], "the answer should have 2 entries, it has 1"),
+        ([1], [1, 2], "the answer should have 1 entry, it has 2"),
+        ([1, 2], Other("set", "{1, 2}"), "the answer is a set; return a list (or tuple)"),
+        ({"ms": 5.0, "us": 7.0}, {"ms": 5.0, "us": 0.007}, "under 'us': a factor of 1,000: check the unit"),
+        ({"a": 5.0, "b": 7.0, "c": 2.0}, {"a": 5.0, "b": 7e3, "c": 4.0}, ""),
         ([1, 2], {0: 1}, "the answer should be a list (or tuple), not a dictionary"),
         ("x", 3, "the answer should be a text, not a whole number"),
         (3, "3", "the answer should be a whole number, not a text"),
@@ -97,11 +99,14 @@ def test_wrong_answers_are_recognized(judge: Judge, expected: Any, got: Any, wor
         ({0: 0.25, 1: 0.5}, {0: 25.0, 1: 50.0}, "this is in percent; a share runs from 0 to 1"),
         ({0: 0.25, 1: 1.0}, {0: 0.75, 1: 0.0}, "this is the other part: 1 minus the share"),
         (0.25, 1.2, "a share cannot be below 0 or above 1"),
+        ({0: 0.25, 1: 0.5}, {0: 0.25, 1: 50.0}, "under 1: this is in percent"),
+        (0.125, 1.0, ""),  # which is no matter of bits and bytes
         (0.25, -0.1, "a share cannot be below 0 or above 1"),
     ],
 )
 def test_shares_have_mistakes_of_their_own(judge: Judge, expected: Any, got: Any, words: str) -> None:
-    assert words in likely(judge(expected, got, share=True))
+    found = likely(judge(expected, got, share=True))
+    assert words in found and bool(found) == bool(words)
 
 
 def test_mistakes_come_first(judge: Judge) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -58,6 +56,12 @@ def test_unknown_name_suggests_the_nearest() -> None:
         LabError, match=r"no exercise 'timeline-basic'; did you mean nsys-ex01-timeline-basics\?"
     ):
         find("timeline-basic")
+
+
+def test_a_part_of_the_book_suggests_its_exercises() -> None:
+    shorts = " or ".join(f"nsys-ex0{number}" for number in range(1, 5))
+    with pytest.raises(LabError, match=rf"no exercise 'nsys'; did you mean {shorts}\?"):
+        find("nsys")
 
 
 def test_unknown_name_without_anything_near() -> None:

@@ -1,7 +1,5 @@
 """The exercises on Nsight Compute: worked examples, verdicts from made-up records, what nvcc says."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 from labcode import store
 from labcode.errors import LabError
 from labcode.grading import gpu, grade, needs
-from labcode.grading.cases import Verdict
+from labcode.grading.records import Verdict
 from labcode.grading.task import beside
 from tests.exercises.support import ROOT, names_of, part, solution
 from tests.support.programs import program

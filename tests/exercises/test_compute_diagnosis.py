@@ -1,7 +1,5 @@
 """The exercise on diagnosis: its worked example, its unseen reports, what the set must hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """compute-ex07: the worked example, and the solution's roofline against that of `labcode.analysis`."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

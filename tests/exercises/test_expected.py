@@ -1,7 +1,5 @@
 """The right answers against slow ones that look at every nanosecond, on small random inputs."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an exercise's folder promises: mistakes are told, mutants caught, solutions agree with the book."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import signal

@@ -5,15 +5,13 @@
 Parts whose needs are not met (a second GPU, nvcc, torch) are skipped by name.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
 import pytest
 
 from labcode.grading import generate, grade, needs
-from labcode.grading.cases import Verdict
+from labcode.grading.records import Verdict
 from tests.exercises.support import ROOT, WITH_GPU, part, solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]

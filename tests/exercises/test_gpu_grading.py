@@ -1,7 +1,5 @@
 """Verdicts of the parts for a GPU, from records a GPU machine might give; their CUDA files compile."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from labcode.grading import gpu, grade
-from labcode.grading.cases import Verdict
+from labcode.grading.records import Verdict
 from tests.exercises.support import ROOT, part, solution
 
 COMPUTE, TALK = "gemm", "ncclDevKernel_AllReduce"

@@ -1,6 +1,5 @@
-from __future__ import annotations
-
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +11,9 @@ import pytest
 from labcode import store
 from labcode.errors import LabError
 from labcode.grading import execution, grade, needs
-from labcode.grading.cases import Case, Verdict
+from labcode.grading.cases import Case
 from labcode.grading.grade import grade_cases
-from labcode.grading.records import ALWAYS_FORBIDDEN, Part
+from labcode.grading.records import ALWAYS_FORBIDDEN, Part, Verdict
 from labcode.grading.task import Task, read
 from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
 
@@ -71,10 +70,15 @@ def test_a_wrong_answer_names_case_input_expected_and_got(tmp_path: Path) -> Non
         f"got:      {n + 2}",
         "your file printed (the end of it):",
         "    hm",
-        "    hm",
-        "    hm",
         "inputs are drawn anew each time; LABCODE_EXERCISE_SEED=1 repeats these",
     )
+
+
+def test_a_solution_that_warns_shows_nothing(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    case = double_cases(np.random.default_rng(1))[0]
+    found = made(tmp_path)
+    found._namespace["double"] = lambda x: warnings.warn("a line of the solution", stacklevel=1) or 2 * x
+    assert found.expect(case) == 2 * case.arguments[0] and not recwarn.list
 
 
 def test_an_error_is_told_from_a_wrong_answer(tmp_path: Path) -> None:

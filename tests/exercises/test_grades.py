@@ -1,7 +1,5 @@
 """Grades: written as JSON and JUnit, of the learner's own files or of those handed in, and read together."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil
@@ -14,8 +12,7 @@ from rich.console import Console
 
 from labcode.errors import InputError, LabError
 from labcode.grading import catalogue, generate, grade, grades, progress, run
-from labcode.grading.cases import Verdict
-from labcode.grading.records import Exercise, Part
+from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, part
 from tests.support.command import labcode
 

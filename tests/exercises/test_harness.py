@@ -1,7 +1,5 @@
 """The programs that measure Python GPU parts, on the CPU: right and wrong answers, crashes, time limits."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

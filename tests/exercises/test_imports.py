@@ -1,7 +1,5 @@
 """Grading on a machine without a GPU loads nothing that drives one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Part lm: the worked examples of the texts, and the inputs that come from captures."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Part pytorch: the worked examples, PyTorch's own answers, and those on the unseen captures."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import shutil
 from collections.abc import Callable
@@ -11,8 +9,7 @@ from rich.console import Console
 
 from labcode.errors import LabError
 from labcode.grading import catalogue, generate, grade, needs, progress, run
-from labcode.grading.cases import Verdict
-from labcode.grading.records import Exercise, Part
+from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 
 PARTS = len(WITH_GPU) + len(WITHOUT_GPU)

@@ -1,7 +1,5 @@
 """A learner's query is only read from, stopped in time, and told what is wrong with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

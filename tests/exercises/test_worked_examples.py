@@ -1,7 +1,5 @@
 """The worked example of each starter, as its text gives it, run on the solution."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

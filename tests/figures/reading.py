@@ -1,7 +1,5 @@
 """What a figure says and where: its texts with their extents on the page, found by the renderer."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from itertools import combinations

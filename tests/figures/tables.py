@@ -1,7 +1,5 @@
 """Made-up captures for tests of figures: programs out of a few loops in, the tables of a report out."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Many streams, GPUs, processes and domains: drawing them takes no square of their number."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Colors keep their contrast and stay apart for color-blind readers; files are transparent and repeatable."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Texts are shortened to what fits, and numbers keep their significant digits."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode.figures.style import fit, number, percent, tidy, width_in

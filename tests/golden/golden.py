@@ -4,8 +4,6 @@ They lie in ``tests/golden/SET.tar.xz`` or unpacked in ``tests/golden/SET/``, as
 Of a long report the first lines are kept, and of all its lines the hashes, block by block.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

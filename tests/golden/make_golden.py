@@ -9,8 +9,6 @@ report that has rows, and ``versions.json``: the nsys that answered; for each ex
 that had nothing to say, and hashes of the long ones, whose first lines are kept (golden.py).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

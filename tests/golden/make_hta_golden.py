@@ -7,8 +7,6 @@ It needs nothing of this repository. HTA is asked for nanoseconds (``HTA_DISABLE
 steps. All times are in microseconds, as HTA gives them.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

@@ -8,8 +8,6 @@ exports go along, so that they are always the very ones that nsys was asked abou
     python3 tests/golden/make_names_golden.py tests/golden/models.tar.xz
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import tarfile

@@ -9,8 +9,6 @@ program; and ``chip.*.txt``, the names of the metrics of other chips; ``occupanc
 CUDA occupancy API answers over a grid of registers, block sizes and shared memory.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

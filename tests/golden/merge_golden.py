@@ -6,8 +6,6 @@ Both are as make_golden.py writes them. Every export of the newer tar replaces t
 that the set no longer has are dropped when their names are given after ``--drop``.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json

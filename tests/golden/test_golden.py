@@ -1,7 +1,5 @@
 """Our reports of the shipped captures against what nsys 2025.3 printed where they were made."""
 
-from __future__ import annotations
-
 import io
 from functools import cache
 from pathlib import Path

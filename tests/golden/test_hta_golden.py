@@ -4,8 +4,6 @@ Where they differ on purpose, a test says how. HTA's times are double-precision 
 within a few nanoseconds.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import lzma

@@ -1,7 +1,5 @@
 """The maker of golden files, against a real nsys."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

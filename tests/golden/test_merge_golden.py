@@ -1,7 +1,5 @@
 """Golden files brought up to date export by export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

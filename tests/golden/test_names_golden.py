@@ -1,7 +1,5 @@
 """Exports made for it: ours against what nsys printed of them."""
 
-from __future__ import annotations
-
 import io
 import sqlite3
 import tarfile

@@ -1,7 +1,5 @@
 """The comparison with golden files itself: it must be able to fail."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What tells hosts apart, read from a made-up /proc and /sys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.hardware import host

@@ -1,7 +1,5 @@
 """Published peaks: found by the driver's names, consistent in themselves, each with its source."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode.analysis.kernel.occupancy import LIMITS

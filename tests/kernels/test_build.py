@@ -1,7 +1,5 @@
 """Building the CUDA programs: what is cached, what is said when it fails, nothing left half-written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue: entries that are in the headers, cost models counted by hand, references on small arrays."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

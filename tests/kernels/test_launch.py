@@ -1,7 +1,5 @@
 """Launching: what is wrong with an array is one line; on a GPU, both libraries' arrays, failing launches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

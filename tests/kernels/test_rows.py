@@ -1,7 +1,5 @@
 """Row kernels: which instance serves which rows, references against PyTorch's, correctness on the GPU."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attention in Triton: what is wrong with tensors is one line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The product in Triton: what is wrong with tensors is one line; without Triton too; right on a GPU."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Copies for learners: what is in them, that no solution can be read there, and that grading works."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`labcode energy`: its report, its exit code, signals, and what is wrong with what it was given."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

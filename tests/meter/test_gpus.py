@@ -1,7 +1,5 @@
 """Which GPUs are metered, and each way in which one cannot be."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The sampling thread, its windows and its log, on GPUs and clocks that a test makes up."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The meter on a real GPU: windows agree with each other, and metering costs next to nothing."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

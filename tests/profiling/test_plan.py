@@ -1,7 +1,5 @@
 """Which commands are composed for which wishes, and wishes that make no sense."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

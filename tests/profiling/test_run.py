@@ -1,7 +1,5 @@
 """Runs for real, without GPUs: by programs that stand for nsys and srun, by torchrun, by torch.profiler."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Which kind a file is of, which command reads it, and that asking so costs nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +24,7 @@ from tests.support import exports, histories, ncu, traces
         *[("a.trace.json", "kineto"), ("a.json.gz", "kineto"), (".", "kineto")],
         *[("a.power.json", "power"), ("A.POWER.JSON.XZ", "power")],
         *[("a.memory.json", "memory"), ("a.memory.json.xz", "memory"), ("a.memory.json.gz", "memory")],
+        ("a.pickle", "memory"),
     ],
 )
 def test_kinds_by_name(name: str, kind: str) -> None:

@@ -4,8 +4,6 @@ Says the same as ``python -m labcode`` and spares the start of a process, half a
 about the process itself (its start, signals, closed pipes) is tested in processes, in tests/test_cli.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -11,8 +11,6 @@ Tables without rows are left out, as nsys does. ``schema`` chooses the columns o
 3.20, 3.25…); ``drop_columns``, ``rename_columns`` and ``extra_sql`` make what no nsys ever wrote.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # ruff: noqa: N802 (the names are NVML's)
 """A made-up NVML: GPUs whose power over time, counter and failures a test chooses."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

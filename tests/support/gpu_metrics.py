@@ -1,7 +1,5 @@
 """GPU metrics for made-up exports, in nsys' own two tables: samples by metric in, an export with them out."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """How work grows with its size: a function of a size in, how much more the larger size takes out."""
 
-from __future__ import annotations
-
 import gc
 import time
 import tracemalloc

@@ -1,7 +1,5 @@
 """Histories of the allocator, made up: what is allocated and freed in, JSON as captures hold it out."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The golden reports of Nsight Compute: a name in, a path, an opened report or ncu's own page out."""
 
-from __future__ import annotations
-
 import atexit
 import csv
 import os

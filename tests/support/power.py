@@ -1,7 +1,5 @@
 """Power logs whose truth is known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Made-up exports with unified memory, MPI, OpenMP and OpenACC events, full of ties and missing values."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from pathlib import Path

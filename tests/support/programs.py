@@ -1,7 +1,5 @@
 """Programs that stand for others: a place and the text of a shell script in, a file that can be run out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -5,8 +5,6 @@ ids that repeat across processes, nested ranges in two domains, ranges that anot
 small integers, so that much begins and ends together.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

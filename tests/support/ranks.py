@@ -1,7 +1,5 @@
 """Small runs of several ranks whose truth is known, an nsys export each; and functions for workers."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Programs of the lab, run in this process: a module and its flags in, the record that it wrote out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import ModuleType

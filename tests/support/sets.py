@@ -1,7 +1,5 @@
 """Capture sets, made up: what the files of each run hold in, the folder of a set with its manifest out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

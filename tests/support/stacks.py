@@ -5,8 +5,6 @@
 Stacks are given from the innermost function outwards. The tables are declared as nsys 2025.3 declares them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 

@@ -3,8 +3,6 @@
 What a row does not name: process and thread 100, kernel ``k(int)``, stream 7, no launch call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

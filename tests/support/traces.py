@@ -7,8 +7,6 @@ steps and layers as wanted, also far beyond a gigabyte (`python -m tests.support
 
 # ruff: noqa: E501 (lines of the files, as they are)
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

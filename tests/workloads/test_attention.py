@@ -1,7 +1,5 @@
 """The attention workload: its three commands, what its implementations refuse, its plots; right on a GPU."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

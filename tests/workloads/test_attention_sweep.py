@@ -1,7 +1,5 @@
 """Attention alone: every case is recorded, one that does not fit as such, and what is computed is checked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

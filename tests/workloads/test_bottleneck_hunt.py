@@ -1,7 +1,5 @@
 """The bottleneck hunt: every planted problem changes the time alone; both ways of each step are one."""
 
-from __future__ import annotations
-
 import io
 import json
 from argparse import Namespace

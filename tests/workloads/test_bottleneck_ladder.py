@@ -1,7 +1,5 @@
 """The ladder of the bottleneck hunt: which problems are in each run, and what the record holds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the workloads share: the record, the flags they refuse, what they say without torch or a GPU."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

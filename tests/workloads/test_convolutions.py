@@ -1,7 +1,5 @@
 """Convolutions: every variant computes the same, says how, and is timed with its warm-up apart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wrapper of the CUDA programs passes on their flags and brings back the exit code."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

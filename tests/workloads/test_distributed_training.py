@@ -1,7 +1,5 @@
 """Data-parallel training on the CPU: ranks agree, each is recorded, all ways lead to one model."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Programs for the power meter, on the CPU: windows in order and counted, results checked, bad flags told."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

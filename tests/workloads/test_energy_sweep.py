@@ -1,7 +1,5 @@
 """Sweeps of clocks and power limits: a plan unless asked for; the GPU is put back in any case."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Phases of a GPU: every phase runs as often as its record says, and wrong results fail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Serving: every way gives the same tokens, no request is lost, and each bad one is told why."""
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import itertools

@@ -1,7 +1,5 @@
 """The input pipeline: slow ways give the same bits, all feeds the same batches, nothing is left."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Launch sites: the two ways of each pair give the same, with the same gradients, and the record says so."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

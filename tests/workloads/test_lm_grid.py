@@ -1,7 +1,5 @@
 """The decoder over a grid: every case is there, one that does not fit as such."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The studies of measuring: what can be tried without a GPU, and a short run with one."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The leak: memory grows with every step of the loops that keep something, and in the mended one it stays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a reading of the power meter costs a loop, from the times at which steps ended."""
 
-from __future__ import annotations
-
 import random
 import statistics
 from types import SimpleNamespace

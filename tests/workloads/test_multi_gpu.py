@@ -1,7 +1,5 @@
 """Data-parallel training on the CPU: both ways of reducing gradients lead to the same parameters."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

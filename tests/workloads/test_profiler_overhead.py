@@ -1,7 +1,5 @@
 """Profilers' overhead: the workload runs under each tool there is, and does the same under all."""
 
-from __future__ import annotations
-
 import os
 from argparse import Namespace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recorders asked for by capture: files of the recorded steps; a memory snapshot becomes plain JSON."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

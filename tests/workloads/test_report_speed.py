@@ -1,7 +1,5 @@
 """The workload that times every report beside that of nsys: what it records, whole or cut short."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scaling on the CPU: every strategy gives what one process gives, groups grow, collectives are right."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Sweeps: their flags are the programs' own, and a run that goes wrong is not passed over."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The training loop: all variants compute the same; the loader that works ahead keeps batches in order."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

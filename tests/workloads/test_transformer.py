@@ -1,7 +1,5 @@
 """The decoder: three ways of attention are one, gradients too; ranges, records; out of memory by name."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator

@@ -33,8 +33,6 @@ Grade it:         labcode exercises advanced-ex01a        (or: nox -s exercises 
 Get a hint:       labcode exercises advanced-ex01a --hint
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

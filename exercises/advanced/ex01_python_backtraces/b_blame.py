@@ -47,8 +47,6 @@ Get a hint:       labcode exercises advanced-ex01b --hint
 Try it yourself:  python exercises/advanced/ex01_python_backtraces/b_blame.py  (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict

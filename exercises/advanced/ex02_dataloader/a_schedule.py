@@ -30,8 +30,6 @@ Get a hint:       labcode exercises advanced-ex02a --hint
 Try it yourself:  python exercises/advanced/ex02_dataloader/a_schedule.py
 """
 
-from __future__ import annotations
-
 
 def taken(costs: list[float], step: float, workers: int, ahead: int) -> list[float]:
     """When the loop has each batch in hand."""

@@ -52,8 +52,6 @@ Get a hint:       labcode exercises advanced-ex02b --hint
 Try it yourself:  python exercises/advanced/ex02_dataloader/b_bound.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

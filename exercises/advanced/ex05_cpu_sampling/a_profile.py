@@ -38,8 +38,6 @@ Get a hint:       labcode exercises advanced-ex05a --hint
 Try it yourself:  python exercises/advanced/ex05_cpu_sampling/a_profile.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -28,8 +28,6 @@ Get a hint:       labcode exercises advanced-ex06a --hint
 Try it yourself:  python exercises/advanced/ex06_os_runtime/a_waits.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.timeline import intervals

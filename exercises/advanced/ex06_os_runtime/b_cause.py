@@ -46,8 +46,6 @@ Get a hint:       labcode exercises advanced-ex06b --hint
 Try it yourself:  python exercises/advanced/ex06_os_runtime/b_cause.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.timeline import intervals

@@ -35,8 +35,6 @@ Get a hint:       labcode exercises advanced-ex07b --hint
 Try it yourself:  python exercises/advanced/ex07_comparison/b_gate.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -37,8 +37,6 @@ Get a hint:         labcode exercises advanced-ex08a --hint
 Try it yourself:    python exercises/advanced/ex08_expert_rules/a_rule.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.analysis.rules import CannotJudgeError, Finding, Rule, Tables, rule

@@ -28,8 +28,6 @@ Grade it:         labcode exercises compute-ex02a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex02a --hint
 """
 
-from __future__ import annotations
-
 PARTS, LANES, MOST_REGISTERS = 4, 32, 255
 
 

@@ -48,8 +48,6 @@ Grade it:         labcode exercises compute-ex05a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex05a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 SECTOR = 32

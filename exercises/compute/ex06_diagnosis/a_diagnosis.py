@@ -32,8 +32,6 @@ Grade it:         labcode exercises compute-ex06a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex06a --hint
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

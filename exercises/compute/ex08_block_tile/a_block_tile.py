@@ -35,8 +35,6 @@ Grade it:         labcode exercises compute-ex08a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex08a --hint
 """
 
-from __future__ import annotations
-
 import math
 
 Tile = list[list[float]]

@@ -29,8 +29,6 @@ Grade it:         labcode exercises compute-ex10a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex10a --hint
 """
 
-from __future__ import annotations
-
 import math
 
 State = tuple[float, float, list[float]]

@@ -36,8 +36,6 @@ Grade it:         labcode exercises compute-ex11a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex11a --hint
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -31,8 +31,6 @@ Grade it:         labcode exercises energy-ex01a        (or: nox -s exercises --
 Get a hint:       labcode exercises energy-ex01a --hint
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -25,8 +25,6 @@ Grade it:         labcode exercises energy-ex03a        (or: nox -s exercises --
 Get a hint:       labcode exercises energy-ex03a --hint
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

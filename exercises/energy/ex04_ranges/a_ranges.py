@@ -23,8 +23,6 @@ Get a hint:       labcode exercises energy-ex04a --hint
 Try it yourself:  python exercises/energy/ex04_ranges/a_ranges.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -25,8 +25,6 @@ Get a hint:       labcode exercises lm-ex01a --hint
 Try it yourself:  python exercises/lm/ex01_timing/a_forward_time.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import statistics
 
 import pandas as pd

@@ -22,8 +22,6 @@ Get a hint:       labcode exercises lm-ex02a --hint
 Try it yourself:  python exercises/lm/ex02_top_kernel/a_most_expensive.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -24,8 +24,6 @@ Get a hint:       labcode exercises lm-ex04a --hint
 Try it yourself:  python exercises/lm/ex04_training_share/a_change.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.kernel.buckets import bucket_of

@@ -24,8 +24,6 @@ Get a hint:       labcode exercises lm-ex05a --hint
 Try it yourself:  python exercises/lm/ex05_softmax/a_softmax.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.kernel.buckets import bucket_of

@@ -35,8 +35,6 @@ Get a hint:       labcode exercises lm-ex06a --hint
 Try it yourself:  python exercises/lm/ex06_who_waits/a_waits.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -34,8 +34,6 @@ Get a hint:       labcode exercises lm-ex07a --hint
 Try it yourself:  python exercises/lm/ex07_memory/a_count.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 
 def training_memory(model: dict[str, int], batch: int, context: int, checkpoints: bool) -> dict[str, float]:
     """Five sizes in GB."""

@@ -38,8 +38,6 @@ Get a hint:       labcode exercises lm-ex08a --hint
 Try it yourself:  python exercises/lm/ex08_longer_texts/a_lengths.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any

@@ -32,8 +32,6 @@ Get a hint:       labcode exercises nsys-ex01a --hint
 Try it yourself:  python exercises/nsys/ex01_timeline_basics/a_idle.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 Interval = tuple[int, int]

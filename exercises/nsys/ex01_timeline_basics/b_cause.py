@@ -37,8 +37,6 @@ Get a hint:       labcode exercises nsys-ex01b --hint
 Try it yourself:  python exercises/nsys/ex01_timeline_basics/b_cause.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 Interval = tuple[int, int]

@@ -26,8 +26,6 @@ Get a hint:       labcode exercises nsys-ex02a --hint
 Try it yourself:  python exercises/nsys/ex02_kernel_overlap/a_concurrency.py   (on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -32,8 +32,6 @@ Get a hint:       labcode exercises nsys-ex02b --hint
 Try it yourself:  python exercises/nsys/ex02_kernel_overlap/b_waiting.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -27,8 +27,6 @@ Get a hint:       labcode exercises nsys-ex03b --hint
 Try it yourself:  python exercises/nsys/ex03_memory_timeline/b_pipeline.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

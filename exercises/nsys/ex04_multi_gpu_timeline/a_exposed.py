@@ -27,8 +27,6 @@ Get a hint:       labcode exercises nsys-ex04a --hint
 Try it yourself:  python exercises/nsys/ex04_multi_gpu_timeline/a_exposed.py   (on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

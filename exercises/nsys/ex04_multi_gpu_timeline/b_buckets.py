@@ -30,8 +30,6 @@ Get a hint:       labcode exercises nsys-ex04b --hint
 Try it yourself:  python exercises/nsys/ex04_multi_gpu_timeline/b_buckets.py
 """
 
-from __future__ import annotations
-
 Layer = tuple[float, int]
 
 

@@ -27,8 +27,6 @@ Grade it:         labcode exercises nsys-ex04c        (or: nox -s exercises -- n
 Get a hint:       labcode exercises nsys-ex04c --hint
 """
 
-from __future__ import annotations
-
 import torch
 import torch.distributed as dist
 

@@ -25,8 +25,6 @@ Get a hint:       labcode exercises pytorch-ex03b --hint
 Try it yourself:  python exercises/pytorch/ex03_distributed/b_cause.py     (runs the worked example)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

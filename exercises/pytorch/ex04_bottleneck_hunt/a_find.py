@@ -38,8 +38,6 @@ Get a hint:       labcode exercises pytorch-ex04a --hint
 Try it yourself:  python exercises/pytorch/ex04_bottleneck_hunt/a_find.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

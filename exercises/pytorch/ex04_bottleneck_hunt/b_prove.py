@@ -33,8 +33,6 @@ Get a hint:       labcode exercises pytorch-ex04b --hint
 Try it yourself:  python exercises/pytorch/ex04_bottleneck_hunt/b_prove.py     (runs the worked example)
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

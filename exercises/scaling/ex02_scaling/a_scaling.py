@@ -24,8 +24,6 @@ Grade it:         labcode exercises scaling-ex02a        (or: nox -s exercises -
 Get a hint:       labcode exercises scaling-ex02a --hint
 """
 
-from __future__ import annotations
-
 
 def scaling(times: dict[int, float], kind: str) -> dict[int, tuple[float, float]]:
     """Speed-up and efficiency of each number of GPUs."""

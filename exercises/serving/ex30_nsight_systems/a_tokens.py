@@ -7,8 +7,8 @@
 Give {name: {"launches": …, "busy": …, "bound": …}} for each range:
 
     launches   operations that were asked for in the range: at its start or later, and before its end
-    busy       the time in which at least one of those runs, as a share of the range. It counts to its end
-               even where that lies behind the range
+    busy       the time in which at least one of those runs, as a share of the range. What runs before the
+               range does not count (clocks differ by a little), what runs behind it does
     bound      'CPU' where busy is below one half, 'GPU' otherwise
 
 A worked example: the range ('token 0', 0, 100) and two operations, asked for at 0 and 10, that run from 20 to
@@ -17,8 +17,6 @@ A worked example: the range ('token 0', 0, 100) and two operations, asked for at
 Grade it:         labcode exercises serving-ex30a        (or: nox -s exercises -- serving-ex30a)
 Get a hint:       labcode exercises serving-ex30a --hint
 """
-
-from __future__ import annotations
 
 import pandas as pd
 

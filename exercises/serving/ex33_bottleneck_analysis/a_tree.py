@@ -25,8 +25,6 @@ Grade it:         labcode exercises serving-ex33a        (or: nox -s exercises -
 Get a hint:       labcode exercises serving-ex33a --hint
 """
 
-from __future__ import annotations
-
 MUCH = 0.2
 NEAR = 0.6
 

@@ -14,8 +14,6 @@ Get a hint:       labcode exercises serving-ex34b --hint
 Try it yourself:  labcode profile python exercises/serving/ex34_end_to_end_optimization/b_on_a_gpu.py
 """
 
-from __future__ import annotations
-
 from labcode.analysis.serving.pipeline import CONTEXT, END, Cache, Machine
 
 

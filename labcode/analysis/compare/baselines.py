@@ -5,8 +5,6 @@ each run its file, the SHA-256 of what was read, and rows of kind, name, value a
 needed no longer, so a small file can stand for them in a repository.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

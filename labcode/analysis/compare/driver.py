@@ -7,8 +7,6 @@ nsys' own ``diff`` recipe leaves out kernels that are new in the second capture 
 scatter. Here every kernel of either capture has its row, and a change is told from noise by an interval.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.compare import power, ranks
-from labcode.analysis.compare.interval import FEWEST, Floats, Interval, median_ratio
+from labcode.analysis.compare.interval import FEWEST, Interval, median_ratio
 from labcode.analysis.compare.timelines import (
     THRESHOLD,
     Side,
@@ -33,6 +33,7 @@ from labcode.analysis.compare.timelines import (
 from labcode.analysis.ranks.run import open_run
 from labcode.errors import LabError
 from labcode.reports import Kind
+from labcode.reports.columns import Floats
 from labcode.reports.power.log import open_log
 from labcode.store import file_sha256
 

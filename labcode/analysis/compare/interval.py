@@ -6,17 +6,15 @@ durations to tie. The interval covers the scatter of the instances within the tw
 run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
 """
 
-from __future__ import annotations
-
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats
 
 CONFIDENCE = 0.95
 # Of fewer than six values not even the whole range holds the true median with 95 %: 1 - 2 · 0.5⁵ is 94 %.
@@ -81,16 +79,18 @@ def total_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:
 def _bootstrapped(ratio: float, samples: Sequence[Floats], statistic: Any) -> Interval:
     if all(values.min() == values.max() for values in samples):  # nothing scatters: nothing to resample
         return Interval(ratio, ratio, ratio)
-    found = stats.bootstrap(
-        samples,
-        statistic,
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        batch=max(1, 1_000_000 // max(len(values) for values in samples)),
-        confidence_level=CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(_SEED),
-    ).confidence_interval
+    with warnings.catch_warnings():  # of what takes no time in some resamples there is no interval
+        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
+        found = stats.bootstrap(
+            samples,
+            statistic,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            batch=max(1, 1_000_000 // max(len(values) for values in samples)),
+            confidence_level=CONFIDENCE,
+            method="percentile",
+            rng=np.random.default_rng(_SEED),
+        ).confidence_interval
     # Of thinned samples the ratio may lie outside of the interval of what was kept.
     return Interval(ratio, min(float(found.low), ratio), max(float(found.high), ratio))
 

@@ -6,8 +6,6 @@ its memory restored and its clocks as they are, so a ratio has no interval: belo
 called a change.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """`labcode compare A B C …`: files and how they belong together in; what groups of them show out."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ either are launched with the same grid and block or stand between the same two k
 is a guess, and every table marks it as one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher

@@ -4,8 +4,6 @@ Windows are paired by name: of each the mean energy of its instances, on all GPU
 comes from the error bars of the instrument; it says nothing of how runs scatter.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TextIO
 

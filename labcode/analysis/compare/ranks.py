@@ -4,8 +4,6 @@ A rank is an instance: a measure has a value for each rank, a ratio is of the ra
 interval comes from how ranks scatter.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TextIO
 

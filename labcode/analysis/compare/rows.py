@@ -1,7 +1,5 @@
 """Rows with ratios and intervals in; the comparison as csv, JSON or text out, and whether it fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -12,8 +12,6 @@ less than 52 %, and of 23 shares of the time there nine of ten by less than 14 p
 depend on the host have too few repetitions to count; three points are what the house takes for them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

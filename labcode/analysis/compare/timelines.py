@@ -19,19 +19,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.compare.interval import (
-    CONFIDENCE,
-    FEWEST,
-    Floats,
-    Interval,
-    median_ratio,
-    total_ratio,
-)
+from labcode.analysis.compare.interval import CONFIDENCE, FEWEST, Interval, median_ratio, total_ratio
 from labcode.analysis.compare.match import renamed_kernels, renamed_transfers
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, project
 from labcode.analysis.timeline.transfers import host_memory
+from labcode.reports.columns import Floats
 from labcode.reports.report import MEASURED, TimelineReport
 
 STARTS = ("label", "pid", "tid", "start_ns")

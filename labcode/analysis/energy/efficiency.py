@@ -1,7 +1,5 @@
 """What was got for the joules: a table of runs with their energy in, work by joule and the like out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

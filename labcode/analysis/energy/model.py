@@ -6,8 +6,6 @@ Prices are found by least squares of relative errors in which no price is negati
 kernel out: the model of the others must predict it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats
+
 _RESAMPLED = 400
 _LEVEL = 0.95
 PICO = 1e12

@@ -11,8 +11,6 @@ between two updates of the counter, the mean power of each follows from all upda
 no power negative), with an interval.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,10 +28,10 @@ from labcode.analysis.timeline.joins import launch_rows, spans
 from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
 from labcode.reports import kind_of
+from labcode.reports.columns import Floats
 from labcode.reports.power.schema import CLOCK_MARK
 from labcode.reports.report import MEASURED, PowerReport, TimelineReport
 
-Floats = NDArray[np.float64]
 NO_RANGE = "(no range)"
 SHORT_NS = 1_000_000  # a gap inside of a range is the range's, whatever the thread that launches does
 KEPT = 0.2  # of an energy: with a larger error it is declined

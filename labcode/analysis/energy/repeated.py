@@ -6,8 +6,6 @@ updated ten times a second is worth little, and with them most of the error: wha
 updates were, known to one sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tables of `labcode stats` on power logs: a log in, a table out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from labcode.reports.columns import Floats
 from labcode.reports.report import PowerReport
 
-Floats = NDArray[np.float64]
 READINGS = {"energy_j": "energy counter", "instant_w": "instantaneous power", "average_w": "average power"}
 
 

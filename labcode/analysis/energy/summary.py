@@ -1,7 +1,5 @@
 """What `labcode energy` prints: a power log in; the energy of its command, in words or as JSON, out."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass

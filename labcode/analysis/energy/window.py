@@ -7,18 +7,16 @@ is the distance to the farther of the two bounds, at each end. It holds for a co
 updated; whether it is, the integral of the sampled power tells: both are given, with their disagreement.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.reports.columns import Floats
 from labcode.reports.power.schema import IDLE, REASONS
 from labcode.reports.report import PowerReport
 
-Floats = NDArray[np.float64]
 FEW_UPDATES = 10  # below, an energy is flagged
 LEAST_UPDATES = 3  # below, none is given
 _STANDING_S = 5.0  # so long no counter takes for its updates

@@ -10,8 +10,6 @@ for the limits; the same and each architecture's tuning guide for the sizes the 
 ``cuda_occupancy.h`` of CUDA 13.0, against which the tests compare every compute capability, for the units.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 

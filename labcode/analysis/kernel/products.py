@@ -1,7 +1,5 @@
 """Ladders beside a library: the record of ``cuda/gemm`` in, a row a step with rate, ratio and error out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -12,8 +12,6 @@ instructions as the hardware counts them. The compiler also loads constants with
 take for arithmetic.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

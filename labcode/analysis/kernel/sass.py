@@ -5,8 +5,6 @@ each instruction ran; what ``cuobjdump -sass`` prints of a ``.cubin``; and what 
 -v``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

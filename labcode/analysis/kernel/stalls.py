@@ -9,10 +9,10 @@ The two agree on waits for memory. In short kernels of arithmetic the samples se
 than the counters do: read the counters there, and the samples for the place in the code.
 """
 
-from __future__ import annotations
-
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,88 +31,12 @@ class State:
     remedy: str
 
 
-STATES: Mapping[str, State] = {
-    "long_scoreboard": State(
-        "long scoreboard",
-        "waits for data from global, local, surface or texture memory (through the L1)",
-        "have more loads in flight before the first use: unroll, several elements a thread, asynchronous "
-        "copies; more warps if occupancy is low; better locality, wider or coalesced loads",
-    ),
-    "short_scoreboard": State(
-        "short scoreboard",
-        "waits for shared memory, or for a special function unit",
-        "remove bank conflicts; keep values in registers; move the use away from the load",
-    ),
-    "mio_throttle": State(
-        "MIO throttle",
-        "the queue of shared-memory and special-function instructions is full",
-        "fewer and wider shared-memory accesses; fewer transcendental functions; shuffles instead",
-    ),
-    "lg_throttle": State(
-        "LG throttle",
-        "the queue of global and local memory instructions is full",
-        "fewer and wider loads and stores (float4); no spills; redundant accesses out of inner loops",
-    ),
-    "tex_throttle": State(
-        "TEX throttle",
-        "the queue of texture instructions is full",
-        "fewer texture, surface and surface-like requests at once; plain loads where they do",
-    ),
-    "math_pipe_throttle": State(
-        "math pipe throttle",
-        "the pipe of this instruction is busy with other warps",
-        "the pipe is the limit: spread work over other pipes (tensor cores, packed halves), or do less",
-    ),
-    "wait": State(
-        "wait",
-        "waits a fixed number of cycles for the result of the previous instruction",
-        "more independent instructions in a thread (unroll, several accumulators), or more warps",
-    ),
-    "barrier": State(
-        "barrier",
-        "waits at a barrier for the other warps of its block",
-        "smaller blocks, equal work for all warps, fewer barriers, barriers for parts of a block",
-    ),
-    "membar": State(
-        "memory barrier",
-        "waits for a memory fence",
-        "fewer or narrower fences (block instead of device)",
-    ),
-    "branch_resolving": State(
-        "branch resolving",
-        "waits for the target of a branch",
-        "fewer branches: predication, unrolling",
-    ),
-    "imc_miss": State(
-        "immediate constant miss",
-        "waits for the constant cache",
-        "the same constant for all threads of a warp; values in registers; fewer kernel arguments",
-    ),
-    "no_instruction": State(
-        "no instruction",
-        "waits for the instruction cache, or for the next instruction after a jump",
-        "shorter loops, less unrolling, fewer jumps over far code; larger grids if the kernel is very short",
-    ),
-    "gmma": State(
-        "warpgroup matmul",
-        "waits for a warpgroup's matmul",
-        "more products in flight before waiting; larger tiles; other work in between",
-    ),
-    "drain": State(
-        "drain",
-        "waits after its last instruction for its stores",
-        "fewer and coalesced stores at the end",
-    ),
-    "dispatch_stall": State("dispatch", "the dispatcher holds the warp back", "nothing a program controls"),
-    "sleeping": State("sleeping", "sleeps or yields", "fewer or shorter sleeps in waiting loops"),
-    "misc": State("other", "other reasons of the hardware", "nothing a program controls"),
-    "not_selected": State(
-        "not selected",
-        "could issue, and another warp was chosen",
-        "nothing: there are warps enough; fewer would do as well",
-    ),
-    "selected": State("selected", "issues an instruction", "nothing: this is the work"),
-}
+def _states() -> dict[str, State]:
+    with Path(__file__).with_name("stalls.csv").open(encoding="utf-8", newline="") as table:
+        return {row.pop("state"): State(**row) for row in csv.DictReader(table)}
+
+
+STATES: Mapping[str, State] = _states()
 WORKING = ("selected", "not_selected")  # not stalls
 
 COLUMNS = {

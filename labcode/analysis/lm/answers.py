@@ -4,8 +4,6 @@ A record is what the program says of its own run (`labcode.store.CaptureSet.reco
 steps are those that the profiler saw (``parameters.window``), and ``warmup_…`` come before all others.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ known); and, where there are copies among the operations, kind ('kernel', 'memcp
 Times are the operations' own durations, summed; operations that run side by side count each.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -5,8 +5,6 @@ Ranges are the program's own (``record_function``). What the backward pass launc
 of the former, so that time can be told by part and module in either pass.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -17,7 +15,6 @@ from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
 FORWARD, BACKWARD = "forward", "backward"
 _ENGINE = ("autograd::engine::",)
 

@@ -6,8 +6,6 @@ around ``loss.backward()`` does not cover it: then the operations launched there
 taken for its own.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -16,9 +14,9 @@ from labcode.analysis.lm import attribution
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import cpu_ranges, operation_of
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.report import NsysReport
 
-Ints = NDArray[np.int64]
 MEASURED = "lab:measured"
 _COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]
 

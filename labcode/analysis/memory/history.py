@@ -4,22 +4,21 @@ A block lives from its allocation until its free is requested, which is what ``t
 counts; its bytes are those that were asked for.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from labcode.reports.columns import Ints
 from labcode.reports.memory.history import ALLOCATE, FREE
 from labcode.reports.report import MemoryReport
 
-Ints = NDArray[np.int64]
 BEFORE = "before the recording"
 NO_STACK = "no Python stack"
-_LIBRARY = re.compile(r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?")
+_LIBRARY = re.compile(
+    r"(?:^|/)(?:site-packages|dist-packages|torch|lib/python[\d.]+)/|^<|^\?\?|^:|^\S*\.(?:cc?|cpp|cu|hp?p?):\d"
+)
 QUARTERS = 4  # of a recording: what leaks is allocated in each of them
 
 

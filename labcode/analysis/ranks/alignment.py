@@ -9,8 +9,6 @@ told from one whose clock is ahead. Clocks of one host agree as they are: where 
 clocks together and Unix time does, it counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -19,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.ranks.lane import Floats, Ints, Lane
+from labcode.analysis.ranks.lane import Lane
+from labcode.reports.columns import Floats, Ints
 
 OVERLAPPING = 0.9  # of the collectives must lie at one time on all ranks, or they are not the same ones
 _FEWEST = 3  # collectives that tell the clocks apart

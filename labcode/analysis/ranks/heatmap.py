@@ -1,12 +1,10 @@
 """A run in; what its ranks did over time, rank by rank and all together, as tables out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.ranks.lane import Floats
 from labcode.analysis.ranks.run import Run
+from labcode.reports.columns import Floats
 
 BINS = 60
 SHARES = ("gpu_time", "compute", "communication", "exposed", "idle")

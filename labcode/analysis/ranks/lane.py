@@ -3,8 +3,6 @@
 A lane is small however long the report is, so that a worker can hold one report and hand on its lanes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +15,11 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
 from labcode.errors import InputError
+from labcode.reports.columns import Floats, Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 POINTS = 512  # of a curve: exact where fewer intervals make it
 KERNELS = 64  # names of kernels that are kept, those with the most time

@@ -1,7 +1,5 @@
 """A function that makes a table of one report in; one table of all ranks of a run out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What each report of a run says about ranges in; one table of all ranks out: their pace, and NCCL's own."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -4,8 +4,6 @@ with open_run(Path("ranks")) as run:
     run.clocks, run.notes, stragglers.by_rank(run)
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ one task at a time, and what a worker hands back is small. Where there are few f
 read in this process, one after another.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

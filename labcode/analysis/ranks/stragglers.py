@@ -6,14 +6,12 @@ or has more to do), its GPU stood idle longer (its host was late), or it left co
 slow). The GPU that waits longest is not the one to blame: it is the one that was early.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks.alignment import Meetings
-from labcode.analysis.ranks.lane import Floats
 from labcode.analysis.ranks.run import Run
+from labcode.reports.columns import Floats
 
 CAUSES = {"compute_late_ns": "slow compute", "idle_late_ns": "late start", "link_late_ns": "slow link"}
 WORTH = 0.005  # of the window: a rank that delays by less is not asked why

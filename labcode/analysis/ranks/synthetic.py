@@ -11,8 +11,6 @@ whose leaf it is, by half as much. What comes of such ranks shows how an analysi
 of that many GPUs.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
@@ -24,11 +22,11 @@ import numpy as np
 import pandas as pd
 
 from labcode import reports
-from labcode.analysis.ranks.lane import Floats
 from labcode.analysis.timeline.joins import in_window
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.errors import LabError
 from labcode.outputs import staged
+from labcode.reports.columns import Floats
 from labcode.reports.report import TimelineReport
 
 CAUSES = ("compute", "link", "start")

@@ -1,7 +1,5 @@
 """What a report says, apart from how it looks: verdicts, iterations, tables, a comparison; records alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

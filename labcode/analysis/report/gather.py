@@ -4,8 +4,6 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
     ...
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -197,8 +195,9 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
         apart = f", {warm} of them warm-up" if warm else ""
         spread = f", the middle four fifths within {found.spread:.0%} of it" if len(steady) > 2 else ""
         yield (
-            f"{len(found.table):,} iterations{apart}, found by {found.how}: {time_text(found.median_ns)} each"
-            f"{spread}; the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
+            f"{len(found.table):,} iteration{'s' * (len(found.table) != 1)}{apart}, found by {found.how}: "
+            f"{time_text(found.median_ns)} each{spread}; "
+            f"the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
         )
         yield from _work(found)
 
@@ -212,7 +211,8 @@ def _work(found: Iterations) -> Iterator[str]:
     if work.flops == work.flops:
         mfu = f", MFU {work.mfu:.1%} ({work.peak})" if work.mfu == work.mfu else ""
         without = f"; without {work.not_counted}" if work.not_counted else ""
-        yield f"{work.flops / 1e12:,.3g} TFLOP in matmuls and attention an iteration{mfu}{without}."
+        size, unit = (1e12, "TFLOP") if work.flops >= 1e9 else (1e9, "GFLOP")
+        yield f"{work.flops / size:,.3g} {unit} in matmuls and attention an iteration{mfu}{without}."
     if work.payload_bytes == work.payload_bytes:
         yield f"{work.payload_bytes / 1e6:,.1f} MB in collectives an iteration."
 

@@ -1,7 +1,5 @@
 """Opened files in; whether they are of one run, and what follows when they are joined on ranges, out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations

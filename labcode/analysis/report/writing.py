@@ -1,7 +1,5 @@
 """A document in; the texts of its cells, Markdown for a pull request, or JSON for machines out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -20,9 +18,9 @@ _BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
     (("(ns)", "_ns"), time_text),
     (("_bytes", "(bytes)"), lambda value: byte_text(value)),
-    (("share", "mfu"), percent),
+    (("share", "share_of_roof", "mfu"), percent),
     (("(%)",), lambda value: f"{value:.1f}"),
-    (("(byte/s)", "_bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
+    (("(byte/s)", "bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
     (("flops_per_s",), lambda value: f"{value / 1e12:,.3g} TFLOP/s"),
     (("(Hz)",), lambda value: f"{value / 1e6:,.0f} MHz"),
     (("_j",), lambda value: f"{value:,.4g} J"),

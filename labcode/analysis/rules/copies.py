@@ -1,14 +1,13 @@
 """Rules about copies: the tables of a capture in, findings out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import Ints, Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.tables import Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
+from labcode.reports.columns import Ints
 from labcode.reports.frames import mapped
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend

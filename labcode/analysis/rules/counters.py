@@ -1,7 +1,5 @@
 """Rules about what part of a busy GPU works: a capture with the GPU's own counters in, findings out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,9 +11,8 @@ from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline.joins import duration_ns, spans
+from labcode.reports.columns import Floats
 from labcode.reports.nsys.counters import Counter
-
-Floats = NDArray[np.float64]
 
 UNUSED_SHARE = 0.10
 FULL, FULL_SHARE = 80, 0.10  # percent of the peak; of the window

@@ -7,8 +7,6 @@ Captures of nsys and traces of torch.profiler are judged by their tables, report
 launch, power logs as they are, folders with a report for each rank as one run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a rule is and what it says: a function in, a `Rule` out; its finding in, a `Verdict` out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar

@@ -1,24 +1,14 @@
 """Rules about a GPU that waits for the CPU: the tables of a capture in, findings out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import (
-    GRAPH_LAUNCHES,
-    LOADING,
-    Ints,
-    Tables,
-    one_line,
-    percent,
-    time_text,
-    top,
-)
+from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
+from labcode.reports.columns import Ints
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10

@@ -3,8 +3,6 @@
 They stand beside the rules on GPU operations and calls that captures of nsys are judged by.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Rules on a run of many ranks, a report each: the run with its clocks aligned in, findings out."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.ranks import stragglers

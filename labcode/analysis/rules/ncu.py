@@ -5,8 +5,6 @@ argued in the rule's docstring: of the rules here an upper bound, if the busiest
 overlap and may not be added.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 They judge the time in which the command ran, on all GPUs together.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

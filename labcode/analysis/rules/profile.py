@@ -1,7 +1,5 @@
 """Rules about the profile itself, whether it can be believed: the tables of a capture in, findings out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

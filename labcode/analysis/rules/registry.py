@@ -1,7 +1,5 @@
 """Which rules there are: the lab's own, those of installed packages and of files in; lists of rules out."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util

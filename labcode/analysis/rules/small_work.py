@@ -1,7 +1,5 @@
 """Rules about kernels and allocations that cost more to ask for than to do: tables in, findings out."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule

@@ -1,7 +1,5 @@
 """Rules about iterations, found without being told: the tables of a capture in, findings out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule

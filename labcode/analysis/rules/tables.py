@@ -1,12 +1,9 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding
 from labcode.analysis.timeline import intervals
@@ -16,13 +13,12 @@ from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.columns import process_keys
+from labcode.reports.columns import Ints, process_keys
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED, TimelineReport
 
-Ints = NDArray[np.int64]
 Spans = tuple[Ints, Ints]
 
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"

@@ -1,7 +1,5 @@
 """Verdicts in, their text out: as a table, JSON or Markdown; on a capture or trace, or on single launches."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

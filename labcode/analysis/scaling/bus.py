@@ -5,8 +5,6 @@ for one byte of it whatever the algorithm, as long as the switch does not add up
 speed of a link.
 """
 
-from __future__ import annotations
-
 from labcode.errors import InputError
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")

@@ -6,8 +6,6 @@ numbers of GPUs are therefore predicted with α(n) = α(n₀) · ((n − 1) / (n
 0 to 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +15,9 @@ import pandas as pd
 
 from labcode.analysis.energy import model
 from labcode.analysis.scaling.bus import bus_bandwidth_gbps, bus_factor
-from labcode.analysis.scaling.samples import DRAWS, Floats
+from labcode.analysis.scaling.samples import DRAWS
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 GROWTH = 0.5  # of α with the number of steps
 _TO_FIT = 3  # least number of sizes

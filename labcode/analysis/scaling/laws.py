@@ -12,8 +12,6 @@ Each is linear in its parameters once it is turned round, and is fitted so, none
 come from drawing the repeated times again: they say how well times were measured, not whether the law holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +20,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import nnls
 
-from labcode.analysis.scaling.samples import Floats, Times, checked, drawn_medians, interval
+from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 Kind = Literal["strong", "weak"]
 Law = Literal["amdahl", "gustafson", "universal"]

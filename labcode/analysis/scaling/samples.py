@@ -1,17 +1,14 @@
 """Repeated times on several numbers of GPUs in; checked samples, and medians of what is drawn again, out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
-Floats = NDArray[np.float64]
 Times = Mapping[int, Sequence[float]]
 """Number of GPUs → repeated times of a step, in ascending order of the numbers; any one unit."""
 

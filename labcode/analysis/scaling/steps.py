@@ -7,8 +7,6 @@ communication slows computing). Predicted are steps on numbers of GPUs that were
 model does not know in the interval: the spread of the times, α and B, how α grows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +15,9 @@ import pandas as pd
 
 from labcode.analysis.scaling import collectives
 from labcode.analysis.scaling.collectives import Link
-from labcode.analysis.scaling.samples import Floats, Times, checked, drawn_medians, interval
+from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 
 Batches = Mapping[int, int]  # number of GPUs → sequences that each of them has
 

@@ -1,7 +1,5 @@
 """A record of training steps on several numbers of GPUs in; one strategy's times, model and forecast out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

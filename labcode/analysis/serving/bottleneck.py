@@ -4,8 +4,6 @@ The order of the questions is that of the decision tree (`labcode.figures.diagra
 the GPU works at all, then what at, and only for kernels what inside of the GPU limits them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +14,7 @@ from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.utilization import idle_gaps
 from labcode.errors import LabError
+from labcode.reports.columns import Ints
 from labcode.reports.ncu.launch import Launch
 
 MUCH = 0.2  # of the window: less idle time, or less copying, is not what bounds it
@@ -76,7 +75,7 @@ def name_launch(evidence: Evidence) -> str:
     return "compute" if evidence["sm"] > evidence["memory"] else "memory"
 
 
-Spans = tuple[intervals.Ints, intervals.Ints]
+Spans = tuple[Ints, Ints]
 
 
 def _clipped(table: pd.DataFrame, window: tuple[int, int]) -> Spans:

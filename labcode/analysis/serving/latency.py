@@ -4,8 +4,6 @@ A run is what `labcode.workloads.inference` records of one load: ``arrives_us``,
 ``last_us``, ``prompt_tokens``, ``tokens`` of each request, ``span_us`` and ``held_mean`` of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

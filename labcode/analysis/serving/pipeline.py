@@ -6,8 +6,6 @@ made-up GPU, in proportions that the book measures: reading all weights costs th
 for many, and what crosses to the host waits for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ simulation of the engine's own loop with measured times of its steps, for there 
 depends on who is served beside it, and no formula holds.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -217,10 +217,16 @@ def _first_sentence(shelf: Shelf[Any], name: str) -> str:
 
 
 def check_names(shelf: Shelf[Any], names: Sequence[str]) -> None:
-    """`LabError` for a name that is no report of a shelf, with the nearest one that is."""
+    """`LabError` for a name that is no report of a shelf, with whose it is, or the nearest one that is."""
     for name in names:
         plain = name.split(":")[0]
         if plain not in shelf.reports:
+            others = (one for one in map(shelf_of, KINDS) if plain in one.reports)
+            if other := next(others, None):
+                found = (
+                    f"one{other.of or ' of captures by nsys'}; `labcode stats --list FILE` names a file's own"
+                )
+                raise LabError(f"{name!r} is not a report{shelf.of or ' of captures by nsys'}, but {found}")
             raise LabError(f"{name!r} is not a report{shelf.of}; {nearest(name, shelf.reports)}")
         shelf.plain(name)
 

@@ -4,21 +4,16 @@ The definitions are those of Holistic Trace Analysis (Meta, https://hta.readthed
 and these are equal where both are given; here they are in nanoseconds, over all profiler steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
 from labcode.analysis.timeline.launch import launch_latency, queue_changes
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.reports.kineto.report import STEP, KinetoReport
-
-Ints = NDArray[np.int64]
 
 BETWEEN_KERNELS_NS = 30_000  # a shorter gap, with the launch long made, is the GPU's own way to the next
 LONG_CALL_NS = 50_000

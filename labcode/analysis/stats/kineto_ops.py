@@ -2,19 +2,16 @@
 and of two traces their difference.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, named_like
 from labcode.analysis.timeline.links import launch_events, nearest
+from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
 _SUMS = (
     *("cpu_self_ns", "cpu_total_ns", "device_self_ns", "device_total_ns"),
     *("cpu_memory_self_bytes", "cpu_memory_bytes", "device_memory_self_bytes", "device_memory_bytes"),

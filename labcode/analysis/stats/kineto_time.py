@@ -20,10 +20,9 @@ from labcode.analysis.timeline.joins import duration_ns, extent, launch_rows, na
 from labcode.analysis.timeline.launch import QUEUED_BY
 from labcode.analysis.timeline.overlap import time_shares
 from labcode.analysis.timeline.transfers import bandwidth_changes
-from labcode.reports.columns import objects
+from labcode.reports.columns import Ints, objects
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
 FULL = 1024  # launches that CUDA lets wait in a stream; the next one blocks the thread that makes it
 LEAST_KERNELS = 3
 LONGEST_RUN = 8  # kernels in a row
@@ -100,7 +99,8 @@ def memory_bandwidth(report: KinetoReport) -> pd.DataFrame:
     table = grouped[["bytes", "total_ns"]].sum()
     table.insert(0, "count", grouped.size())
     table["gb_per_s"] = table["bytes"] / table["total_ns"].where(table["total_ns"] > 0)
-    stats = series[series["gb_per_s"] > 0].groupby(keys)["gb_per_s"].describe()
+    rates = series["gb_per_s"].where(series["gb_per_s"] > 0)
+    stats = rates.groupby([series[key] for key in keys]).describe()
     stats = stats.set_axis(list(_SERIES), axis=1).astype({"changes": "int64"})
     return table.join(stats).reset_index().astype({"what": "str"})
 

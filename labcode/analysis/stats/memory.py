@@ -1,7 +1,5 @@
 """The reports of `labcode stats` on histories of the allocator: a history in; a table out."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 from labcode.analysis.memory import history as memory_history

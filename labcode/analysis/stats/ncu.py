@@ -5,8 +5,6 @@ people have two decimals, and shares in percent. The reports ``raw`` and ``detai
 ``ncu --import --page`` prints, cell by cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ metric has one unit, taken from its largest value, and six decimals; on the deta
 its own unit and two decimals; numbers without a unit are grouped by thousands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

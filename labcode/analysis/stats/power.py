@@ -1,7 +1,5 @@
 """The reports of `labcode stats` on power logs: a log in; a table out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace

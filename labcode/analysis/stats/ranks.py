@@ -3,8 +3,6 @@
 Besides its own reports a run answers to those of its reports' format: each rank's table, below each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial

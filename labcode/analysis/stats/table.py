@@ -14,8 +14,6 @@ from labcode.reports.columns import Column, Ints, objects
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Texts:

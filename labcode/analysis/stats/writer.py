@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -283,10 +284,19 @@ def _markdown(text: str) -> str:
 
 def records(table: pd.DataFrame) -> list[dict[str, object]]:
     """The rows of a DataFrame as plain objects: numbers unrounded, what is not a number null."""
-    rows = []
-    for row in table.itertuples(index=False, name=None):
-        rows.append({str(name): plain(value) for name, value in zip(table.columns, row, strict=True)})
-    return rows
+    names = list(map(str, table.columns))
+    return [dict(zip(names, row, strict=True)) for row in _rows(table, lambda name: plain)]
+
+
+def _rows(
+    table: pd.DataFrame, of: Callable[[object], Callable[[Any], Any]], whole: Callable[[int], Any] = int
+) -> Iterator[tuple[Any, ...]]:
+    """The rows: each value as ``of`` its column's name makes it, whole numbers as ``whole`` does."""
+    numbers = [isinstance(kind, np.dtype) and kind.kind in "iu" for kind in table.dtypes]
+    made = [whole if number else of(name) for name, number in zip(table, numbers, strict=True)]
+    for low in range(0, len(table), _ROWS):
+        columns = (table.iloc[low : low + _ROWS, place] for place in range(len(made)))
+        yield from zip(*(map(one, c.tolist()) for one, c in zip(made, columns, strict=True)), strict=True)
 
 
 def plain(value: object) -> object:
@@ -313,22 +323,31 @@ def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
     if fmt == "csv":
         table.to_csv(output, index=False, lineterminator="\n")
         return
-    if fmt == "json":
-        output.write(json.dumps(records(table), indent=2, ensure_ascii=False) + "\n")
-        return
-    numeric = [pd.api.types.is_numeric_dtype(table[name].dtype) for name in table.columns]
     names = [str(name) for name in table.columns]
-    shares = [_is_share(name) and pd.api.types.is_float_dtype(table[name].dtype) for name in table.columns]
-    cells = [
-        [cell_text(value, fmt, share=share) for value, share in zip(row, shares, strict=True)]
-        for row in table.itertuples(index=False, name=None)
-    ]
+    if fmt == "json":
+        text = json.JSONEncoder(ensure_ascii=False).encode
+        members = (f"    {text(name).replace('%', '%%')}: %s" for name in names)
+        line = ("  {\n" + ",\n".join(members) + "\n  }").__mod__
+        separator = "[\n"
+        for row in _rows(table, lambda name: lambda value: text(plain(value))):
+            output.write(separator + line(row))
+            separator = ",\n"
+        output.write("[]\n" if separator == "[\n" else "\n]\n")
+        return
+    numeric = [pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes]
+    shares = {n for n, kind in table.dtypes.items() if _is_share(n) and pd.api.types.is_float_dtype(kind)}
+
+    def cells() -> Iterator[tuple[str, ...]]:
+        return _rows(table, lambda name: partial(cell_text, fmt=fmt, share=name in shares), "{:,}".format)
+
     if fmt == "md":
         output.write(f"| {' | '.join(names)} |\n| {' | '.join('---:' if n else ':---' for n in numeric)} |\n")
-        output.writelines(f"| {' | '.join(row)} |\n" for row in cells)
+        output.writelines(f"| {' | '.join(row)} |\n" for row in cells())
         return
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    for row in [names, ["-" * width for width in widths], *cells]:
+    widths = list(map(len, names))
+    for row in cells():  # made twice, for all of them may be too many to hold
+        widths = list(map(max, widths, map(len, row)))
+    for row in itertools.chain([tuple(names), tuple("-" * width for width in widths)], cells()):
         parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True))
         output.write("  ".join(parts).rstrip() + "\n")
 

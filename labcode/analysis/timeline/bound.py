@@ -5,23 +5,19 @@ gone, the CPU still does what it did besides, and the GPU still runs all other o
 at least the longer of the two, whatever waits for whom. That is a bound, not a forecast.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
+from labcode.reports.columns import Bools, Ints
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 # they return when the copy is done, where memory is pageable
 _BLOCKING = r"^(?:cuda|hip)Memcpy(?:Async|WithStream)?$|^cuMemcpy"
 

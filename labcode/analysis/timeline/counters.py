@@ -4,22 +4,18 @@ A timeline says when kernels ran, a counter what part of the GPU they used. A sa
 the next one, which may lie half in a stretch: it counts there by the share of its time that does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import project
+from labcode.reports.columns import Floats, Ints
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Spans = tuple[Ints, Ints]
 
 # What tells most, in the order in which it is shown; each in percent of what the GPU can do.

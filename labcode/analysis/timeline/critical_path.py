@@ -28,12 +28,10 @@ from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.tree import holders
 from labcode.analysis.timeline.utilization import LAUNCHING, SYNCHRONIZING
+from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 ALONE_NS = 20_000  # a thread may have been handed its work where it did nothing for so long …
 HANDED = 0.5  # … and another one did something for this share of that time

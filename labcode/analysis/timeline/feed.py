@@ -5,18 +5,16 @@ batches in that order, whichever is finished first. A worker has at most ``prefe
 at once: the next is ordered when the loop takes one of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labcode.analysis.timeline.joins import spans
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 STAGES = ("read", "decode", "transform")
 _CLEARLY = 0.03  # of a batch's time
 _BATCH = {"pid": "int64", "tid": "int64", "number": "int64", "items": "int64", "whole": "bool"}

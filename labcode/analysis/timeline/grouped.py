@@ -1,15 +1,12 @@
 """Statistics by group: a group number and an integer for each row in, statistics of each group out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from labcode.reports.columns import Floats, Ints
 
 
 @dataclass(frozen=True)

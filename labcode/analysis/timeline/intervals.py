@@ -6,16 +6,14 @@ order; all but those of `clip` are disjoint, so what is computed from them never
 lie in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labcode.errors import LabError
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 _WIDEST = (1 << 63) - 1
 _ROUNDS = 32  # of skipping all at once

@@ -9,8 +9,6 @@ Three ways, of which the first that answers counts:
 An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +21,11 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
+from labcode.reports.columns import Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.report import MEASURED, TimelineReport
 
-Ints = NDArray[np.int64]
 FEWEST = 3  # instances of a name that does not say what it is
 COVERED = 0.5  # of the time from the first to the last operation, or of the operations
 ALIKE = 0.8  # of the distances between a kernel's launches are the same where it tells a period

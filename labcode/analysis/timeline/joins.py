@@ -1,17 +1,13 @@
 """What joins tables and picks their rows: tables in, the launching call of each operation and windows out."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.reports.columns import process_keys, unique
+from labcode.reports.columns import Ints, process_keys, unique
 from labcode.reports.frames import codes_of
-
-Ints = NDArray[np.int64]
 
 
 def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:

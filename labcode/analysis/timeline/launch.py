@@ -1,7 +1,5 @@
 """From the launch call to the GPU: operations and API calls in; a row for each launch, and queues, out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

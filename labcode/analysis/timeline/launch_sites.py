@@ -5,20 +5,17 @@ thread of the autograd engine, which runs no Python: there the autograd range na
 sequence number leads to the forward operation, and the stack of that one's launch to the line.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 Frame = tuple[str, str, int | None]  # function, file, line; no line: another one in each of two stacks
 Path = tuple[Frame, ...]  # the program's own frames, outermost first
 Thread = tuple[int, int]  # pid, tid

@@ -4,8 +4,6 @@ A kernel of the backward pass is launched by a thread without Python; its forwar
 trace's ``fwdbwd`` arrows, says which line and module it comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -14,12 +12,10 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
-from labcode.reports.columns import objects, process_keys, unique
+from labcode.reports.columns import Bools, Ints, objects, process_keys, unique
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 MODULE = "nn.Module: "
 _INNER = ("torch/", "<built-in", "<frozen", "nn.Module: ", "contextlib.py", "threading.py")
 

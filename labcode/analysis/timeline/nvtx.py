@@ -6,18 +6,15 @@ nsys projects. The projected span runs from the start of the first operation to 
 they ran; it contains idle time, so the time in which at least one of them ran stands beside it.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.reports.columns import Ints
 
-Ints = NDArray[np.int64]
 NUMBER = re.compile(r"(?:\s*[#:=]?\s*|_)\d+$")  # at the end of a name: step 3, step_3, ProfilerStep#3
 _MOST_PAIRS = 1 << 22  # (range, operation) pairs held in memory at once
 _WIDEST = 1 << 62

@@ -1,7 +1,5 @@
 """Calls of the operating system in; the time in each class of call by thread, and what they hold up, out."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What ran at the same time on a GPU: operations in, times of overlap and levels of concurrency out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -8,8 +8,6 @@ first), ``count`` (samples) and ``weight`` (float64: the samples, or nanoseconds
     functions(folded).head()
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 
@@ -23,7 +21,6 @@ from labcode.analysis.timeline.joins import spans
 from labcode.analysis.timeline.links import MODULE
 from labcode.reports.kineto.report import KinetoReport
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 KEYS = ("sample", "backtrace", "callchain")
 _TRACED = re.compile(r"^(.+)\((\d+)\): (.+)$")  # file.py(12): function

@@ -1,7 +1,5 @@
 """Kernels and API calls by name: tables of `labcode.reports.nsys.report` in, one row for each name out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,14 +1,10 @@
 """Context switches in; when each thread ran and when it did not, and what it was waiting in, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 _COLUMNS = {"pid": "int64", "tid": "int64", "start_ns": "int64", "end_ns": "int64", "state": "str"}
 

@@ -1,7 +1,5 @@
 """Copies by direction and by the memory at the host's end: the table of copies in, bytes and rates out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

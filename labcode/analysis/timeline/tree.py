@@ -14,16 +14,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import named_like, spans
-from labcode.reports.columns import process_keys
+from labcode.reports.columns import Bools, Ints, process_keys
 from labcode.reports.kineto.ranks import PID_OF_RANK
 from labcode.reports.kineto.report import KinetoReport
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 _BUILT: WeakKeyDictionary[KinetoReport, dict[bool, Tree]] = WeakKeyDictionary()
 ASYNC = r"^(?:nccl|gloo|ucc|mpi):"

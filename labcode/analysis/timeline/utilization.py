@@ -4,8 +4,6 @@ A GPU is busy while at least one operation of any process runs on it: times are 
 exceed the window. Whole-graph launches count as operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,10 +13,9 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
-from labcode.reports.columns import unique
+from labcode.reports.columns import Ints, unique
 from labcode.reports.frames import codes_of
 
-Ints = NDArray[np.int64]
 Window = tuple[int, int]
 
 SYNCHRONIZING = (

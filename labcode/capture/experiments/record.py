@@ -1,14 +1,19 @@
-"""What an experiment is: the records of the catalogue, and short ways to write them down."""
+"""What an experiment is: the records of the catalogue, read from the tables beside this module."""
 
-from __future__ import annotations
-
+import re
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 Tool = Literal["nsys", "ncu", "torch", "memory", "power", "bench", "doctor"]
 # The clocks are left as they are: locking them takes rights, and another user's work may run beside.
 NCU_ALWAYS = ("--clock-control", "none", "--target-processes", "all")
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
+CUDA = "labcode.workloads.cuda"
+_TEXTS = {"sources", "needs", "nsys_args", "ncu_args", "torch_args", "times"}
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 @dataclass(frozen=True)
@@ -69,21 +74,50 @@ class Experiment:
         return (*own[self.tool], *run.tool_args) if self.tool in own else ()
 
 
-CUDA = "labcode.workloads.cuda"
-CUDA_SOURCES = (  # what the CUDA programs include, file by file: a new header makes no capture stale
-    *(f"cuda/common/{name}.cuh" for name in ("check", "device", "oscillator", "timing")),
-    *(f"cuda/common/{name}.hpp" for name in ("args", "json", "nvtx")),
-    "labcode/kernels/build.py:FLAGS",
-)
+def read(subject: str) -> dict[str, Experiment]:
+    """The experiments of the table ``subject``.toml beside this module, by id, in its order.
+
+    A text of the table is words with spaces between: ``$name`` stands for the words that are called so (under
+    ``words``, or in words.toml), ``{a,b}`` in a word for each in turn. A run is of the ``variant`` of its own
+    name, or of another one ('': of none), and takes ``args``; the profiler takes ``options`` and, of ncu,
+    the names of ``kernels`` without namespace and template arguments.
+    """
+    table = _table(subject)
+    words = {**_table("words"), **table.pop("words", {})}
+
+    def spelled(text: str) -> Iterator[str]:
+        for word in text.split():
+            yield from spelled(words[word[1:]]) if word.startswith("$") else _each(word)
+
+    def run(
+        name: str,
+        variant: str | None = None,
+        args: str = "",
+        options: str = "",
+        kernels: str = "",
+        **more: bool,
+    ) -> Run:
+        variant = name if variant is None else variant
+        named = ("-k", f"regex:^({'|'.join(spelled(kernels))})$") if kernels else ()
+        own = ("--variant", variant) if variant else ()
+        return Run(name, (*own, *spelled(args)), (*spelled(options), *named), **more)
+
+    found = {}
+    for name, entry in table.items():
+        texts = {key: tuple(spelled(entry[key])) for key in _TEXTS & entry.keys()}
+        runs = tuple(run(of, **told) for of, told in entry.pop("runs").items())
+        found[name] = Experiment(**{"module": CUDA, **entry, **texts, "id": name, "runs": runs})
+    return found
 
 
-def workloads(*names: str) -> tuple[str, ...]:
-    """Sources of a workload: its own modules. What all share (the command line) does not count."""
-    return tuple(f"labcode/workloads/**/{name}.py" for name in names)
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def variant_run(
-    name: str, *args: str, variant: str | None = None, tool_args: tuple[str, ...] = (), clean: bool = True
-) -> Run:
-    """A run of the variant of its own name, or of another one."""
-    return Run(name, ("--variant", variant or name, *args), tool_args, clean)
+def _each(word: str) -> list[str]:
+    """A word, or with {a,b} in it each of the words that it stands for."""
+    choice = _CHOICE.search(word)
+    if choice is None:
+        return [word]
+    head, tail = word[: choice.start()], word[choice.end() :]
+    return [made for one in choice[1].split(",") for made in _each(head + one + tail)]

@@ -4,8 +4,6 @@ The command runs once for each tool, for two profilers cannot watch one process:
 take CUPTI for themselves. It talks to the terminal as ever, and signals go to it.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Values stand at their bars, samples at their rows, so that a chart needs neither
 read. A role (labcode.figures.style.ROLE_NAMES) gives a bar its color; units stand at the axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -15,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labcode.figures.style import (
     SMALL_PT,
@@ -29,8 +27,8 @@ from labcode.figures.style import (
     tidy,
     width_in,
 )
+from labcode.reports.columns import Floats
 
-Floats = NDArray[np.float64]
 WIDEST_LABEL_IN = 2.4
 
 

@@ -1,7 +1,5 @@
 """A capture with the GPU's own counters in; counters over time below ranges and busy time, a Figure, out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

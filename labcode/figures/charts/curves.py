@@ -3,8 +3,6 @@
 Every line carries its name at its right end, in its own color, so that no chart needs a legend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labcode.figures.style import (
     SMALL_PT,
@@ -28,7 +26,6 @@ from labcode.figures.style import (
 )
 from labcode.figures.timeline.rows import format_bytes
 
-Floats = NDArray[np.float64]
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 

@@ -1,7 +1,5 @@
 """Groups of runs over a parameter in; a figure of their times, or a file with it, out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast

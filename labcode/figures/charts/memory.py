@@ -1,7 +1,5 @@
 """A history of the allocator in; live bytes over time, stacked by allocation site, out as a Figure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A power log in; power over time, of each GPU a panel, out as a Figure."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

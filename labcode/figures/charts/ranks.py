@@ -1,7 +1,5 @@
 """A run of many ranks in; what each did over time, a row of colored cells a rank, out as a Figure."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure

@@ -4,8 +4,6 @@ Every launch is a number: a filled circle at its DRAM intensity, smaller marks a
 intensities, all at the height of its rate. The list below the axes names the numbers and the roofs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two capture sets' values side by side in; a scatter of shares, or strips of ratios, out as Figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nothing in; drawings of attention out: where scores live, and how groups of warps work in time."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 

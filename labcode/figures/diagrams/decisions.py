@@ -1,7 +1,5 @@
 """The decision tree of bottlenecks: nothing in, a drawing of its questions and seven leaves out."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 

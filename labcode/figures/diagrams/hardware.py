@@ -1,7 +1,5 @@
 """Units, accesses or issue slots in; drawings of a GPU by the names that its counters have out."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 

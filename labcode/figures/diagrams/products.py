@@ -1,7 +1,5 @@
 """Nothing in; drawings of matmuls out: tiles, warps and stages in space and time."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle

@@ -1,7 +1,5 @@
 """Nothing in; drawings that explain how CPU and GPU work together out: no data, no measured number."""
 
-from __future__ import annotations
-
 import math
 
 from matplotlib.axes import Axes

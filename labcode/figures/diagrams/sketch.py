@@ -4,8 +4,6 @@ A canvas measures in inches, from the top left corner. The figures of labcode.fi
 made of these.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from matplotlib.axes import Axes

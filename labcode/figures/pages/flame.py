@@ -12,8 +12,6 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 speedscope.app, ``.txt`` folded stacks for flamegraph.pl and others.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -26,7 +24,6 @@ import pandas as pd
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import stacks
 from labcode.errors import LabError
@@ -48,12 +45,10 @@ from labcode.figures.style import (
 )
 from labcode.outputs import whole
 from labcode.reports import open_timeline
+from labcode.reports.columns import Floats, Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ROW_IN = 0.21
 DEEPEST = 40  # rows of a printed flame graph
@@ -438,7 +433,15 @@ def profile(
         samples, frames = report.python_backtraces(), report.python_backtrace_frames()
         labels = stacks.python_labels(frames, by="line")
     if not len(samples):
-        raise LabError(f"{report.path}: holds no {KINDS[of]}")
+        tables = {
+            "python": report.python_samples,
+            "cpu": report.cpu_samples,
+            "launches": report.python_backtraces,
+        }
+        there = " or ".join(kind for kind, table in tables.items() if kind != of and len(table()))
+        raise LabError(
+            f"{report.path}: holds no {KINDS[of]}{there and f'; what it has is drawn with --of {there}'}"
+        )
     span = None if window == "all" else choose_window(report, window)
     if window is None and span is not None and span[0] >= span[1]:
         span = None  # a capture with nothing but samples

@@ -14,8 +14,6 @@ events narrower than a pixel are drawn as one box a pixel whose opacity is the s
 (``interactive.js``).
 """
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Callable
@@ -36,9 +34,8 @@ from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
 from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.report import NsysReport
-
-Ints = NDArray[np.int64]
 
 MOST_EVENTS = 500_000
 _DEEPEST = 12  # levels of nesting that have lanes of their own
@@ -225,29 +222,13 @@ def _copy_details(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _memset_details(rows: pd.DataFrame) -> list[str]:
-    return [format_bytes(size) for size in rows["bytes"].to_list()]
-
-
-def _call_details(rows: pd.DataFrame) -> list[str]:
-    return [f"returned error {value}" if value else "" for value in rows["return_value"].to_list()]
-
-
-def _range_details(rows: pd.DataFrame) -> list[str]:
-    return ["still open at the end" if is_open else "" for is_open in rows["still_open"].to_list()]
-
-
-def _no_details(rows: pd.DataFrame) -> list[str]:
-    return [""] * len(rows)
-
-
 _DETAILS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
     "kernel": _kernel_details,
     "memcpy": _copy_details,
-    "memset": _memset_details,
-    "graph": _no_details,
-    "api": _call_details,
-    "nvtx": _range_details,
+    "memset": lambda rows: [format_bytes(size) for size in rows["bytes"].to_list()],
+    "graph": lambda rows: [""] * len(rows),
+    "api": lambda rows: [f"returned error {one}" if one else "" for one in rows["return_value"].to_list()],
+    "nvtx": lambda rows: ["still open at the end" if one else "" for one in rows["still_open"].to_list()],
 }
 
 

@@ -1,7 +1,5 @@
 """A run of many ranks in; one HTML page of what each did over time, to zoom and to ask, out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

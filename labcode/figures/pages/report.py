@@ -4,8 +4,6 @@ The page holds all that it shows: tables and verdicts as HTML, charts as SVG for
 as `labcode.figures.pages.interactive` makes it. Jinja escapes what comes out of files, wherever it stands.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,7 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 (`labcode.figures.timeline.chrome_trace`).
 """
 
-from __future__ import annotations
-
+import difflib
 import gzip
 import io
 import re
@@ -121,7 +120,8 @@ def _range(report: TimelineReport, text: str) -> Window:
     if number and not len(found):
         found = ranges[(names == name) | (ranges["name"] == name)].iloc[number - 1 :]
     if not len(found):
-        known = ", ".join(str(other) for other in names.value_counts().index[:6])
+        often = [str(name) for name in names.value_counts().index[:1000]]
+        known = ", ".join(difflib.get_close_matches(text, often, n=6, cutoff=0.0))
         what = "annotation" if kind_of(report.path) == "kineto" else "NVTX range"
         raise LabError(
             f"{report.path}: no {what} {text!r}; give one of those there are"

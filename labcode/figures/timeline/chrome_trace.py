@@ -12,15 +12,12 @@ The format: «Trace Event Format» (Google, 2016), of which this uses complete (
 counter (C) and metadata (M) events.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.figures.timeline.groups import Report
@@ -35,10 +32,9 @@ from labcode.figures.timeline.tracks import (
     thread_names,
     track_names,
 )
+from labcode.reports.columns import Ints
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
-
-Ints = NDArray[np.int64]
 
 _ROWS = 1 << 14  # events put together at once
 _GPU = 1 << 24  # numbers of (process, GPU) begin above those of processes
@@ -228,10 +224,6 @@ def _rate(size: int, ns: int) -> str:
     return f'"GB/s":{size / ns:.3f},' if ns > 0 else ""
 
 
-def _graph_arguments(rows: pd.DataFrame) -> list[str]:
-    return [f'"correlation":{correlation}' for correlation in rows["correlation"].to_list()]
-
-
 def _call_arguments(rows: pd.DataFrame) -> list[str]:
     return [
         f'"correlation":{correlation}' + (f',"returned":{value}' if value else "")
@@ -241,17 +233,15 @@ def _call_arguments(rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _range_arguments(rows: pd.DataFrame) -> list[str]:
-    return ['"still open at the end":true' if is_open else "" for is_open in rows["still_open"].to_list()]
-
-
 _ARGUMENTS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
     "kernel": _kernel_arguments,
     "memcpy": _copy_arguments,
     "memset": _memset_arguments,
-    "graph": _graph_arguments,
+    "graph": lambda rows: [f'"correlation":{one}' for one in rows["correlation"].to_list()],
     "api": _call_arguments,
-    "nvtx": _range_arguments,
+    "nvtx": lambda rows: [
+        '"still open at the end":true' if one else "" for one in rows["still_open"].to_list()
+    ],
 }
 
 

@@ -6,16 +6,12 @@ stacked where they are of several kinds; a gap of a pixel or more always stays v
 pixels (1/96 inch).
 """
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from labcode.reports.columns import Floats, Ints
 
 ALONE_PX = 3.0  # an event at least this wide is a rectangle of its own
 GAP_PX = 1.0  # a gap this wide is never closed

@@ -7,8 +7,6 @@ PyTorch), the name of the main thread, which PyTorch sets in the workers of a da
 process worked on a GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol

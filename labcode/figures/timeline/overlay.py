@@ -2,8 +2,6 @@
 critical path, a track of its own with arrows where it goes to another thread or stream.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 

@@ -4,8 +4,6 @@ Heights are in inches, as the y axis is; x is time in the chosen unit. What is t
 drawn as labcode.figures.timeline.condense says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Time runs to the right from 0 at the start of the window. The rows are NVTX rang
 streams; time in which a GPU did nothing is shaded across its rows and its share is written at the right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ A row is a label and a table of bars with the columns start_ns, end_ns (int64, o
 belong together: the CPU side of a process, or a GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 

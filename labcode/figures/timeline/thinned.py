@@ -5,18 +5,14 @@ are shorter than it, become one: it begins with the first, lasts as long as all 
 says how many more it stands for. So a page of a million operations keeps its shape, its gaps and its shares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
 
-Ints = NDArray[np.int64]
 _STREAM = ("pid", "device", "context", "stream")
 _THREAD = ("pid", "tid")
 _KEYS = {

@@ -1,8 +1,6 @@
 """Threads on and off the CPU in (`labcode.analysis.timeline.switches`); a strip for each thread, as a
 figure, out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,16 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.os_runtime import call_class
 from labcode.errors import LabError
 from labcode.figures.style import SMALL_PT, TITLE_PT, WIDTH_IN, current, fit, styled, width_in
 from labcode.figures.timeline.condense import condense
+from labcode.reports.columns import Ints
 
 Window = tuple[int, int]
-Ints = NDArray[np.int64]
 MOST_THREADS = 16
 CROWDED = 300  # spans; a thread with more of them is drawn by the share of time
 _ROW_IN = 0.26

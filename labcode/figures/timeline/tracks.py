@@ -6,22 +6,18 @@ start/end ranges) get tracks of their own. What `labcode.figures.timeline.chrome
 `labcode.figures.pages.interactive` have in common.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report, process_names, rank_numbers
 from labcode.figures.timeline.rows import MEASURED, Window, api_role
-
-Ints = NDArray[np.int64]
+from labcode.reports.columns import Ints
 
 _COPY_ROLES = {"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}
 _MARKS, _NVTX, _RANGES, _API = -1, 0, 1, 2  # the lines of a thread, in this order

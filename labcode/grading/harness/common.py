@@ -1,7 +1,5 @@
 """What measuring programs share: a learner's file in, its function out; values in, a JSON record out."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import tempfile

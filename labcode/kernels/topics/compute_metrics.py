@@ -4,8 +4,6 @@ Here are those of its kernels whose variants compute the same floating-point res
 name has all of them, with occupancy, instruction mix, division and atomics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

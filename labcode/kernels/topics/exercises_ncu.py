@@ -1,7 +1,5 @@
 """Kernels of the Nsight Compute exercises (``cuda/exercises_ncu``): a baseline and an improved one each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 The kernels there are measurements of the machine, not ladders toward a library: none is in the catalogue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ the trace's clock, read without a floating-point number in between: a trace writ
 whose nearest double is a quarter of a microsecond away from its neighbors.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +20,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from labcode.reports.columns import Objects, is_narrow, narrow, packed, spread
+from labcode.reports.columns import Bools, Ints, Objects, is_narrow, narrow, packed, spread
 from labcode.reports.kineto.schema import (
     ARGS,
     ARGUMENTS,
@@ -35,9 +33,6 @@ from labcode.reports.kineto.schema import (
     Event,
     Times,
 )
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 FURTHEST_NS = 4_000_000_000_000_000_000  # times beyond are none; sums of two still fit 63 bits
 _LONGEST = 19  # digits of nanoseconds; those beyond 63 bits are read as the largest number there is

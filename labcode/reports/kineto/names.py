@@ -1,7 +1,5 @@
 """Names as Kineto writes them in, their parts out."""
 
-from __future__ import annotations
-
 import re
 
 _COPY = re.compile(r"Memcpy ([A-Z])to([A-Z]) \((\w+) -> (\w+)\)")

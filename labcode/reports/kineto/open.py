@@ -1,7 +1,5 @@
 """A trace file, or a folder with one for each rank, in; what was read of each rank, what is amiss, out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -98,6 +96,11 @@ def _refuse_doubles(read: list[RankTrace]) -> None:
 def read_trace(path: Path) -> RankTrace:
     """Read one file."""
     text, columns = _read(plain_file(path))
+    if not columns.events and not text.cut_off and "schemaVersion" not in text.metadata:
+        raise InputError(
+            f"{path}: no trace of torch.profiler: not one of its events is an operator, a call of CUDA or an "
+            "operation of a GPU; name a file that prof.export_chrome_trace wrote"
+        )
     distributed = text.metadata.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     world = distributed.get("world_size")

@@ -1,7 +1,5 @@
 """What was read of each rank in; clocks, processes and GPUs brought together, columns of tables, out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

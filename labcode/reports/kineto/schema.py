@@ -1,7 +1,5 @@
 """What is read of a trace's events: kinds, members and their types, as msgspec decodes them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -88,7 +86,12 @@ KINDS: Mapping[str, str] = {
     "cuda_runtime": "runtime",
     "runtime": "runtime",
     "hip_runtime": "runtime",
+    "xpu_runtime": "runtime",
+    "mtia_runtime": "runtime",
+    "privateuse1_runtime": "runtime",
     "cuda_driver": "driver",
+    "xpu_driver": "driver",
+    "privateuse1_driver": "driver",
     "kernel": "kernel",
     "gpu_memcpy": "memcpy",
     "memcpy": "memcpy",
@@ -97,6 +100,7 @@ KINDS: Mapping[str, str] = {
     "python_function": "python",
     "cpu_instant_event": "memory",
     "cuda_sync": "sync",
+    "xpu_sync": "sync",
     "overhead": "overhead",
     "ac2g": "flow",
     "fwdbwd": "flow",

@@ -1,7 +1,5 @@
 """What was read of a rank in; its tables, as `labcode.reports.kineto.report` documents them, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

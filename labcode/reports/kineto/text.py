@@ -5,8 +5,6 @@ that array alone). It is read block by block and cut between two events; whether
 tells: a cut inside an event leaves brackets or a string open. Where guessing fails, brackets are counted.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable, Generator, Iterator

@@ -5,8 +5,6 @@ its own (``python -m labcode.reports.kineto.workers``), which gets blocks throug
 columns; so it does not matter what this process is, nor whether it could be forked.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

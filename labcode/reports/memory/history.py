@@ -1,10 +1,8 @@
 """Histories of PyTorch's GPU allocator (``.memory.json``, ``.memory.json.xz``) in, tables out.
 
-They are made of memory snapshots at capture time: a snapshot itself is a pickle, which would run code. Times
-are microseconds since the first event; an address is a number that stands for one.
+They are made of memory snapshots at capture time, or by `labcode scrub`: a snapshot itself is a pickle, which
+would run code. Times are microseconds since the first event; an address is a number that stands for one.
 """
-
-from __future__ import annotations
 
 import gzip
 import lzma
@@ -128,8 +126,8 @@ def _text(path: Path) -> bytes:
         raise InputError(f"{path}: more than 1 GiB of text; record fewer steps")
     if text.startswith(b"\x80"):
         raise InputError(
-            f"{path}: a pickle, as torch.cuda.memory._dump_snapshot writes it; reading it would run code; "
-            + _HOW
+            f"{path}: a pickle, as torch.cuda.memory._dump_snapshot writes it; make a history of it, which "
+            f"runs nothing: labcode scrub {path.name} -o {path.stem}.memory.json"
         )
     return text
 

@@ -4,8 +4,6 @@ It calls NVIDIA's package ``ncu-report``, whose native part can crash on a damag
 ends this process and not the one that asked. Every number stays exactly what the package gives.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

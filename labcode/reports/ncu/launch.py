@@ -1,7 +1,5 @@
 """One launch of an Nsight Compute report: what was read in; records with metrics, sections, rules out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ is the section file that collects it, for the message when none is there. Source
 Compute 2022.1 to 2025.3 and the list that ``ncu --query-metrics`` prints.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass

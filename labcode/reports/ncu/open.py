@@ -8,8 +8,6 @@ The reader, the package ``ncu-report``, is NVIDIA's, under NVIDIA's own license:
 dependency and called through its documented interface; nothing of it lies in this repository.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

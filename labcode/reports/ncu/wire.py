@@ -7,8 +7,6 @@ number, then blocks. A block is a length, a header (fields 1 and 2: how many sou
 facts of the session; 5: bytes that follow; 6: the process), then each source and result after its length.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

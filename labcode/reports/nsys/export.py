@@ -4,9 +4,6 @@ An ``.nsys-rep`` is exported by the nsys of this machine, and only such a file n
 reader gives out: no environment, no process list.
 """
 
-from __future__ import annotations
-
-import difflib
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from labcode.errors import InputError, LabError
+from labcode.errors import InputError, LabError, nearest
 from labcode.outputs import base_names, refuse_existing, refuse_inputs, staged
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.report import NsysReport, open_report
@@ -94,9 +91,7 @@ def _check(files: Sequence[Path], fmt: str, tables: Sequence[str]) -> None:
         )
     for name in tables:
         if name not in table_names():
-            close = difflib.get_close_matches(name, table_names(), n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            raise LabError(f"{name!r} is not a table; {hint}There are: {', '.join(table_names())}")
+            raise LabError(f"{name!r} is not a table; {nearest(name, table_names())}")
     if fmt == "parquet" and find_spec("pyarrow") is None:
         raise LabError(
             "export: Parquet needs pyarrow; `python -m pip install pyarrow`, or choose --format csv"

@@ -1,13 +1,8 @@
 """Names and identifiers as nsys writes them: a function's name or a globalTid in, its parts out."""
 
-from __future__ import annotations
-
 import re
 
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
+from labcode.reports.columns import Ints
 
 _VERSION = re.compile(r"_v\d{4,6}(_ptsz|_ptds)?$")
 

@@ -4,8 +4,6 @@ The file is opened read-only and immutable: nothing is ever written to it or bes
 stored in it (a view, a virtual table, a trigger) is ever run.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,12 +192,13 @@ def _tables(connection: sqlite3.Connection, path: Path) -> _Tables:
 
 
 def _metadata(connection: sqlite3.Connection, tables: _Tables, path: Path) -> dict[str, str]:
-    if not {"name", "value"} <= set(tables.get(schema.METADATA, ())):
+    table = next((name for name in (schema.METADATA, schema.OLDER_METADATA) if name in tables), None)
+    if table is None or not {"name", "value"} <= set(tables[table]):
         raise InputError(
             f"{path}: an SQLite database, but not an nsys export (it has no {schema.METADATA} table); "
             "make one with `nsys export --type sqlite REPORT.nsys-rep`"
         )
-    query = f"SELECT name, value FROM {schema.METADATA} LIMIT 1000"
+    query = f"SELECT name, value FROM {table} LIMIT 1000"
     return {str(name): str(value) for name, value in connection.execute(query)}
 
 

@@ -5,8 +5,6 @@ Facts read off exports of Nsight Systems 2023.4 (schema 3.7), 2024.2 (3.11) and 
 looked up.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +49,7 @@ SESSION_START = "TARGET_INFO_SESSION_START_TIME"
 DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 OVERHEAD = "PROFILER_OVERHEAD"
 METADATA = "META_DATA_EXPORT"
+OLDER_METADATA = "EXPORT_META_DATA"  # what it is called in 2023.1 (3.1)
 
 EVENT_TYPES = {34: "mark", 59: "push_pop", 60: "start_end"}  # NVTX_EVENTS.eventType
 DOMAIN_CREATED = 75
@@ -119,7 +118,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     COUNTERS: ("timestamp", "typeId", "metricId", "value"),
     COUNTER_NAMES: ("typeId", "metricId", "metricName"),
     STRINGS: ("id", "value"),
-    METADATA: ("name", "value"),
+    **dict.fromkeys((METADATA, OLDER_METADATA), ("name", "value")),
 }
 OPTIONAL = (GPU, CUDA_DEVICE, THREADS, SESSION_START, DIAGNOSTICS, OVERHEAD, MPI_RANKS)
 

@@ -5,8 +5,6 @@ what is missing, names the file in what is said of it, and has a large file's ta
 reading would not notice it.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

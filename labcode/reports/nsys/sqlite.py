@@ -4,8 +4,6 @@
 times as fast as through Python's sqlite3, and through that what is laid out as nsys does not.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections import defaultdict

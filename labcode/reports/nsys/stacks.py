@@ -11,8 +11,6 @@ was made with ``nsys export --include-blobs=true --include-json=true``. Function
 the table of texts, with ``<`` and ``>`` written as in HTML.
 """
 
-from __future__ import annotations
-
 import html
 import json
 from typing import Any, Literal

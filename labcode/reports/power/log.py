@@ -3,8 +3,6 @@
 log = open_log("run.power.json.xz") log.samples[log.samples["device"] == 0].plot(x="t_ns", y="instant_w")
 """
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass

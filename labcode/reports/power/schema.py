@@ -9,8 +9,6 @@ missing where the GPU lacks the reading. ``energy_mj`` counts millijoules since 
 what NVML's counter said, not what was true at that moment: the counter is updated at intervals.
 """
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

@@ -7,8 +7,6 @@ set by ``nvidia-smi``, the program runs beside the power meter, and at the end, 
 put back as it was. Clocks and limits hold for everybody on this GPU: ask before.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Gradients of attention by the readable backward kernels: fp32 tensors (heads, length, dim) in and out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

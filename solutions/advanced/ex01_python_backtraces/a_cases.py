@@ -1,7 +1,5 @@
 """Hidden cases of part a (what a stack says): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A made-up program has a thread that runs Python, whose CUDA calls mostly have a 
 autograd engine, whose calls have none.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Hidden cases of part a (a model of the loader): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

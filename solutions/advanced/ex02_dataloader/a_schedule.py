@@ -30,14 +30,12 @@ Get a hint:       labcode exercises advanced-ex02a --hint
 Try it yourself:  python exercises/advanced/ex02_dataloader/a_schedule.py
 """
 
-from __future__ import annotations
-
 
 def taken(costs: list[float], step: float, workers: int, ahead: int) -> list[float]:
     """When the loop has each batch in hand."""
     # [solution]
     had: list[float] = []
-    free = [0.0] * max(workers, 1)
+    free = [0.0] * workers
     asks = 0.0
     for i, cost in enumerate(costs):
         if workers:

@@ -1,7 +1,5 @@
 """Hidden cases of part b (what bounds the run): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 A folder of tables is known as the rows that were put in; the files are written from them.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence

@@ -38,8 +38,6 @@ Get a hint:       labcode exercises advanced-ex03a --hint
 Try it yourself:  python exercises/advanced/ex03_stats_command_line/a_rank.py   (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hidden cases of part c (how long kernels waited): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

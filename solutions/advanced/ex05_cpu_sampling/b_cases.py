@@ -1,7 +1,5 @@
 """Hidden cases of part b (find the cause): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -104,6 +102,7 @@ def _at_the_edges(rng: Rng) -> Seen:
         (40, 8, begin - 1000, begin + half - 1),
         (40, 8, begin - 5000, begin - 3000),
         (40, 8, end, end + 9),
+        (40, 9, end + 7, end + 2000),
     ]
     on.append((40, 5, begin, begin + int(0.9 * half)))
     zoom, adjust = _stack(("zoom", "app/zoom.py")), _stack(("adjust", "app/zoom.py"), _LOADS)

@@ -45,8 +45,6 @@ Get a hint:       labcode exercises advanced-ex05b --hint
 Try it yourself:  python exercises/advanced/ex05_cpu_sampling/b_cause.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -2,8 +2,6 @@
 out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -178,13 +176,15 @@ def _lock(rng: Rng, work: str | None, *, lock: str = "flock") -> Seen:
 
 
 def _exact(rng: Rng) -> Seen:
-    """A call of exactly 95 % of the window, and one that is shorter by 1 ns; two readers of one process that
-    wait for a lock at the same times, and a third one, which reads for exactly a tenth of them.
+    """A call of exactly 95 % of the window, with one inside of it, and one that is shorter by 1 ns; two
+    readers of one process that wait for a lock at the same times, and a third one, which reads for exactly a
+    tenth of them.
     """
     unit = 2 * int(rng.integers(10**5, 10**6))
     begin = int(rng.integers(10**9, 2 * 10**9))
     machine = _Machine(rng, (begin, begin + 20 * unit))
     machine.call((300, 310), begin - 5000, 19 * unit + 5000, "sem_wait")
+    machine.call((300, 310), begin + 3 * unit, unit, "read")
     machine.call((300, 311), begin + unit + 1, 20 * unit, "sem_wait")
     for tid, name, units in ((301, "flock", 5.0), (302, "flock", 5.0), (303, "pread64", 0.5)):
         machine.call((300, tid), begin + 2 * unit, unit // 4, "open64")

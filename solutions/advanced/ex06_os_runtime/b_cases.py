@@ -1,7 +1,5 @@
 """Hidden cases of part b (what stalls the feed): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The truth of each pair is known, and pairs on which sound methods may differ are
 interval of the ratio of medians and a rank test, must agree, with room to spare.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

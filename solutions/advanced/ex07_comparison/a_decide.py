@@ -31,8 +31,6 @@ Get a hint:       labcode exercises advanced-ex07a --hint
 Try it yourself:  python exercises/advanced/ex07_comparison/a_decide.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part b (a gate for CI): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Captures on which the rule must fire, must not fire, and must say that it cannot know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hidden cases of part a (sectors): a generator in, access patterns and counters out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -33,6 +31,7 @@ def _patterns(rng: Rng) -> dict[str, tuple[Addresses, int]]:
         "some lanes only": (some, 4),
         "floats that begin at odd bytes": ([base + 29 + lane % 3 + 64 * lane for lane in lanes], 4),
         "random places": ([4 * int(rng.integers(0, 400)) for _ in lanes], 4),
+        "one lane, at address 0": ([None] * 3 + [0] + [None] * 28, 4),
         "no lane at all": ([None] * LANES, 8),
     }
 

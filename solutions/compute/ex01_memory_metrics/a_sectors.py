@@ -30,8 +30,6 @@ Grade it:         labcode exercises compute-ex01a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex01a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 SECTOR = 32

@@ -1,7 +1,5 @@
 """Grades part b on a GPU: sums of columns in; right sums, time, then the sectors loaded, out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from solutions.compute._shared import Counted, Kernel

@@ -1,7 +1,5 @@
 """Hidden cases of part a (occupancy): a generator in, kernels on multiprocessors out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.kernel.occupancy import LIMITS, REGISTER_UNIT, REGISTERS_PER_SM, Limits, Occupancy
@@ -67,6 +65,7 @@ def cases(rng: Rng) -> list[Case]:
         ("8.0", 128, 0, 0.75),
         ("8.6", 32 * int(rng.integers(2, 12)), int(rng.integers(0, 4000)), 0.25),
         ("8.9", 1024, 0, 1.0),
+        ("9.0", 32, 0, 0.01),
         ("9.0", 64, 60_000, 0.9),
     ):
         sm = _as_given(LIMITS[cc])

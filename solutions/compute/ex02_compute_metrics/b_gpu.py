@@ -1,7 +1,5 @@
 """Grades part b on a GPU: scores of rows in; right scores, time, then the threads at work, out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from solutions.compute._shared import INSTRUCTIONS, Counted, Kernel

@@ -1,7 +1,5 @@
 """Hidden cases of part a (points under the roofline): a generator in, counters out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

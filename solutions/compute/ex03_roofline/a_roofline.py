@@ -21,8 +21,6 @@ Grade it:         labcode exercises compute-ex03a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex03a --hint
 """
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Grades part b on a GPU: values of a polynomial in; right values, time, then instructions, out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from solutions.compute._shared import Kernel, instructions_each

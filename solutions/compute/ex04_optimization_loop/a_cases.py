@@ -1,7 +1,5 @@
 """Hidden cases of part a (what a profile says to do next): a generator in, warp states out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -20,8 +20,6 @@ Grade it:         labcode exercises compute-ex04a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex04a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 NO_STALLS = ("selected", "not_selected")

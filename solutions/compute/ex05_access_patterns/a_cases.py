@@ -2,8 +2,6 @@
 names out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,6 +96,7 @@ def _at(rng: Rng, share: int, stores: int, more: int, halves: int) -> Row:
 _LIMITS = [
     *((69, 69, 300, 32), (69, 70, 300, 32), (70, 50, 100, 8), (89, 100, 130, 8)),
     *((90, 100, 120, 8), (90, 100, 121, 8), (100, 100, 119, 16), (100, 100, 100, 17)),
+    (100, 100, 130, 20),
 ]
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (diagnosis of kernels): a generator or unseen reports in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -193,6 +191,12 @@ def _busy_with_waste(rng: Rng) -> pd.DataFrame:
     return _named([{**chain, "duration_ns": 400_000}, idle])
 
 
+def _free_cycles(rng: Rng) -> pd.DataFrame:
+    """A launch that issues hardly anything, of which its largest stall is no large share; a bounded one."""
+    small = _healthy(rng, duration_ns=500_000, issued=0.1, long_scoreboard=1.5)
+    return _named([small, _healthy(rng, duration_ns=700_000, issued=0.5, long_scoreboard=80.0)])
+
+
 def _evidence_case(name: str, row: Row) -> Case:
     shown = [
         f"{key} {value:.6g}" if key != "kernel" else str(value)
@@ -222,6 +226,7 @@ def cases(rng: Rng) -> list[Case]:
         "time decides": _time_decides(rng, 2_000_000, 1_050_000),
         "the busy one is not the longest": _time_decides(rng, 1_500_000, 2_000_000),
         "busy with waste": _busy_with_waste(rng),
+        "free cycles, and hardly a stall to fill them": _free_cycles(rng),
     }.items():
         made += _table_cases(name, table, "diagnosis", "first")
     return made

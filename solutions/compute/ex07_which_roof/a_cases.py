@@ -3,8 +3,6 @@
 A launch is made as the values of its metrics by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

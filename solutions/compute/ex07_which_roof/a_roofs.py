@@ -24,8 +24,6 @@ Grade it:         labcode exercises compute-ex07a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex07a --hint
 """
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

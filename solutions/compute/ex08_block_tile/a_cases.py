@@ -1,7 +1,5 @@
 """Hidden cases of part a (a square of sums a thread): a generator in, tiles, threads and squares out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part b (the next rung): a generator or an unseen report in, tables of launches out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

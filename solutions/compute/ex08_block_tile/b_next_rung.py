@@ -39,8 +39,6 @@ Grade it:         labcode exercises compute-ex08b        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex08b --hint
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Hidden cases of part a (swizzle, parity, schedule): a generator in, chunks, stages and latencies out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case

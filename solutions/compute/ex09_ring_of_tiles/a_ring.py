@@ -33,8 +33,6 @@ Grade it:         labcode exercises compute-ex09a        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex09a --hint
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 

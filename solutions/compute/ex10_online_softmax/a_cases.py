@@ -1,7 +1,5 @@
 """Hidden cases of part a (the correction): a generator in, tiles of scores and values out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

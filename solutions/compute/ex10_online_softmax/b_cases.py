@@ -1,7 +1,5 @@
 """Hidden cases of part b (a softmax that overflows): a generator in, scores out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

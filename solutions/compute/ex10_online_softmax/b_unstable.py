@@ -24,8 +24,6 @@ Grade it:         labcode exercises compute-ex10b        (or: nox -s exercises -
 Get a hint:       labcode exercises compute-ex10b --hint
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (slow attentions): a generator or unseen reports in, tables of launches out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (joules with bounds): a generator in, samples of a counter and windows out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the best run, and the best clock): a generator in, runs and models out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -26,8 +26,6 @@ Grade it:         labcode exercises energy-ex02a        (or: nox -s exercises --
 Get a hint:       labcode exercises energy-ex02a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the flaw in a log): a generator in, logs with one flaw, or more, or none, out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -41,6 +39,11 @@ def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, float, float]]:
     log = _log(rng)
     off = (log["t_ns"] - log["t_ns"].iloc[0]) / energy.MS
     middle = off.between(1200, 2000)
+    inside = log[off.between(1000, 3000)]
+    exact = (inside["energy_j"].iloc[-1] - inside["energy_j"].iloc[0]) / np.trapezoid(
+        inside["instant_w"], inside["t_ns"] / 1e9
+    )
+    changing = energy.samples(rng, ((100, 1500), (600, 1000), (100, 1500)))
     return {
         "two seconds": (log, 1000, 3000),
         "the whole log": (log, 0, 4000),
@@ -71,8 +74,24 @@ def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, float, float]]:
         "power reads too high": (log.assign(instant_w=log["instant_w"] * 1.06), 1000, 3000),
         "power reads a little high": (log.assign(instant_w=log["instant_w"] * 1.04), 1000, 3000),
         "power reads a little low": (log.assign(instant_w=log["instant_w"] * 0.96), 1000, 3000),
-        "power changes": (
-            energy.samples(rng, ((100, 1500), (600, 1000), (100, 1500))),
+        "power reads 4.88 % low, which is 5.13 % of what it reads": (
+            log.assign(instant_w=log["instant_w"] * exact * 0.9512),
+            1000,
+            3000,
+        ),
+        "power changes": (changing, 1000, 3000),
+        "fewer samples where power is high": (
+            changing[~(off.between(1520, 2480) & (off % 100 != 0))].reset_index(drop=True),
+            1000,
+            3000,
+        ),
+        "eight times the power in the first sample": (
+            _changed(log, "instant_w", off == 1000, 8 * log["instant_w"]),
+            1000,
+            3000,
+        ),
+        "eight times the power in the last sample": (
+            _changed(log, "instant_w", off == 3000, 8 * log["instant_w"]),
             1000,
             3000,
         ),

@@ -1,7 +1,5 @@
 """Hidden cases of part a (joules of ranges): a generator or a capture in; a counter, marks, ranges out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -64,6 +62,7 @@ def _scenes(rng: Rng) -> dict[str, tuple[pd.DataFrame, pd.DataFrame, pd.DataFram
         ),
         "two updates": _scene(rng, [("short", 350.0, 560.0), ("long", 1000.0, 2400.0)]),
         "three updates, the last at its end": _scene(rng, [("edge", 350.0, 600.0)]),
+        "two updates behind the first sample": _scene(rng, [("early", -50.0, 230.0)]),
         "an update at its begin is not its own": _scene(rng, [("edge", 400.0, 690.0)]),
         "a clock that drifts": _scene(rng, phases, marks_ms=(50.0, 1500.0, 3500.0), drift_ns=20_000),
         "before the first mark and after the last": _scene(

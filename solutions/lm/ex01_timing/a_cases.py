@@ -1,7 +1,5 @@
 """Hidden cases of part a (the forward pass by two clocks): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -31,15 +29,17 @@ def _scene(
     drift: bool = False,
     slow: float = 3.0,
     exact: bool = False,
+    cut: bool = False,
 ) -> tuple[Any, ...]:
     """A program with five warm-up steps of which the first are slow, and its last steps recorded.
 
-    ``exact``: the window begins as the first range in it does, and ends as one more begins.
+    ``exact``: the window begins as the first range in it does, and ends as one more begins. ``cut``: it ends
+    within the last one.
     """
     base = float(rng.uniform(5, 60))
     early = [base * slow * float(rng.uniform(1, 1.5)), *(base * float(x) for x in rng.uniform(1.0, 1.3, 4))]
     measured = [base * float(x) * (1 + 0.02 * i * drift) for i, x in enumerate(rng.uniform(0.97, 1.05, 10))]
-    now, rows, start = 10**9, [], 0
+    now, last, rows, start = 10**9, 0, [], 0
     total = [*early, *measured]
     for number, ms in enumerate(total):
         if number == len(total) - window_steps:
@@ -48,14 +48,14 @@ def _scene(
         rows.append((now, now + ns - int(rng.integers(1000, 30_000)), "forward"))
         rows.append((now + ns // 4, now + ns // 3, "feed-forward"))
         rows.append((now + ns + 2000, now + 3 * ns, "backward"))
-        now += 3 * ns + 10_000
+        last, now = now, now + 3 * ns + 10_000
     if exact:
         rows.append((now, now + int(base * 2e6), "forward"))
     ranges = pd.DataFrame([rows[i] for i in rng.permutation(len(rows))], columns=list(_RANGES)).astype(
         _RANGES
     )
     results = {"warmup_forward_host_ms": early, "forward_host_ms": measured}
-    return ranges, results, (start, now), warm_up, int(rng.choice([5, 8, 10]))
+    return ranges, results, (start, last + 1000 if cut else now), warm_up, int(rng.choice([5, 8, 10]))
 
 
 def cases(rng: Rng) -> list[Case]:
@@ -66,6 +66,7 @@ def cases(rng: Rng) -> list[Case]:
         _case("one warm-up step, three recorded steps", _scene(rng, 1, window_steps=3)),
         _case("a program that becomes slower", _scene(rng, 2, drift=True)),
         _case("a first step that is very slow", _scene(rng, 0, window_steps=1, slow=20.0)),
+        _case("a window that ends within a forward pass", _scene(rng, 1, cut=True)),
         _case("ranges that begin just as the window begins and ends", _scene(rng, 3, exact=True)),
     ]
 

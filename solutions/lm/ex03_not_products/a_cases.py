@@ -1,7 +1,5 @@
 """Hidden cases of part a (what is not a matmul): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

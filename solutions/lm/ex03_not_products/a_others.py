@@ -22,8 +22,6 @@ Get a hint:       labcode exercises lm-ex03a --hint
 Try it yourself:  python exercises/lm/ex03_not_products/a_others.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.kernel.buckets import bucket_of

@@ -1,7 +1,5 @@
 """Hidden cases of part a (what training changes): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part a (softmax against matmuls): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

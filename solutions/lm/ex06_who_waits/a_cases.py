@@ -1,7 +1,5 @@
 """Hidden cases of part a (does the GPU wait for the program?): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (memory counted by hand): a generator or measured records in, cases out."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (attention on longer sequences): a generator or a measured sweep in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

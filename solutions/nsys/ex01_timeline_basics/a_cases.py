@@ -1,7 +1,5 @@
 """Hidden cases of part a (idle share and gaps): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hidden cases of part b (what the CPU did in gaps): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Grades part c on a GPU: a training loop in; losses, then time and idle share beside the plain loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.grading import gpu

@@ -3,8 +3,6 @@
 python c_harness.py FILE RECORD.json SEED [cuda|cpu]
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

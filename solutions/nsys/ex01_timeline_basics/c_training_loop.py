@@ -24,8 +24,6 @@ Get a hint:       labcode exercises nsys-ex01c --hint
 Try it yourself:  nsys profile --trace=cuda python exercises/nsys/ex01_timeline_basics/c_training_loop.py
 """
 
-from __future__ import annotations
-
 import torch
 
 

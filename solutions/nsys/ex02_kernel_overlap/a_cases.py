@@ -1,7 +1,5 @@
 """Hidden cases of part a (kernels that run at once): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -36,6 +34,7 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
             run(a, b, stream=20),
             run(97, 99, stream=13),
         ],
+        "a long kernel beside two short ones": [run(0, 95), run(5, a, stream=13), run(b, c, stream=20)],
         "a stream that overlaps nothing": [
             run(0, a),
             run(a - 4, b, stream=13),

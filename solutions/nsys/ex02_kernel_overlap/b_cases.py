@@ -1,7 +1,5 @@
 """Hidden cases of part b (what kernels waited for): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -136,13 +134,17 @@ def _edges(rng: Rng) -> list[Case]:
     outlasted = scene((0, 1, 60, {}), (2, 3, 10, {"stream": 13}), (30, 32, 40, {"stream": 20}))
     devices = scene((0, 1, 50, {}), (2, 3, 40, {"device": 3}), (45, 46, 49, {"device": 3}))
     same = "one process uses a stream of the same number on two devices"
+    inside = "on one stream a later kernel is over before the one before it"
+    some, api = scene((0, 1, 10, {}), (12, 13, 20, {}), (22, 23, 30, {}), (25, 31, 40, {}))
     cases = [
         _share_case("a launch returns when the GPU falls empty", exactly),
         _share_case("a long kernel outlasts a later one", outlasted),
         _share_case(same, devices),
+        _share_case("one of the launches was not recorded", (some, api.drop(index=2))),
         _waited_case("a launch returns when its stream falls empty; exactly the slack", exactly, 2 * unit),
         _waited_case("a little more than the slack", exactly, 2 * unit - 1),
         _waited_case(same, devices, 10 * unit),
+        _waited_case(inside, scene((0, 1, 60, {}), (2, 3, 10, {}), (30, 32, 40, {})), 10 * unit),
     ]
     for name, late in (("a kernel starts exactly 20 µs late", 0), ("a kernel starts 1 ns more late", 1)):
         start = at + SLACK_NS + late

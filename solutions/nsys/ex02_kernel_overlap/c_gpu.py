@@ -1,7 +1,5 @@
 """Grades part c on a GPU: a CUDA file in; results, then the time beside the one-stream loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.grading import gpu

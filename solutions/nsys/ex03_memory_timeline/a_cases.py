@@ -1,7 +1,5 @@
 """Hidden cases of part a (rates and hiding of copies): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -102,6 +100,11 @@ def _overlaps(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
             op("memcpy", a, c + 3),
             op("memset", a + 1, b, stream=13),
             op("kernel", b, c, stream=20),
+        ],
+        "a memset behind the copy": [
+            op("memcpy", 0, a),
+            op("memset", a, b),
+            op("kernel", a // 2, c, stream=13),
         ],
         "two devices, and one that does not copy": [
             op("memcpy", a - 8, c, device=one),

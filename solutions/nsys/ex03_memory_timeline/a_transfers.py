@@ -32,8 +32,6 @@ Get a hint:       labcode exercises nsys-ex03a --hint
 Try it yourself:  python exercises/nsys/ex03_memory_timeline/a_transfers.py     (runs on captures of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

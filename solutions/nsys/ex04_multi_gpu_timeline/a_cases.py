@@ -72,8 +72,9 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
     }
     return [
         *((name, _table(rng, rows)) for name, rows in scenes.items()),
-        _training(rng, 4, False),
-        _training(rng, 3, True),
+        _training(rng, 4),
+        _training(rng, 3, cut=0),
+        _training(rng, 3, cut=1),
     ]
 
 
@@ -82,7 +83,7 @@ def _table(rng: Rng, rows: list[Row]) -> pd.DataFrame:
     return frame.iloc[rng.permutation(len(frame))].reset_index(drop=True)
 
 
-def _training(rng: Rng, devices: int, cut: bool) -> tuple[str, pd.DataFrame]:
+def _training(rng: Rng, devices: int, cut: int | None = None) -> tuple[str, pd.DataFrame]:
     """Steps of data-parallel training: ranks compute, join a collective when ready, and end it together."""
     slow, steps = int(rng.integers(1, devices)), int(rng.integers(4, 7))
     free = {d: int(rng.integers(10**6, 10**6 + 5000)) for d in range(devices)}
@@ -114,10 +115,13 @@ def _training(rng: Rng, devices: int, cut: bool) -> tuple[str, pd.DataFrame]:
                 rows.append({**sent, "start_ns": start, "end_ns": done + int(rng.integers(0, 900))})
                 free[device] = max(free[device], done - int(rng.integers(0, 100_000)))
     frame = _table(rng, rows)
-    if cut:  # the capture ends before the last collective of device 0
-        last = frame[(frame["device"] == 0) & _collective(frame)]["start_ns"].idxmax()
+    if cut is not None:  # the capture ends before the last collective of this device
+        last = frame[(frame["device"] == cut) & _collective(frame)]["start_ns"].idxmax()
         frame = frame.drop(index=last).reset_index(drop=True)
-    return f"{steps} steps of training on {devices} GPUs{', cut short on one of them' if cut else ''}", frame
+    return (
+        f"{steps} steps of training on {devices} GPUs{'' if cut is None else f', cut short on GPU {cut}'}",
+        frame,
+    )
 
 
 def _collective(kernels: pd.DataFrame) -> pd.Series[bool]:

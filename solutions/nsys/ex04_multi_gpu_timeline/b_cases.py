@@ -1,7 +1,5 @@
 """Hidden cases of part b (a model of gradient buckets): a generator in, cases out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case, duration

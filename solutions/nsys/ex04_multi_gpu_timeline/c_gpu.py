@@ -1,7 +1,5 @@
 """Grades part c on two GPUs: a reduction in; gradients, then hidden share and step time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.grading import gpu

@@ -7,8 +7,6 @@ The program starts itself twice more, once a rank (``RANK`` in the environment s
 record.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

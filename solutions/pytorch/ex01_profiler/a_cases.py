@@ -1,7 +1,5 @@
 """Hidden cases of part a (a profiler's schedule): a generator in, cases out."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -29,8 +29,6 @@ Get a hint:       labcode exercises pytorch-ex01a --hint
 Try it yourself:  python exercises/pytorch/ex01_profiler/a_schedule.py
 """
 
-from __future__ import annotations
-
 
 def phases(steps: int, wait: int, warmup: int, active: int, repeat: int, skip_first: int) -> list[str]:
     """The phase of each of the loop's steps."""

@@ -1,7 +1,5 @@
 """Hidden cases of part b (the profiler's table): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

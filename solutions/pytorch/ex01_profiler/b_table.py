@@ -41,8 +41,6 @@ Get a hint:       labcode exercises pytorch-ex01b --hint
 Try it yourself:  python exercises/pytorch/ex01_profiler/b_table.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

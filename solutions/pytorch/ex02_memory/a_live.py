@@ -39,8 +39,6 @@ Get a hint:       labcode exercises pytorch-ex02a --hint
 Try it yourself:  python exercises/pytorch/ex02_memory/a_live.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part b (find the leak): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -127,10 +125,13 @@ def _scenes(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
         many.rows.append((10 * at, "alloc", at, 512, CACHE))
         if at % 2 == 0:
             many.rows.append((10 * at + 5, "alloc", 100 + at, 20 * size, TRAINED))
+    marked = _Scene(rng, rows=[(at, "alloc", at, size, CACHE) for at in (40, 45, 50, 55)])
+    marked.rows = [(0, "snapshot", 0, 0, 0), *marked.rows, (100, "snapshot", 0, 0, 0)]
     at_once = _Scene(rng, rows=[(7, "alloc", number, size, CACHE) for number in range(4)])
     early = _loop(rng, keep=(EVALUATED,), begin=10**6 + int(rng.integers(10**5)))
     return [
         ("eight blocks, none freed", small.table()),
+        ("four blocks long after the first event and before the last", marked.table()),
         ("a loop that leaks nothing", _loop(rng).table()),
         ("one stack leaks", _loop(rng, keep=(EVALUATED,)).table()),
         ("two stacks leak, one of many small blocks", _loop(rng, keep=(TRAINED, CACHE, CACHE)).table()),

@@ -37,8 +37,6 @@ Get a hint:       labcode exercises pytorch-ex02b --hint
 Try it yourself:  python exercises/pytorch/ex02_memory/b_leak.py     (runs on a capture of the book)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

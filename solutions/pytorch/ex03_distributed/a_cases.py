@@ -1,7 +1,5 @@
 """Hidden cases of part a (meetings): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -55,6 +53,10 @@ def _edges(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
         (
             "half of the waiting is for one rank, half for another",
             made((0, 0, 20), (1, 10, 20), (1, 30, 50), (0, 40, 50)),
+        ),
+        (
+            "two at once, of which the first ends last",
+            made((0, 0, 100), (0, 10, 20), (1, 5, 30), (1, 40, 90)),
         ),
         ("nobody waits", made((0, 0, 20), (1, 0, 30))),
     ]

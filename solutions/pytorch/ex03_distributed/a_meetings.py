@@ -30,8 +30,6 @@ Get a hint:       labcode exercises pytorch-ex03a --hint
 Try it yourself:  python exercises/pytorch/ex03_distributed/a_meetings.py     (runs the worked example)
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part b (what the late rank did): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -54,15 +52,22 @@ def _edges(rng: Rng) -> list[tuple[str, Given]]:
     """Times and extras that are exactly at a limit."""
     at, unit = int(rng.integers(10**6, 10**9)), int(rng.integers(1000, 9000))
 
-    def made(least: int, *rows: tuple[int, str, int, int]) -> Given:
+    def made(least: int, *rows: tuple[int, str, int, int], more: int = 0) -> Given:
         ops = [(rank, name, at + start * unit, at + end * unit) for rank, name, start, end in rows]
         meets = [(0, "0", at + 100 * unit, at + 300 * unit), (1, "0", at + 200 * unit, at + 300 * unit)]
+        meets += [(2 + rank, "0", at + 150 * unit, at + 300 * unit) for rank in range(more)]
         columns = ["rank", "range", "start_ns", "end_ns"]
         return pd.DataFrame(ops, columns=columns), pd.DataFrame(meets, columns=COLUMNS), 1, least * unit
 
     both = (0, "forward", 0, 80), (1, "forward", 0, 100)
     return [
         ("an operation starts together with the collective", made(10, *both, (1, "log", 200, 260))),
+        ("an operation goes on behind the collective's start", made(10, *both, (1, "log", 190, 260))),
+        (
+            "another rank has passed its collective",
+            made(10, *both, (0, "data", 150, 190), (1, "data", 110, 160)),
+        ),
+        ("a rank without any operation", made(10, *both, more=1)),
         ("an extra that is exactly too little to matter", made(20, *both)),
         ("two ranges with the same extra", made(10, *both, (1, "evaluate", 110, 130))),
     ]

@@ -1,7 +1,5 @@
 """Hidden cases of part a (which problems are there): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial

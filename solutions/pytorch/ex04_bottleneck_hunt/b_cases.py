@@ -1,7 +1,5 @@
 """Hidden cases of part b (a bound for each problem): a generator or a capture in, cases out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

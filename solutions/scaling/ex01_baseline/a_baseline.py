@@ -27,8 +27,6 @@ Grade it:         labcode exercises scaling-ex01a        (or: nox -s exercises -
 Get a hint:       labcode exercises scaling-ex01a --hint
 """
 
-from __future__ import annotations
-
 from statistics import median
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the baseline): a generator in, runs and pairs of runs out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,8 @@ def _runs(rng: Rng) -> dict[str, tuple[list[float], float]]:
         "steady from the start": ([base] * 6, 0.25),
         "two slow steps, then steady": ([4 * base, 2 * base, *[base] * 6], 0.25),
         "a slow step in the middle": ([3 * base, base, base, 2 * base, base, base, base, base], 0.25),
+        "a slow step near the end": ([*[base] * 5, 5 * base, base, base], 0.25),
+        "an odd number of steps, the last but one slow": ([*[base] * 3, 4 * base, base], 0.25),
         "a fast step first": ([base / 2, *[base] * 5], 0.25),
         "just within the tolerance, above and below": (
             [1.25 * base, 0.75 * base, base, base, base, base],
@@ -45,6 +45,7 @@ def _pairs(rng: Rng) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
         "two things at once": (one, one | {"gpus": 2, "precision": "fp32", "context": 256}),
         "a parameter that only one has": (one, one | {"gpus": 2, "compiled": True}),
         "a parameter that only the first has": (one | {"seed": 1}, one | {"gpus": 2}),
+        "a parameter that is None, or not there": (one | {"seed": None}, one | {"gpus": 2}),
         "from two GPUs to four": (one | {"gpus": 2}, one | {"gpus": 4, "batch": batch // 2}),
     }
 

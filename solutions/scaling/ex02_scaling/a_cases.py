@@ -1,7 +1,5 @@
 """Hidden cases of part a (efficiency, a law, a deadline): a generator in, times by number of GPUs out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case

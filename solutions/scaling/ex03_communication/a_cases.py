@@ -1,7 +1,5 @@
 """Hidden cases of part a (alone, and hidden): a generator in, collectives, steps and buckets out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case
@@ -61,6 +59,7 @@ def cases(rng: Rng) -> list[Case]:
         "half": sent / 2,
         "all": 0.0,
         "less than nothing": 1.5 * sent,
+        "a step that is shorter than alone": -0.25 * sent,
     }.items():
         given = (alone + added, alone, sent)
         summary = f"{given[0]:g} ms, {alone:g} ms without, {sent:g} ms alone"

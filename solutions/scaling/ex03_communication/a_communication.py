@@ -26,8 +26,6 @@ Grade it:         labcode exercises scaling-ex03a        (or: nox -s exercises -
 Get a hint:       labcode exercises scaling-ex03a --hint
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hidden cases of part a (clocks, blame, cause): a generator in, collectives and times of ranks out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -81,6 +79,14 @@ def _tables(rng: Rng) -> dict[str, tuple[pd.DataFrame, pd.DataFrame]]:
         "one collective that some leave late": (
             _meetings(late[:5], clocks, [[0, 0, 0, 0]] * 2 + [[0, 700, 0, 900]] + [[0, 0, 0, 0]] * 2),
             even,
+        ),
+        "the first collective, which some leave late": (
+            _meetings(late[:3], clocks, [[0, 700, 0, 900], [0, 0, 0, 0], [0, 0, 0, 0]]),
+            even,
+        ),
+        "always next to last": (
+            _meetings([[100, 390, 400, 90], [100, 390, 90, 420], [100, 390, 95, 410]], clocks),
+            _spent([500, 510, 505, 620], [90, 80, 85, 70]),
         ),
         "rows in any order": (_meetings(late, clocks).sample(frac=1, random_state=3), even),
     }

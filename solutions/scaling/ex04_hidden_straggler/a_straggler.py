@@ -26,8 +26,6 @@ Grade it:         labcode exercises scaling-ex04a        (or: nox -s exercises -
 Get a hint:       labcode exercises scaling-ex04a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

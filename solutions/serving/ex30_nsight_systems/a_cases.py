@@ -1,7 +1,5 @@
 """Hidden cases of part a (who waits, range by range): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -18,8 +18,6 @@ Grade it:         labcode exercises serving-ex31a        (or: nox -s exercises -
 Get a hint:       labcode exercises serving-ex31a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

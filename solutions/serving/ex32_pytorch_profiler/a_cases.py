@@ -1,7 +1,5 @@
 """Hidden cases of part a (the few operators that matter): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -38,6 +36,9 @@ def cases(rng: Rng) -> list[Case]:
         *_asked("just reached", _rows(rng, [("a", 2, 64.0), ("b", 32, 32.0), ("c", 4, 32.0)]), 0.5, 1.0),
         *_asked("everything", _rows(rng, [("a", 2, 64.0), ("b", 64, 32.0), ("c", 1, 0.0)]), 1.0, 0.5),
         *_asked("equal ones", _rows(rng, [("z", 4, 8.0), ("y", 8, 8.0), ("x", 1, 8.0)]), 0.6, 2.0),
+        *_asked(
+            "three small ones", _rows(rng, [("k", 64, 64.0), ("z", 32, 48.0), ("a", 32, 16.0)]), 1.0, 2.0
+        ),
         *_asked("on the CPU alone", _rows(rng, [("a", 3, 0.0), ("b", 4, 0.0)]), 0.9, 5.0),
         *_asked("none", _rows(rng, []), 0.9, 5.0),
     ]

@@ -18,8 +18,6 @@ Grade it:         labcode exercises serving-ex32a        (or: nox -s exercises -
 Get a hint:       labcode exercises serving-ex32a --hint
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 

@@ -1,7 +1,5 @@
 """Hidden cases of part a (the tree): a generator or captures in, cases out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.serving import bottleneck
@@ -41,6 +39,8 @@ def cases(rng: Rng) -> list[Case]:
         "copies": (low, 0.9, some, 0.0, 0.9, 0.1),
         "collectives": (low, 0.9, 0.1, some, 0.9, 0.1),
         "both alike": (low, 0.9, 0.3, 0.3, 0.9, 0.1),
+        "both enough, more copies": (low, 0.9, 0.4, 0.3, 0.9, 0.1),
+        "both enough, more collectives": (low, 0.9, 0.3, 0.4, 0.9, 0.1),
         "copies, just enough": (low, 0.0, 0.2, 0.1, 0.1, 0.1),
         "copies, not enough": (low, 0.0, 0.199, 0.199, 0.61, 0.6),
         "the SMs": (low, 0.0, 0.0, 0.0, some / 2 + 0.5, 0.4),

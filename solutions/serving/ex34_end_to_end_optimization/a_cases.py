@@ -1,7 +1,5 @@
 """Hidden cases of part a (nothing twice): a generator in, prompts and limits out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.grading.cases import Case

@@ -26,8 +26,6 @@ Get a hint:       labcode exercises serving-ex34a --hint
 Try it yourself:  python exercises/serving/ex34_end_to_end_optimization/a_pipeline.py
 """
 
-from __future__ import annotations
-
 from labcode.analysis.serving.pipeline import CONTEXT, END, Cache, Machine, diagnosis, ladder, needed
 
 

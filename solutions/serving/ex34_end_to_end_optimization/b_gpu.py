@@ -1,7 +1,5 @@
 """Grades part b on a GPU: a pipeline in; its texts, then its time beside the slow one, and what is left."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 python b_harness.py FILE RECORD.json SEED [cuda|cpu]
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Sequence

@@ -38,6 +38,12 @@ def test_without_a_divisor_there_is_no_ratio(before, after):
     assert np.isnan(median_ratio(np.array(before), np.array(after)).ratio)
 
 
+def test_durations_that_are_mostly_nothing_have_no_interval(recwarn):
+    found = median_ratio(np.array([0.0] * 4 + [1.0] * 5), np.arange(1.0, 10.0))
+    assert (found.ratio, np.isnan(found.low)) == (5, True)
+    assert not recwarn.list  # SciPy says that to nobody
+
+
 def test_totals_resample_each_group_for_itself():
     before, after = [sample(1, 40), sample(2, 40, 100.0)], [sample(3, 40), sample(4, 40, 200.0)]
     found = total_ratio(before, after)

@@ -1,7 +1,5 @@
 """More than two runs: medians, spread, what exceeds it; groups, a parameter, baselines that are kept."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Two reports kernel by kernel: what changed, what is new, and the exit code."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Two capture sets side by side."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Prices of bits and FLOP, efficiency, and the sensor that is made up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

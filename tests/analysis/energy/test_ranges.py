@@ -1,7 +1,5 @@
 """Joules of NVTX ranges: loads that are known, joined with captures of the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Repeated work: its power without the ends of the window, within its error; other runs are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The energy of a window against loads and sensors whose truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

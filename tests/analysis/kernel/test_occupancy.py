@@ -1,7 +1,5 @@
 """The occupancy calculator: by hand, against NVIDIA's own for every compute capability, against a GPU's."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

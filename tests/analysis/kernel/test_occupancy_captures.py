@@ -1,7 +1,5 @@
 """The calculator against what Nsight Compute and the CUDA API said on the GPU of the captures."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The roofline against counts by hand, ncu's own metrics, and the datasheet."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Machine code from a report, from cuobjdump and from nvcc's report: the same kernels, the same counts."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

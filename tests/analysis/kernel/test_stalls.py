@@ -1,7 +1,5 @@
 """Warp states against ncu's own metrics and against kernels made to wait for one thing."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Arithmetic of the decoder: FLOPs against counts by hand and against products multiplied out."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode.analysis.lm import decoder

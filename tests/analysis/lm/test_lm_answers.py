@@ -1,7 +1,5 @@
 """Answers of the case study on a small made-up run, each number known beforehand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

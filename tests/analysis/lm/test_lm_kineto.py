@@ -1,7 +1,5 @@
 """A model's parts in a trace: ranges around launches, in the backward pass those of forward operators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Histories of the allocator: every number by hand; bad files told in one line."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import pickle
@@ -54,6 +52,16 @@ def test_allocations_and_sites(tmp_path: Path) -> None:
         "most_bytes": 1000,
     }
     assert sites.loc[LEAK, "live_bytes"] == sites.loc[LEAK, "most_bytes"] == 96
+
+
+def test_the_site_lies_outside_of_cpp() -> None:
+    """As with ``stacks="all"``, which PyTorch records by default."""
+    cpp = (
+        "??:0 torch::unwind::unwind()",
+        "RegisterCUDA.cpp:0 at::(anonymous namespace)::empty",
+        ":0 c10::raw",
+    )
+    assert analysis.site((*cpp, "model.py:39 forward", "train.py:2 <module>")) == "model.py:39 forward"
 
 
 def test_leaks(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The same numbers as other tools: the recipes of Nsight Systems, and what is tested against HTA."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ranks whose truth is known: their clocks, who was late and why, what they did over time, tables of all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where reports are read: in this process, by workers that may die, by a scheduler that may go away."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

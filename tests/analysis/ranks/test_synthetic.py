@@ -1,7 +1,5 @@
 """Made-up ranks: what was planted is found, in folders of traces opened together and rank by rank."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`labcode report` as Markdown and JSON, of one file and of several; files that are not of one run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -220,3 +218,8 @@ def test_cells_have_their_units() -> None:
     assert heads == ["Total Time", "busy share", "bytes", "x"] and all(numeric)
     assert cells == [["1.5 ms", "50.0 %", "2 MB", ""]]
     assert byte_text(12) == "12 B"
+    roof = pd.DataFrame({"bytes_per_s": [1.2e11], "flops_per_s": [3e12], "share_of_roof": [0.0625]})
+    assert readable(roof)[0::2] == (
+        ["bytes", "flops per s", "share of roof"],
+        [["120 GB/s", "3 TFLOP/s", "6.2 %"]],
+    )

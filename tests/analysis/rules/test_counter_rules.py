@@ -1,7 +1,5 @@
 """Rules on the GPU's own counters: found and not found, with exact numbers; where they are asked at all."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Running the rules and writing their verdicts: plug-ins, formats, bad input, odd captures."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -147,7 +145,7 @@ def test_a_rule_that_there_is_not() -> None:
         LabError, match=r"^'idle-gap' is not a rule; did you mean idle-gaps\? There are: idle-gaps, "
     ):
         select(["idle-gap"])
-    with pytest.raises(LabError, match=r"^'zzz' is not a rule; There are: "):
+    with pytest.raises(LabError, match=r"^'zzz' is not a rule; there are: "):
         select(["zzz"])
 
 

@@ -1,7 +1,5 @@
 """The rules on the shipped captures: what an expert says of each, and bounds that the improved runs keep."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

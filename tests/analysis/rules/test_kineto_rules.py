@@ -1,7 +1,5 @@
 """Rules on traces: a trace with the problem and one without, each number by hand."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Rules on launches: each finds the kernel made for it, none cries wolf on the others, bounds hold."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rules in a file of one's own: they judge beside the others, and what is wrong with one is said by name."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each rule on the smallest capture in which it fires, and on one in which it must not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where nsys' own rules mislead, ours do not: nsys' answer and ours on the same made-up export."""
 
-from __future__ import annotations
-
 import csv
 import io
 import random

@@ -1,7 +1,5 @@
 """Laws of scaling: made-up times with known parameters are understood; bad input is one line."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

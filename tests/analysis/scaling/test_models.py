@@ -1,7 +1,5 @@
 """α–β and steps: made-up collectives and steps with known parameters are understood and foretold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """A record of steps: times, model and forecast of a strategy, for strong and for weak scaling."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Each of seven names by the smallest timeline or launch that earns it; shares at their bounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Latencies by hand; intervals that cover; Little's law where it must hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The machine of the slow pipeline: any way to serve says the same, and what is not needed is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode.analysis.serving import pipeline

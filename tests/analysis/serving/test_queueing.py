@@ -1,7 +1,5 @@
 """Queues with known answers: M/M/1, M/D/1, recursions by hand; queues that grow without end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

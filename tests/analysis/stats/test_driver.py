@@ -1,7 +1,5 @@
 """One driver for every kind of file: the list of reports, kinds together, what is lacking."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path
@@ -55,8 +53,16 @@ def test_kinds_together(three: list[Path], tmp_path: Path) -> None:
     assert found[str(three[2])]["leaks"][0]["site"] == histories.LEAK
     made = write_all(three, Asked(every=True), "csv", tmp_path / "out").files
     assert {"a_cuda_gpu_kern_sum.csv", "b_op_sum.csv", "run_peak.csv"} <= {path.name for path in made}
-    with pytest.raises(LabError, match="'peak' is not a report of traces; There are: op_sum, "):
+    with pytest.raises(
+        LabError, match=r"^'peak' is not a report of traces, but one of memory histories; `labcode "
+    ):
         print_all(three[1:], ["peak"], "csv", io.StringIO())
+    with pytest.raises(LabError, match=r"^'op_sum' is not a report of captures by nsys, but one of traces; "):
+        print_all(three, ["op_sum"], "csv", io.StringIO())
+    with pytest.raises(
+        LabError, match=r"^'nvtx_sum' is not a report of traces, but one of captures by nsys; "
+    ):
+        print_all(three[1:], ["nvtx_sum"], "csv", io.StringIO())
 
 
 def test_what_one_of_several_reports_lacks_is_told(three: list[Path]) -> None:

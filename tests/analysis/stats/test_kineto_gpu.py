@@ -1,7 +1,5 @@
 """Idle time, overlap, queues, launches, arrivals: small traces, every number by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """op_sum against ``prof.key_averages()`` of the same run, number by number, and by hand."""
 
-from __future__ import annotations
-
 import json
 import lzma
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Breakdown of time, bandwidth, full queues, sequences of kernels: small traces, every number by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +54,14 @@ def test_bandwidth_of_copies_that_overlap(tmp_path: Path) -> None:
     assert (row["count"], row["bytes"], row["total_ns"], row["gb_per_s"]) == (2, 3_000, 200, 15)
     assert (row["changes"], row["mean"], row["max"], row["median"]) == (3, 20, 30, 20)
     assert table.loc["Memset", "gb_per_s"] != table.loc["Memset", "gb_per_s"]  # no time: no bandwidth
+
+
+def test_copies_of_unknown_size_have_no_bandwidth(tmp_path: Path) -> None:
+    """As on AMD's GPUs: traces of ROCm 6.2 do not say how many bytes a copy moves."""
+    trace = Trace()
+    trace.copy("Memcpy HtoD (Host -> Device)", 0, 100, 1, 0)
+    (row,) = kineto_time.memory_bandwidth(opened(trace, tmp_path)).to_dict("records")
+    assert (row["count"], row["total_ns"], row["changes"]) == (1, 100, 0)
 
 
 def test_a_full_queue_blocks_the_next_launch(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Every cell of ncu's pages, as ncu itself printed them."""
 
-from __future__ import annotations
-
 import pytest
 
 from labcode import store

@@ -1,10 +1,10 @@
 """The reports of `labcode stats X.ncu-rep`: what they hold, in every format, and what they refuse."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
+import os
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -103,6 +103,19 @@ def test_numbers_keep_all_digits_in_csv_and_json() -> None:
     assert rows("full", "speed_of_light").loc[0, "compute (%)"] == launch.number("compute_pct")
     first = json.loads(text("full", "speed_of_light", fmt="json"))[0]
     assert first["compute (%)"] == launch.number("compute_pct")
+
+
+def test_many_rows_are_not_held_at_once() -> None:
+    many = pd.DataFrame({"start_ns": range(24_000), "name": "kernel", "50 %": 0.5})
+    with open(os.devnull, "w") as output:
+        tracemalloc.start()
+        write(many, "json", output, exact=True)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 8_000_000  # all of them as text take 20 MB
+    text = io.StringIO()
+    write(many[-2:], "json", text, exact=True)
+    assert json.loads(text.getvalue()) == records(many)[-2:]
 
 
 def test_shares_for_people_are_percent_of_two_decimals() -> None:

@@ -1,7 +1,5 @@
 """Many captures and reports at once: the right files, and nothing half-written."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

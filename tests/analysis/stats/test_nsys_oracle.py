@@ -1,7 +1,5 @@
 """Every report against `nsys stats` itself, on random exports full of ties; needs an nsys, but no GPU."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

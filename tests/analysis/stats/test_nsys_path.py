@@ -1,7 +1,5 @@
 """The critical path of nsys exports: small ones, every piece by hand."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

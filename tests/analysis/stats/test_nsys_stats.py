@@ -1,7 +1,5 @@
 """The stats command: names, formats, what is missing; and where our reports are right and nsys' are not."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -100,7 +98,7 @@ def test_unknown_report(export: Path) -> None:
         LabError, match=r"'cuda_gpu_kernel_sum' is not a report; did you mean cuda_gpu_kern_sum\?"
     ):
         printed(export, "cuda_gpu_kernel_sum")
-    with pytest.raises(LabError, match=r"'xyz' is not a report; There are: cuda_api_gpu_sum, .*osrt_sum"):
+    with pytest.raises(LabError, match=r"'xyz' is not a report; there are: cuda_api_gpu_sum, .*osrt_sum"):
         printed(export, "xyz")
 
 

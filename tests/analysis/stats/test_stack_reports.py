@@ -1,7 +1,5 @@
 """The reports of `labcode stats` that nsys has not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Counters beside the timeline: weights of samples, ranges where their work ran, equal parts of a window."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

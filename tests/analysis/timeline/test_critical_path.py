@@ -1,7 +1,5 @@
 """The critical path: small traces, every piece by hand; long ones, whose pieces must follow each other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A loader's items and batches out of ranges, their places in the loop, and the model of the loader."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Statistics by group against Python's own."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from fractions import Fraction

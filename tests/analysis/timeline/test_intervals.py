@@ -1,7 +1,5 @@
 """Interval arithmetic against a slow reference that marks every nanosecond, and near the limit of 64 bits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Iterations found by ranges, by the optimizer's steps and by the period of the launches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

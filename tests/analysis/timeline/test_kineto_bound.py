@@ -1,7 +1,5 @@
 """Bounds: what a problem takes of CPU and GPU, what is left; lines of a backward pass on the same thread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

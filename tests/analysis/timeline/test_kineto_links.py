@@ -1,7 +1,5 @@
 """Kernels back to operator, annotation, module and line; time by module; allocations with their operators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranges on the CPU and their projection to the GPU, on the smallest cases that show the point."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

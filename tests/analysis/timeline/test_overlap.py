@@ -1,7 +1,5 @@
 """What ran at the same time: copies and kernels, streams, communication and computing."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

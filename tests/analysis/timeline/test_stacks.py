@@ -1,7 +1,5 @@
 """Profiles folded and compared; threads on and off the CPU; classes of OS calls; launch sites."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

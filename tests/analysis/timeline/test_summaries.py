@@ -1,7 +1,5 @@
 """Kernels and calls by name, copies by kind, launches."""
 
-from __future__ import annotations
-
 import math
 
 from labcode.analysis.timeline import launch, summary, transfers

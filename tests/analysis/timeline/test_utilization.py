@@ -1,7 +1,5 @@
 """Busy and idle GPUs, and what the CPU did in the gaps."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Charts show their values and units, do not cover their own texts, and take gaps and empty input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The roofline figure names every launch and roof, and its file is there whole or not at all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

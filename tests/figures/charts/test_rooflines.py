@@ -1,7 +1,5 @@
 """Measured rooflines and charts of rounds: what is drawn where."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Drawings of the hardware: readable in every mode, the computed ones right where counted by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Explanatory drawings: every text readable in every mode, and no measured number in any of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

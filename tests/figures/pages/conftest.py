@@ -1,7 +1,5 @@
 """Pages in a browser."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

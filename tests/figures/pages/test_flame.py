@@ -1,7 +1,5 @@
 """The flame graph: its boxes, its figure, its other formats, and the page in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`labcode flame`: the four kinds of files, and bad use in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -63,6 +61,7 @@ def test_a_window(capture: Path, tmp_path: Path) -> None:
         ("no/a.svg", {}, "there is no folder"),
         ("a.svg", {"of": "gpu"}, "--of gpu: choose one of python, cpu, launches"),
         ("a.svg", {"of": "launches"}, "holds no Python backtraces of CUDA calls; record them with"),
+        ("a.svg", {"of": "launches"}, "; what it has is drawn with --of python or cpu"),
         ("a.svg", {"thread": "x"}, r"no samples of a thread x; there are some of 100 \(python3\)"),
         ("a.svg", {"window": "500ns..900ns"}, "no samples in this window"),
     ],

@@ -1,7 +1,5 @@
 """The page of `labcode report`: self-contained, escaped, and working in a browser, light, dark and narrow."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -123,6 +123,11 @@ def test_a_window_that_is_none(capture, text):
         choose_window(report, text)
 
 
+def test_the_nearest_ranges_are_named_first(capture):
+    with open_report(capture) as report, pytest.raises(LabError, match=r"those there are \(lib:inner, "):
+        choose_window(report, "lib:iner")
+
+
 def test_a_window_holds_for_every_kind(capture, tmp_path):
     events = json.loads(write_timeline(capture, tmp_path / "x.json", window="step#2").read_bytes())
     kernels = [event["name"] for event in events["traceEvents"] if event.get("cat") == "kernel"]

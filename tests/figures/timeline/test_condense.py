@@ -1,7 +1,5 @@
 """Joining narrow events: gaps stay, heights are shares of time, few rectangles are left."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What processes are called: by rank, by what PyTorch names their main thread, by GPUs, else by number."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Which rows a timeline has: threads, levels, streams, copies, devices, and idle time over all processes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

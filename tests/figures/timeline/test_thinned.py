@@ -1,7 +1,5 @@
 """Timelines with too many events: what is joined, what stays, and that the sums are right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from labcode.figures.timeline.thinned import Thinned

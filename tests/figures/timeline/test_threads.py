@@ -1,7 +1,5 @@
 """Strips of threads: the ones that ran longest, what they waited in, and the GPU above."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

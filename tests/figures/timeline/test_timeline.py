@@ -1,7 +1,5 @@
 """Timelines can be read: no text over another, small files, one scale when compared, odd input."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Traces of torch.profiler: every table against what was written, times to the nanosecond."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from decimal import Decimal
@@ -91,6 +89,15 @@ def test_every_table_has_its_columns_without_events(one: Trace, tmp_path: Path) 
         assert len(table) == 0 or name in ("gpus", "threads", "distributed")
         assert dict(table.dtypes) == dict(other.dtypes), name
     assert empty.window() == (0, 0)
+
+
+@pytest.mark.parametrize("backend", ["xpu", "privateuse1", "hip"])
+def test_calls_of_other_backends_launch_their_kernels(backend: str, one: Trace, tmp_path: Path) -> None:
+    """As CUDA's do; Kineto has a category for each."""
+    path = one.write(tmp_path / "a.trace.json")
+    path.write_text(path.read_text().replace('"cuda_runtime"', f'"{backend}_runtime"'))
+    api = open_trace(path).api()
+    assert list(api["name"]) == ["cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync"]
 
 
 def test_packed_and_plain_are_the_same(one: Trace, tmp_path: Path) -> None:

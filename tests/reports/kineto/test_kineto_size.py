@@ -1,7 +1,5 @@
 """Large traces: read in pieces, so that what is held is the columns and not the text."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

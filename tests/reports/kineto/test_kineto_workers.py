@@ -1,7 +1,5 @@
 """Large traces are decoded by workers: what comes out is what one process reads, whatever is odd."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

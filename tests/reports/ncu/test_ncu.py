@@ -1,7 +1,5 @@
 """Reports of Nsight Compute: launches, metrics, rules, source, device, against what ncu prints of them."""
 
-from __future__ import annotations
-
 import lzma
 from itertools import pairwise
 from pathlib import Path

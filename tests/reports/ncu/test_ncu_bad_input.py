@@ -1,7 +1,5 @@
 """Reports that are not what they should be: one line each, and no crash of this process."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable

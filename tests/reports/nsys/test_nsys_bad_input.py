@@ -1,7 +1,5 @@
 """Files that are not what they should be: one clear line each, and nothing done to the file."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import sqlite3

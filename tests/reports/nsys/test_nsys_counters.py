@@ -1,7 +1,5 @@
 """GPU metrics: series by name, whatever number nsys gave them; gaps in what is recorded; bad tables."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reader's tables as files."""
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """With a real nsys (no GPU needed): samples, context switches and OS calls of a Python program are read."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

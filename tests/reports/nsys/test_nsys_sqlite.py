@@ -1,7 +1,5 @@
 """Columns read from the pages of a file: the same as SQLite reads, or a refusal, whatever is in it."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import defaultdict

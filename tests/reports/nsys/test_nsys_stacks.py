@@ -1,7 +1,5 @@
 """Samples, context switches and call stacks: what the tables say, and what they say of damaged ones."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

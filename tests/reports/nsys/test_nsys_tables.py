@@ -1,7 +1,5 @@
 """What each table of a capture holds, on exports of a few rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`labcode stats`, `diagnose`, `compare`, `timeline` and `scrub` on power logs."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Power logs as files: what is read, and every way in which one is damaged."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import math

@@ -1,7 +1,5 @@
 """Reports on the GPU's own counters over time: an open capture in, a table out."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.timeline import counters

@@ -5,8 +5,6 @@ process; nsys goes by the correlation alone, and mixes processes up. What the ru
 not, are in `labcode.analysis.rules`.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

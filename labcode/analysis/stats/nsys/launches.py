@@ -1,7 +1,5 @@
 """nsys' reports on kernel launches: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 The walk is that of traces (`labcode.analysis.timeline.critical_path`), with what an export has for it.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 from labcode.analysis.stats.shelf import LackingError

@@ -1,14 +1,12 @@
 """nsys' reports of unified memory, MPI, OpenMP and OpenACC: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
 
 from labcode.analysis.stats.nsys.tables import statistics
-from labcode.analysis.stats.table import Floats, Table, Texts, texts_of
-from labcode.reports.columns import Column, Ints, unique
+from labcode.analysis.stats.table import Table, Texts, texts_of
+from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source

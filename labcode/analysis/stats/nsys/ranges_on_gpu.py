@@ -5,8 +5,6 @@ thread. nsys counts the operations of one correlation as one: all nodes of a gra
 op.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +22,10 @@ from labcode.analysis.stats.nsys.nvtx import (
     read_ranges,
 )
 from labcode.analysis.stats.nsys.tables import merged, round_half_up, with_correlation
-from labcode.analysis.stats.table import Floats, Table, Texts, Values, take, texts_of
+from labcode.analysis.stats.table import Table, Texts, Values, take, texts_of
 from labcode.analysis.timeline.grouped import GroupStats, group_stats
 from labcode.analysis.timeline.intervals import expand
-from labcode.reports.columns import Column, Ints, process_keys, unique
+from labcode.reports.columns import Column, Floats, Ints, process_keys, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source

@@ -3,8 +3,6 @@
 Times are in nanoseconds, shares in percent; all are of the measured part of the capture.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pandas as pd

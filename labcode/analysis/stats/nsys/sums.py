@@ -1,7 +1,5 @@
 """nsys' summary reports of kernels, copies and API calls: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

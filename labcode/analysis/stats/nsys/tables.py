@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.stats.table import Table, Values, texts_of
 from labcode.analysis.timeline.grouped import group_stats
-from labcode.reports.columns import Column, Ints, unique
+from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.source import Source
 
@@ -178,8 +178,6 @@ def with_correlation(table: dict[str, Column]) -> dict[str, Column]:
 
 # ---- decimals as nsys rounds them
 
-
-Floats = NDArray[np.float64]
 
 _LARGEST = 1e11  # above this, ties cannot be told in binary to the precision needed here
 

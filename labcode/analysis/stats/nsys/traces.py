@@ -1,12 +1,10 @@
 """nsys' trace reports of GPU operations, API calls and launches: an open export in, nsys' columns out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labcode.analysis.stats.nsys.tables import COPY_LABELS, MEMORY_LABELS, MEMSET_LABEL, bare_name
-from labcode.analysis.stats.table import Floats, Table, Texts, Values
-from labcode.reports.columns import Column, Ints, unique
+from labcode.analysis.stats.table import Table, Texts, Values
+from labcode.reports.columns import Column, Floats, Ints, unique
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source

@@ -1,7 +1,5 @@
 """Where a program waits for its GPU: calls, ranges, operations in; the range and what was waited for out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -10,8 +8,6 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
-
-Ints = NDArray[np.int64]
 
 
 def waits(api: pd.DataFrame, nvtx: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
