@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
+gc.set_threshold(20_000, 20, 50)  # what tests make is seldom garbage that only a search finds
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 
@@ -170,6 +171,19 @@ def pandas_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Modules that are started by `sys.executable` need not import pandas and what pages import."""
     if _with_kernels:
         monkeypatch.setattr(sys, "executable", str(Path(_with_kernels.split(os.pathsep)[0]) / "python"))
+
+
+@pytest.fixture
+def compiled_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that are measured need not compile what they import: it lies beside the modules."""
+    from labcode.workloads.models import side_by_side
+
+    measure = side_by_side.measure
+    monkeypatch.setattr(
+        side_by_side,
+        "measure",
+        lambda argv, output, _=None, deadline=None: measure(argv, output, None, deadline),
+    )
 
 
 @pytest.fixture(scope="session")

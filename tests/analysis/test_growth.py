@@ -74,13 +74,13 @@ def test_paths_of_ranges_are_not_held_together(fmt: str, tmp_path: Path) -> None
     def work(count: int) -> None:
         output = Counted()
         print_all([tmp_path / f"{count}.sqlite"], ["nvtx_pushpop_trace"], fmt, output)
-        assert output.written > 3 * count * count  # what is printed does grow with the square
+        assert output.written > 2 * count * count  # what is printed does grow with the square
 
-    for count in (2_500, 7_500):
+    for count in (1_200, 3_600):
         make_export(
             tmp_path / f"{count}.sqlite", nvtx=[push_pop(i, 3 * count - i, "r") for i in range(count)]
         )
-    assert memory_growth(work, 2_500, 7_500) < 3
+    assert memory_growth(work, 1_200, 3_600) < 3  # 9 where all are held
 
 
 def test_paths_of_python_frames_are_made_for_kernels_alone(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def fake_nsys(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("compiled_at_hand")
 def test_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labcode.tools.find_nsys", lambda: None)
     code, text = run(tmp_path)
@@ -45,6 +46,7 @@ def test_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1 << 20 < row["labcode"]["peak_bytes"] < 1 << 30
 
 
+@pytest.mark.usefixtures("compiled_at_hand")
 def test_an_output_that_differs_is_named(tmp_path: Path) -> None:
     file = make_big_export(tmp_path / "a.sqlite", 400)
     code, text = run(tmp_path, file=file, nsys=fake_nsys(tmp_path, "Time (%),Name\n100.0,k"))
@@ -52,6 +54,7 @@ def test_an_output_that_differs_is_named(tmp_path: Path) -> None:
     assert "NO" in text and "lines here, 2 of nsys" in text
 
 
+@pytest.mark.usefixtures("compiled_at_hand")
 def test_reports_without_time_or_luck_are_named_and_the_others_measured(tmp_path: Path) -> None:
     file = make_big_export(tmp_path / "a.sqlite", 400)
     two = ["osrt_sum", "cuda_gpu_kern_sum"]
@@ -141,6 +144,7 @@ def test_what_counts_as_the_same() -> None:
     assert difference("A,B\n", "", exact=True) == ("", 1, 0)
 
 
+@pytest.mark.usefixtures("compiled_at_hand")
 def test_some_come_last(tmp_path: Path) -> None:
     file = make_big_export(tmp_path / "a.sqlite", 400)
     names = ["cuda_api_sum", "cuda_gpu_kern_sum", "cuda_gpu_mem_size_sum"]

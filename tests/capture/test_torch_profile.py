@@ -35,7 +35,7 @@ if request and mode != "silent":
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 1}
     if mode == "private":
         event["name"] = "user=x HOME=/home"
-    noise = [os.urandom(3200).hex() for _ in range(800 if mode == "large" else 0)]
+    noise = [os.urandom(3200).hex() for _ in range(800 if mode == "large" and name == "baseline" else 0)]
     ranks = (".rank0", ".rank1") if mode == "ranks" else ("",)
     for rank in ranks if request["tool"] == "torch" else ():
         text = json.dumps({"host_name": "h", "traceEvents": [event, *({**event, "name": n} for n in noise)]})

@@ -29,7 +29,7 @@ NEWEST = "90a"
 # The oldest and the newest: what the code asks for by __CUDA_ARCH__ is compiled in one of them.
 ARCHITECTURES = ("75", NEWEST)
 # The device code is optimized without being asked; what the compiler makes of the host's, nobody looks at.
-SAID = ("-Xptxas", "-v", "-Xcompiler", "-O0")
+SAID = ("-Xptxas", "-v", "-O0")
 FLAGS = ("-std=c++17", *WARNINGS, *SAID)
 # What is compiled as one source, for the headers of CUDA and C++ take longer than most programs. Those with
 # the fewest headers come first: what they forget to include, no other has included before them.
@@ -116,6 +116,8 @@ def together(nvcc: Path, compiled: Path) -> Assemble:
 def built(nvcc: Path, compiled: Path, together: Assemble) -> Built:
     """The binary of a program (of cuda/, or a .cu file beside the tests), for compute capability 9.0."""
 
+    said = ("env", f"NVCC_APPEND_FLAGS={' '.join(SAID)}")  # the last -O is the one that counts
+
     @cache
     def build(name: str) -> Path:
         target = compiled / name
@@ -123,14 +125,14 @@ def built(nvcc: Path, compiled: Path, together: Assemble) -> Built:
             whole = together("products" if name in PRODUCTS else "ladders", NEWEST).code
             once(target, ["ln", "-s", whole, target])
         elif name == BY_MAKE:
-            once(target, ["make", "-C", CUDA / name, f"BUILD={compiled}", f"NVCC={nvcc} {' '.join(SAID)}"])
+            once(target, [*said, "make", "-C", CUDA / name, f"BUILD={compiled}", f"NVCC={nvcc}"])
         else:
             folder = compiled / "cmake"
-            given = {"COMPILER": nvcc, "COMPILER_WORKS": "ON", "FLAGS": " ".join(SAID)}
+            given = {"COMPILER": nvcc, "COMPILER_WORKS": "ON"}
             options = [f"-DCMAKE_CUDA_{key}={value}" for key, value in given.items()]
             options += ["-DCMAKE_CXX_COMPILER_WORKS=ON", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
             once(folder, ["cmake", "-S", CUDA, "-B", folder, *options])
-            once(target, ["cmake", "--build", folder, "--target", name])
+            once(target, [*said, "cmake", "--build", folder, "--target", name])
             return folder / name / name
         return target
 

@@ -18,6 +18,8 @@ from tests.exercises.mutants import mutants
 from tests.exercises.support import WITHOUT_GPU, task
 
 SEEDS = (0, 1)  # a mutant that one of them misses is caught by luck
+# The tests of a part come one after another: whoever runs them answers its cases once.
+EACH_PART = pytest.mark.parametrize("short", WITHOUT_GPU, scope="module")
 MUTANT_LIMIT_S = 0.1  # of the CPU, however busy the machine is, and ten times what the solution takes
 
 
@@ -73,7 +75,7 @@ def differs(
     return False
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@EACH_PART
 def test_every_mistake_is_told(short: str) -> None:
     """On some case each of them is wrong, and what it says is what is told."""
     found = task(short)
@@ -101,7 +103,7 @@ def _alike(says: str, words: str) -> bool:
     return bool(words) and all(piece in words for piece in pieces)
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@EACH_PART
 def test_no_mutant_survives_but_those_that_are_equivalent(short: str) -> None:
     found = task(short)
     survivors, told = [], Counter[str]()
@@ -117,7 +119,7 @@ def test_no_mutant_survives_but_those_that_are_equivalent(short: str) -> None:
     assert [name for name in listed if name not in survivors] == [], "these are caught, or are no mutants"
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@EACH_PART
 @pytest.mark.parametrize("seed", SEEDS)
 def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
     others = getattr(task(short).module, "AGREES_WITH", {})
@@ -127,7 +129,7 @@ def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
             assert matches(right, got, case.relative), case.name
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@EACH_PART
 def test_hidden_inputs_are_drawn_anew_and_can_be_repeated(short: str) -> None:
     again = [case.arguments for case in task(short).generated(np.random.default_rng(0))]
     first, other = ([case.arguments for case, *_ in answered(short, seed)] for seed in SEEDS)

@@ -24,7 +24,7 @@ def nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("nsys")
+@pytest.mark.usefixtures("compiled_at_hand", "nsys")
 def test_what_is_missing_is_named_and_the_rest_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +67,7 @@ else:
 """
 
 
+@pytest.mark.usefixtures("compiled_at_hand")
 @pytest.mark.parametrize("breaks", [False, True])
 def test_what_nsys_records_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
     from labcode.kernels import build
