@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from labcode import __version__, store  # noqa: E402
-from labcode.book import ahead, digests, display  # noqa: E402
+from labcode.book import digests, display  # noqa: E402
+from labcode.book.sphinx import ahead  # noqa: E402
 
 project = "The Profiling Lab"
 author = "The Profiling Lab authors"

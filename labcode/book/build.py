@@ -4,6 +4,7 @@ out.
 
 from __future__ import annotations
 
+import filecmp
 import gc
 import importlib.util
 import multiprocessing
@@ -15,13 +16,14 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import NamedTuple
 from unittest import mock
 
 from labcode import store
-from labcode.book import ahead, display, links, unchanged
+from labcode.book import display, links, unchanged
 from labcode.book.preloaded import kernels
+from labcode.book.sphinx import ahead
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 
@@ -202,12 +204,13 @@ def run_sphinx(
         """Read a part's worth of pages here: another process would be sent all that is known of the book."""
         if len(pages) > _PART:
             in_parallel(self, pages, nproc)
-        else:
-            self._read_serial(pages)
+        else:  # those that are being executed last
+            self._read_serial(sorted(pages, key=lambda page: self.env.doc2path(page).resolve() in runs))
 
     reading = mock.patch.object(Builder, "_read_parallel", read)
+    copying = mock.patch("sphinx.util.osutil.filecmp", SimpleNamespace(cmp=_same))
     try:
-        with parts, reading, ahead.taking(runs), patch_docutils(str(root)), docutils_namespace():
+        with parts, reading, copying, ahead.taking(runs), patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -236,6 +239,14 @@ def run_sphinx(
 def _parts(pages: Sequence[str], nproc: int) -> list[Sequence[str]]:
     """What the processes read or write; fewer parts, as Sphinx makes, leave cores idle at the end."""
     return [pages[first : first + _PART] for first in range(0, len(pages), _PART)]
+
+
+def _same(one: Path, other: Path, shallow: bool = False) -> bool:
+    """Whether a file is another one's copy: by size and time, which Sphinx copies too, else by content."""
+    first, second = one.stat(), other.stat()
+    if (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns) and first.st_mtime_ns:
+        return True
+    return filecmp.cmp(one, other, shallow=False)  # out of an archive files have no time
 
 
 def _page_error(text: str, fallback: str) -> LabError:

@@ -235,9 +235,7 @@ def _backtrace_of_call(ops: pd.DataFrame, backtraces: pd.DataFrame) -> Ints:
     return found
 
 
-def _backtrace_of_forward(
-    ranges: Ranges, backtraces: pd.DataFrame, neighbors: Neighbors, rows: Ints
-) -> Ints:
+def _backtrace_of_forward(ranges: Ranges, backtraces: pd.DataFrame, neighbors: Neighbors, rows: Ints) -> Ints:
     """For each backward range the first stack taken inside the forward range with its sequence number.
 
     Where that range has none, a stack of an earlier range with the same number counts if it passes through

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -88,8 +88,12 @@ def begun(root: Path, pages: Path, executed: Path) -> Iterator[dict[Path, Run]]:
     if not 0 < len(found) <= MOST:
         yield runs
         return
+    from labcode.book import display  # the processes that execute do without
+
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | settings(root) | {"JUPYTER_RUNTIME_DIR": folder}
+        if len(found) < (os.cpu_count() or 1):
+            environment[display.CORE_TO_SPARE] = "1"
         try:
             for page, cells in found.items():
                 process = subprocess.Popen(
@@ -141,7 +145,9 @@ def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
         plain = "execution" not in notebook.metadata and not any(
             special & set(cell.metadata.get("tags", ())) for cell in notebook.cells
         )
-        same = [page for page, run in left.items() if page.parent == Path(cwd).resolve() and run.cells == cells]
+        same = [
+            page for page, run in left.items() if page.parent == Path(cwd).resolve() and run.cells == cells
+        ]
         if not same or not plain or notebook.metadata.get("kernelspec", {}).get("name") != _KERNEL:
             return execute(notebook, cwd=cwd, **options)
         outcome = _outcome(left.pop(same[0]).process)
@@ -162,7 +168,7 @@ def _outcome(process: subprocess.Popen[bytes]) -> Any:
     """The executed notebook, the seconds that it took and the error that ended it; ``None`` without any."""
     assert process.stdout is not None
     try:
-        return pickle.load(process.stdout)  # noqa: S301 (of our own process)
+        return pickle.load(process.stdout)
     except (EOFError, pickle.UnpicklingError):
         return None
 
@@ -173,7 +179,7 @@ def main() -> None:
 
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    folder, cells = pickle.load(sys.stdin.buffer)  # noqa: S301 (of our own process)
+    folder, cells = pickle.load(sys.stdin.buffer)
     began = time.monotonic()
 
     import nbformat.v4
