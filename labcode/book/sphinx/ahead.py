@@ -9,6 +9,7 @@ there is compared with what was executed; where it differs, it is executed as ev
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import pickle
@@ -26,7 +27,6 @@ TIMEOUT_S = 120  # of a cell
 MOST = 3  # pages; of more, each would only wait for the others
 _KERNEL = "python3"
 _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})(.*)")
-_OPTIONS = re.compile(r"\A\s*(?:---\n.*?^---(?:\n|\Z)|(?::[^\n]*(?:\n|\Z))+)?\s*?^", re.DOTALL | re.MULTILINE)
 _WAIT_S = 2.0
 
 
@@ -56,11 +56,23 @@ def code_cells(page: str) -> list[str]:
                 fence, info, body = found[1], found[2], []
         elif line.startswith(fence) and not line.strip().strip(fence[0]):
             if info.startswith("{code-cell}"):
-                cells.append(_OPTIONS.sub("", "\n".join(body), count=1).rstrip("\n"))
+                cells.append("\n".join(_without_options(body)))
             fence = ""
         else:
             body.append(line)
     return cells
+
+
+def _without_options(lines: list[str]) -> list[str]:
+    """The lines of a cell without its options: a block between dashes, or lines that begin with a colon."""
+    if lines and lines[0].startswith("---"):
+        dashes = (number for number, line in enumerate(lines) if number and line.startswith("---"))
+        rest = lines[next(dashes, len(lines)) + 1 :]
+    else:
+        rest = list(itertools.dropwhile(lambda line: line.lstrip().startswith(":"), lines))
+    if len(rest) < len(lines):  # MyST joins what is left, and splits it again
+        rest = "\n".join(rest).splitlines()
+    return rest[1:] if rest and not rest[0].strip() else rest
 
 
 def changed(pages: Path, executed: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -182,14 +194,20 @@ def main() -> None:
     folder, cells = pickle.load(sys.stdin.buffer)
     began = time.monotonic()
 
-    import nbformat.v4
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError
+    from nbformat import NotebookNode, from_dict
 
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
-        metadata={"kernelspec": {"name": _KERNEL, "display_name": _KERNEL}},
-    )
+    written = {
+        "nbformat": 4,
+        "nbformat_minor": 4,
+        "metadata": {"kernelspec": {"name": _KERNEL, "display_name": _KERNEL}},
+        "cells": [
+            {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": cell}
+            for cell in cells
+        ],
+    }
+    notebook: NotebookNode = from_dict(written)  # type: ignore[no-untyped-call]
 
     def hand_over(error: Exception | None = None) -> None:
         with contextlib.suppress(BrokenPipeError), out:
