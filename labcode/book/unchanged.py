@@ -56,7 +56,7 @@ def remember(root: Path, folder: Path, read: str, files: Collection[Path], sets_
     packages = {place for place in map(Path.resolve, map(Path, sys.path)) if not house.is_relative_to(place)}
     sources = (house / name for name in _FOLDERS)
     places = [_PACKAGE, sets_root.resolve(), cells_output, *sources, *packages]
-    for place in {file.parent.resolve() for file in files}:
+    for place in {parent.resolve() for parent in {file.parent for file in files}}:
         if place != house and not any(place.is_relative_to(known) for known in places):
             return
     record = {"read": read, "written": _written(folder)}

@@ -104,7 +104,7 @@ def _thinned(values: Floats) -> Floats:
 
 
 def _median(values: Floats, axis: int) -> Floats:
-    """NumPy's median of finite values, several times sooner: it partitions fast where that is at one place."""
+    """NumPy's median of finite values, several times sooner: it partitions fast at a single place."""
     last = np.moveaxis(values, axis, -1)
     middle = last.shape[-1] // 2
     parted = np.partition(last, middle, axis=-1)

@@ -28,6 +28,7 @@ MOST = 3  # pages; of more, each would only wait for the others
 _KERNEL = "python3"
 _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})(.*)")
 _WAIT_S = 2.0
+_KERNELS_SILENCE_S, _SILENCE_S = 0.2, 0.02
 
 
 class Run(NamedTuple):
@@ -145,10 +146,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
     """Inside of the block MyST-NB takes over what came of pages that are being executed."""
+    if not runs:
+        yield
+        return
     from jupyter_cache.executors.utils import ExecutionResult
-    from myst_nb.core.execute import cache
+    from jupyter_cache.executors.utils import single_nb_execution as execute
+    from myst_nb.core.execute import cache, direct
 
-    execute = cache.single_nb_execution
     left = dict(runs)
 
     def take(notebook: Any, cwd: str, **options: Any) -> Any:
@@ -172,7 +176,8 @@ def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
         notebook.metadata.update({k: v for k, v in done.metadata.items() if k != "kernelspec"})
         return ExecutionResult(notebook, cwd, seconds, error, error and str(error))
 
-    with mock.patch.object(cache, "single_nb_execution", take) if runs else contextlib.nullcontext():
+    name = "single_nb_execution"
+    with mock.patch.object(cache, name, take), mock.patch.object(direct, name, take):
         yield
 
 
@@ -194,6 +199,7 @@ def main() -> None:
     folder, cells = pickle.load(sys.stdin.buffer)
     began = time.monotonic()
 
+    from jupyter_client.channels import AsyncZMQSocketChannel
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError
     from nbformat import NotebookNode, from_dict
@@ -224,6 +230,13 @@ def main() -> None:
         resources={"metadata": {"path": folder}},
         on_cell_executed=executed,
     )
+    receive = AsyncZMQSocketChannel.get_msg
+
+    async def sooner(channel: Any, timeout: float | None = None) -> Any:
+        """What a new kernel says first, and nobody reads, is waited for until nothing came for so long."""
+        return await receive(channel, _SILENCE_S if timeout == _KERNELS_SILENCE_S else timeout)
+
+    mock.patch.object(AsyncZMQSocketChannel, "get_msg", sooner).start()
     threading.Thread(target=_end_with_caller, args=[client], daemon=True).start()
     try:
         client.execute()
