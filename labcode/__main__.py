@@ -12,7 +12,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("labcode: interrupted before it began", file=sys.stderr)
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # and so does looking for them once more at the end
 
 
 if __name__ == "__main__":

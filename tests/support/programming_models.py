@@ -16,7 +16,8 @@ REPORTS = (
 _TEXTS = {900_001: "0x4012ab", 900_002: "main", 900_003: "MPI_Send", 900_004: "MPI_Bcast", 900_005: "a.c"}
 _TIMES = "start INTEGER, end INTEGER"
 _TABLES = {
-    "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "start INTEGER, address INTEGER, CpuInstruction INTEGER",
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS": "start INTEGER, address INTEGER, CpuInstruction INTEGER, "
+    "SourceFile INTEGER, SourceLine INTEGER",
     "CUDA_UM_GPU_PAGE_FAULT_EVENTS": f"{_TIMES}, address INTEGER, numberOfPageFaults INTEGER",
     "MPI_P2P_EVENTS": f"{_TIMES}, globalTid INTEGER, textId INTEGER, size INTEGER, tag INTEGER, "
     "remoteRank INTEGER",
@@ -33,7 +34,7 @@ _TABLES = {
 
 def make_programming_models(path: Path, seed: int) -> Path:
     """An export with some rows in each of the tables."""
-    draw = random.Random(seed)
+    draw, lines = random.Random(seed), random.Random(seed)
     pages = [0x7F00_0000_0000 + 0x1_0000 * i for i in range(14)]
     threads = [e.global_tid(100, 101 + i) for i in range(3)]
     texts = [*_TEXTS, 999_999]  # the last has no text
@@ -49,7 +50,10 @@ def make_programming_models(path: Path, seed: int) -> Path:
         return draw.randrange(1, 5)
 
     makers: dict[str, Any] = {
-        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": lambda: (span()[0], draw.choice(pages), draw.choice(texts)),
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": lambda: (
+            *(span()[0], draw.choice(pages), draw.choice(texts)),
+            *lines.choice([(900_005, 7), (900_005, 12), (None, None)]),
+        ),
         "CUDA_UM_GPU_PAGE_FAULT_EVENTS": lambda: (*span(), draw.choice(pages), number()),
         "MPI_P2P_EVENTS": lambda: (
             *(*span(), draw.choice(threads), 900_003),
