@@ -14,6 +14,7 @@ import json
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -133,8 +134,9 @@ def _tell(process: subprocess.Popen[bytes], what: object) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None and process.stdout is not None
+    process.send_signal(signal.SIGHUP)  # it ends its kernel, and itself
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.close()  # it ends its kernel, and itself
+        process.stdin.close()
     process.stdout.close()
     try:
         process.wait(_WAIT_S)
@@ -237,16 +239,21 @@ def main() -> None:
         return await receive(channel, _SILENCE_S if timeout == _KERNELS_SILENCE_S else timeout)
 
     mock.patch.object(AsyncZMQSocketChannel, "get_msg", sooner).start()
-    threading.Thread(target=_end_with_caller, args=[client], daemon=True).start()
+    signal.signal(signal.SIGHUP, lambda *_: _leave(client))
+    threading.Thread(target=_leave_with_caller, args=[client], daemon=True).start()
     try:
         client.execute()
     except (CellExecutionError, CellTimeoutError) as error:
         hand_over(error)
 
 
-def _end_with_caller(client: Any) -> None:
-    """End the kernel and this process when standard input ends."""
-    sys.stdin.buffer.read()
+def _leave_with_caller(client: Any) -> None:
+    sys.stdin.buffer.read()  # to its end, which comes with that of the process that began this
+    _leave(client)
+
+
+def _leave(client: Any) -> None:
+    """End the kernel and this process."""
     process = client.km.provisioner.process if client.km and client.km.provisioner else None
     if process is not None:
         process.kill()
