@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two products with a softmax between them. What decides is where the length × length scores live:
-//   materialized   in memory: written once, read three times, 4 bytes each, more than everything else together
+//   materialized   in memory: written twice, read twice, 4 bytes each, more than everything else together
 //   online         in registers, 32 keys at a time: the softmax is corrected whenever a larger score turns up
 //   tiled          … for 128 × 64 tiles, both products as squares of 8 × 8 and more a thread, as in the fp32 matmul
 //

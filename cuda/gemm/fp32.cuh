@@ -25,7 +25,7 @@
 namespace lab {
 namespace gemm {
 
-// Step 1. Rows of C along the lanes: each of a warp's 32 reads of A goes to another row, a sector of 32 bytes for 4 of use.
+// Step 1. The lanes go down a column of C: each of a warp's 32 reads of A goes to another row, a sector of 32 bytes for 4 of use.
 constexpr int kSide = 32;
 static __global__ void __launch_bounds__(kSide* kSide) naive(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
                                                             int m, int n, int k, int lda, int ldb, int ldc) {
@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(kSide* kSide) naive(const float* __rest
     c[static_cast<Size>(row) * ldc + column] = sum;
 }
 
-// Step 2. Columns along the lanes: a warp reads one element of A for all and a whole line of B.
+// Step 2. The lanes go along a row of C: a warp reads one element of A for all and a whole line of B.
 static __global__ void __launch_bounds__(kSide* kSide) coalesced(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c,
                                                                 int m, int n, int k, int lda, int ldb, int ldc) {
     const int row = blockIdx.y * kSide + threadIdx.y, column = blockIdx.x * kSide + threadIdx.x;

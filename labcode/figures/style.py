@@ -343,6 +343,8 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
 
 def number(value: float) -> str:
     """A number with three significant digits, in scientific notation only below 0.0001."""
+    if value < 0:
+        return "−" + number(-value)
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     decimals = 2 - math.floor(math.log10(abs(value)))

@@ -41,7 +41,7 @@ def unused_multiprocessors(tables: Tables) -> Finding:
     rows, lost = [], []
     for device, active in _each(tables, series.ACTIVE):
         share = _kernel_share(tables, device, active)
-        width = active.time_ns - active.since_ns
+        width = active.until_ns - active.time_ns
         lost.append(float((width * np.maximum(share - active.values / 100, 0)).sum()))
         rows.append((device, series.mean_within(active, share), _by_kernel(tables, device, {"sm": active})))
     worst = int(np.argmax(lost))
@@ -76,7 +76,7 @@ def memory_saturated(tables: Tables) -> Finding:
         total = read.values + (
             write.values if write is not None and len(write.values) == len(read.values) else 0
         )
-        both = Counter(device, "DRAM [%]", read.since_ns, read.time_ns, total)
+        both = Counter(device, "DRAM [%]", read.time_ns, read.until_ns, total)
         full = _time_in(both, total >= FULL)
         table = _by_kernel(tables, device, {"dram_percent": both})
         found.append((full, device, float(total.mean()), table))
@@ -187,7 +187,7 @@ def _kernel_share(tables: Tables, device: int, counter: Counter) -> Floats:
 
 
 def _time_in(counter: Counter, which: NDArray[np.bool_]) -> int:
-    return int((counter.time_ns - counter.since_ns)[which].sum())
+    return int((counter.until_ns - counter.time_ns)[which].sum())
 
 
 def _by_kernel(

@@ -1,7 +1,7 @@
 """The GPU's own counters beside its timeline: samples and stretches of time in, shares and means out.
 
-A timeline says when kernels ran, a counter what part of the GPU they used. A sample tells of the time since
-the one before it, which may lie half in a stretch: it counts there by the share of its time that does.
+A timeline says when kernels ran, a counter what part of the GPU they used. A sample tells of the time until
+the next one, which may lie half in a stretch: it counts there by the share of its time that does.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def shown(counters: Sequence[Counter], device: int) -> list[Counter]:
 
 def share_within(counter: Counter, spans: Spans) -> Floats:
     """For each sample the share of its time that the spans cover."""
-    width = counter.time_ns - counter.since_ns
-    covered = intervals.covered_within(*spans, counter.since_ns, counter.time_ns)
+    width = counter.until_ns - counter.time_ns
+    covered = intervals.covered_within(*spans, counter.time_ns, counter.until_ns)
     return np.asarray(covered / np.maximum(width, 1), np.float64)
 
 
@@ -92,10 +92,9 @@ def summary(report: NsysReport, window: tuple[int, int] | None = None) -> pd.Dat
 def report_window(report: NsysReport, counters: Sequence[Counter]) -> tuple[int, int]:
     """The measured part; of a capture without events, from the first sample to the last."""
     window = report.window()
-    if window[0] < window[1]:
+    if window[0] < window[1] or not counters:
         return window
-    times = [counter.time_ns for counter in counters]
-    return (min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else window
+    return min(int(c.time_ns[0]) for c in counters), max(int(c.until_ns[-1]) for c in counters)
 
 
 def over_ranges(report: NsysReport) -> pd.DataFrame:
@@ -133,7 +132,7 @@ def binned(counter: Counter, window: tuple[int, int], bins: int) -> Floats:
     Where samples are fewer than parts, each fills the time that it tells of.
     """
     edges = window[0] + (np.arange(bins + 1) * (window[1] - window[0])) // bins
-    low, high = counter.since_ns, counter.time_ns
+    low, high = counter.time_ns, counter.until_ns
     if not len(low):
         return np.full(bins, np.nan)
     # the integral up to each edge: samples fill the time they tell of, one after the other

@@ -181,7 +181,7 @@ def distribution(
     axes.set_ylim(len(data) - 0.4, -0.6)
     plain_numbers(axes.xaxis)
     if data:
-        axes.set_xlim(left=min(0.0, *(float(values.min(initial=0.0)) for values in data.values()), 0.0))
+        axes.set_xlim(left=1.03 * min(0.0, *(float(values.min(initial=0.0)) for values in data.values())))
     axes.set_xlabel(_axis_label(quantity, unit))
     for x, y, text in notes:
         place = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))[0]

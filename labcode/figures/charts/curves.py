@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from labcode.figures.style import (
@@ -48,7 +48,8 @@ def lines(
 ) -> Figure:
     """Lines over a common x, each named at its end; NaN leaves a hole.
 
-    The labels hold the units. bands: (low, high) around a line, such as quartiles. from_zero: start y at 0.
+    The labels hold the units; an x of whole numbers has ticks at whole numbers. bands: (low, high) around a
+    line, such as quartiles. from_zero: start y at 0.
     """
     figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
     axes = figure.add_subplot()
@@ -74,6 +75,8 @@ def lines(
     if log_x:
         axes.set_xscale("log")
         logarithmic(axes.xaxis, xs)
+    elif np.array_equal(xs, np.round(xs)):
+        axes.xaxis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 5, 10]))
     if log_y:
         axes.set_yscale("log")
         logarithmic(axes.yaxis)

@@ -56,8 +56,8 @@ def fp32_ladder() -> Figure:
         text(axes, x, 0.14, words, bold=True)
     unit = 0.028
     rows = (
-        ("naive", 1, 1, "L1: 2 for 1", "a row of C along the lanes of a warp", "h2d"),
-        ("coalesced", 1, 1, "L1: 2 for 1", "a column of C on each lane: two letters change", "h2d"),
+        ("naive", 1, 1, "L1: 2 for 1", "a warp's lanes go down a column of C", "h2d"),
+        ("coalesced", 1, 1, "L1: 2 for 1", "lanes go along a row: two letters change", "h2d"),
         ("shared tile", 1, 1, "shared: 2 for 1", "32 × 32 tiles: memory is read a 32nd as often", "sync"),
         ("strips", 8, 1, "shared: 9 for 8", "a word of B waits in a register for 8 uses", "kernel"),
         ("squares", 8, 8, "shared: 16 for 64", "8 words of A and 8 of B, 8 uses each", "kernel"),

@@ -151,10 +151,10 @@ def _complete(batch: Batch, number: Ints, group: Ints) -> Iterator[list[str]]:
 
 
 def _samples(counter: Counter) -> Iterator[list[str]]:
-    """The values of a counter, some at a time: each from where its time begins, until another follows."""
+    """The values of a counter, some at a time: each from its time on, until another follows."""
     values = counter.values
     changed = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
-    times = np.append(counter.since_ns[changed], counter.time_ns[-1:]).tolist()
+    times = np.append(counter.time_ns[changed], counter.until_ns[-1:]).tolist()
     shown = np.append(values[changed], values[-1:]).tolist()
     head = f'{{"ph":"C","name":{json.dumps(counter.metric)},"pid":{_COUNTERS + counter.device},"tid":0,"ts":'
     for low in range(0, len(times), _ROWS):

@@ -24,13 +24,14 @@ _NAME = re.compile(r"(?P<name>.*?)\s*\[(?P<unit>[^\[\]]*)\]")
 class Counter:
     """One counter of one GPU: its name as nsys writes it, its samples by time.
 
-    A sample taken at ``time_ns`` tells of the time since ``since_ns``.
+    A sample that nsys stamps ``time_ns`` tells of the time from then until ``until_ns``: so recorded on both
+    GPUs of the book, where counters rise and fall with kernels and copies, and documented nowhere.
     """
 
     device: int
     metric: str  # 'SMs Active [Throughput %]'
-    since_ns: Ints
     time_ns: Ints
+    until_ns: Ints
     values: Ints
 
     @property
@@ -47,12 +48,12 @@ class Counter:
         return "%" if unit.endswith("%") else unit
 
     def within(self, window: tuple[int, int]) -> Counter:
-        """The samples taken in a window of time, its ends included."""
+        """The samples that tell of some of a window of time."""
         first, last = (
-            np.searchsorted(self.time_ns, window[0]),
-            np.searchsorted(self.time_ns, window[1], "right"),
+            np.searchsorted(self.until_ns, window[0], "right"),
+            np.searchsorted(self.time_ns, window[1]),
         )
-        cut = (times[first:last] for times in (self.since_ns, self.time_ns, self.values))
+        cut = (times[first:last] for times in (self.time_ns, self.until_ns, self.values))
         return Counter(self.device, self.metric, *cut)
 
 
@@ -82,14 +83,14 @@ def read_counters(source: Source) -> list[Counter]:
         if name.endswith(_MHZ) and int(value[rows].max()) > _FASTEST_MHZ:
             name = name.replace(_MHZ, "[Hz]")  # clocks are called so and stored in Hz
         when = time[rows]
-        found.append(Counter(owner & _GPU, name, _since(when), when, value[rows]))
+        found.append(Counter(owner & _GPU, name, when, _until(when), value[rows]))
     return sorted(found, key=lambda counter: counter.device)
 
 
-def _since(time: Ints) -> Ints:
-    """When the time of each sample begins: at the one before it; the first has the usual length."""
+def _until(time: Ints) -> Ints:
+    """When the time of each sample ends: at the next one; the last has the usual length."""
     usual = int(np.median(np.diff(time))) if len(time) > 1 else 0
-    return np.append(time[:1] - usual, time[:-1])
+    return np.append(time[1:], time[-1:] + usual)
 
 
 def _names(source: Source) -> dict[tuple[int, int], str]:

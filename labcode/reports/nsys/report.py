@@ -205,7 +205,7 @@ class NsysReport(Closing):
     def gpu_metrics(self) -> pd.DataFrame:
         """The samples of `counters`, by GPU, metric and time: time_ns, device, metric (with unit), value.
 
-        A sample tells of the time since the one before it.
+        A sample tells of the time until the next one.
         """
         found = self.counters()
         none: list[Ints] = [np.empty(0, np.int64)]

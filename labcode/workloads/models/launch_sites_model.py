@@ -29,7 +29,7 @@ class Shape:
 
 
 def marks_by_index(table: Tensor, kinds: Tensor) -> Tensor:
-    """What each place gets by its kind: [kinds, width] and [batch, length] in, [batch, length, width] out."""
+    """What each position gets by its kind: [kinds, width], [batch, length] in, [batch, length, width] out."""
     return table[kinds]
 
 
@@ -107,7 +107,7 @@ class Block(nn.Module):  # type: ignore[misc]
         self.narrow = nn.Linear(4 * shape.width, shape.width)
 
     def forward(self, x: Tensor, kinds: Tensor) -> Tensor:
-        """[batch, length, width] and the kind of each place [batch, length] in, the former out."""
+        """[batch, length, width] and the kind of each position [batch, length] in, the former out."""
         marks_of = marks_by_index if "marks" in self.hidden else marks_by_product
         x = x + marks_of(self.kind_marks, kinds)
         x = x + self.out_of_heads(self.mix(self.before_attention(x)))

@@ -65,7 +65,7 @@ def test_counters_of_the_gpu_over_all_and_by_range(tmp_path: Path) -> None:
         api=[e.call(10, 20, correlation=1)],
         kernels=[e.kernel(100, 150, correlation=1)],
     )
-    add_metrics(path, {"SMs Active": [(100, 2), (200, 9), (300, 1)], "GPC": [(100, 8), (200, 6), (300, 7)]})
+    add_metrics(path, {"SMs Active": [(0, 2), (100, 9), (200, 1)], "GPC": [(0, 8), (100, 6), (200, 7)]})
     assert printed(path, "gpu_metrics_sum").splitlines() == [
         "GPU,Samples,Avg,Med,Min,Max,StdDev,Busy Avg,Busy Samples,Metric",
         "0,3,4.0,2.0,1,9,4.4,9.0,0.5,SMs Active [Throughput %]",

@@ -24,7 +24,7 @@ def report(tmp_path: Path) -> NsysReport:
         api=[x.call(10, 20, correlation=1), x.call(110, 120, correlation=2)],
         kernels=[x.kernel(1000, 1400, correlation=1), x.kernel(1450, 1900, correlation=2)],
     )
-    active = [(1000, 0), (1200, 10), (1400, 10), (1600, 80), (1800, 100), (2000, 50), (2200, 0)]
+    active = [(800, 0), (1000, 10), (1200, 10), (1400, 80), (1600, 100), (1800, 50), (2000, 0)]
     idle = [(time, 0) for time, _ in active]
     return open_report(add_metrics(path, {"SMs Active": active, "PCIe RX": idle, "GPC": [(1000, 1980)]}))
 
@@ -38,8 +38,8 @@ def test_busy_means_weigh_samples_by_their_share(report: NsysReport) -> None:
 
 
 def test_only_the_window_counts(report: NsysReport) -> None:
-    assert counters.summary(report)["samples"].tolist() == [5, 5, 1]  # until 1900, where the last kernel ends
-    assert counters.summary(report, (1500, 1700))["mean"].tolist() == [80, 0]
+    assert counters.summary(report)["samples"].tolist() == [6, 6, 1]  # until 1900, where the last kernel ends
+    assert counters.summary(report, (1500, 1700))["mean"].tolist() == [90, 0]
 
 
 def test_ranges_where_their_work_ran(report: NsysReport) -> None:

@@ -92,7 +92,7 @@ def test_headings_tell_idle_time(tmp_path):
 def with_counters(tmp_path):
     """A kernel of 400 ns of which two samples of 200 ns tell; another counter that is always 0."""
     path = make_export(tmp_path / "a.sqlite", kernels=[kernel(0, 400)])
-    return add_metrics(path, {"SMs Active": [(200, 25), (400, 75)], "Tensor": [(200, 0), (400, 0)]})
+    return add_metrics(path, {"SMs Active": [(0, 25), (200, 75)], "Tensor": [(0, 0), (200, 0)]})
 
 
 def test_counters_stand_below_the_timeline(tmp_path):

@@ -305,5 +305,5 @@ def test_counters_hold_from_where_their_time_begins(tmp_path):
     events = json.loads(output.getvalue())["traceEvents"]
     found = [(e["name"], e["ts"], e["args"]["value"]) for e in events if e["ph"] == "C"]
     active, clock = "SMs Active [Throughput %]", "GPC Clock Frequency [MHz]"
-    assert found == [(active, 0, 7), (active, 0.2, 9), (active, 0.3, 9), (clock, 0.1, 5), (clock, 0.1, 5)]
+    assert found == [(active, 0.1, 7), (active, 0.3, 9), (active, 0.4, 9), (clock, 0.1, 5), (clock, 0.1, 5)]
     assert names(events, "process_name")[-1] == "GPU 0, its own counters"

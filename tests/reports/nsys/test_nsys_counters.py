@@ -6,8 +6,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from labcode import store
 from labcode.errors import InputError
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as x
@@ -35,10 +37,22 @@ def test_series_by_gpu_and_name(tmp_path: Path) -> None:
         (1, "SMs Active", "%"),
     ]
     assert found[0].time_ns.tolist() == [100, 200, 300] and found[0].values.tolist() == [10, 50, 90]
-    assert found[0].since_ns.tolist() == [0, 100, 200] and found[1].since_ns.tolist() == [100]
-    assert found[0].within((150, 300)).values.tolist() == [50, 90]
+    assert found[0].until_ns.tolist() == [200, 300, 400] and found[1].until_ns.tolist() == [100]
+    assert found[0].within((150, 300)).values.tolist() == [10, 50]
     assert table["value"].tolist() == [10, 50, 90, 1980, 1]
     assert table["metric"].tolist()[3:] == ["GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"]
+
+
+def test_a_sample_tells_of_the_time_after_its_stamp() -> None:
+    """As recorded: copies and the counter of their link begin and end together, to a tenth of a sample."""
+    with open_report(store.load_set(store.SHIPPED_SET).path_of("gpu_metrics", "phases")) as report:
+        (link,) = (one for one in report.counters() if one.name == "PCIe RX Throughput" and one.unit == "%")
+        copies = report.memcpys()
+    near = link.values[(link.time_ns > copies["start_ns"].min()) & (link.until_ns < copies["end_ns"].max())]
+    moved = ((link.until_ns - link.time_ns) * link.values / np.median(near))[link.values > 2]
+    first, last = np.flatnonzero(link.values > 2)[[0, -1]]
+    assert link.until_ns[first] - moved[0] == pytest.approx(copies["start_ns"].min(), abs=15_000)
+    assert link.time_ns[last] + moved[-1] == pytest.approx(copies["end_ns"].max(), abs=15_000)
 
 
 def test_samples_without_a_time_or_a_name(tmp_path: Path) -> None:
