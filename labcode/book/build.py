@@ -4,6 +4,7 @@ out.
 
 from __future__ import annotations
 
+import filecmp
 import gc
 import importlib.util
 import multiprocessing
@@ -13,14 +14,16 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import NamedTuple
 from unittest import mock
 
 from labcode import store
 from labcode.book import display, links, unchanged
 from labcode.book.preloaded import kernels
+from labcode.book.sphinx import ahead
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 
@@ -72,7 +75,8 @@ def build(
         return _pdf(root, strict=strict)
     if what == "html":
         return _pages(root, set_name, strict=strict, always=strict or update_claims)
-    code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict).code
+    with kernels():
+        code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict).code
     if code == 0 and what == "notebooks":
         print(f"{len(_notebooks(root, set_name))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
     return code
@@ -80,12 +84,15 @@ def build(
 
 def _pages(root: Path, set_name: str, *, strict: bool, always: bool) -> int:
     """Build the pages, unless they are what a build would give."""
-    folder = root / BUILD_FOLDER / "html"
-    read = unchanged.inputs(root, store.sets_root(), set_name)
-    if not always and unchanged.is_current(folder, read):
-        print(f"nothing changed, the book is up to date: {folder / 'index.html'}")
-        return 0
-    built = _sphinx(root, "html", strict=strict)
+    out = root / BUILD_FOLDER
+    folder = out / "html"
+    # the kernels' server imports what pages do, and pages are executed, while this process imports Sphinx
+    with kernels(), ahead.begun(root, root / _PAGE_FOLDER, out / "jupyter_execute") as runs:
+        read = unchanged.inputs(root, store.sets_root(), set_name)
+        if not always and unchanged.is_current(folder, read):
+            print(f"nothing changed, the book is up to date: {folder / 'index.html'}")
+            return 0
+        built = _sphinx(root, "html", strict=strict, runs=runs)
     if built.code:
         return built.code
     if strict and (broken := links.broken_links(folder)):
@@ -105,9 +112,11 @@ class Built(NamedTuple):
     included: frozenset[Path]
 
 
-def _sphinx(root: Path, builder: str, *, strict: bool) -> Built:
-    out = root / BUILD_FOLDER
-    return run_sphinx(root, builder, root / _PAGE_FOLDER, out / builder, out / "doctrees", strict=strict)
+def _sphinx(
+    root: Path, builder: str, *, strict: bool, runs: Mapping[Path, ahead.Run] = MappingProxyType({})
+) -> Built:
+    out, source = root / BUILD_FOLDER, root / _PAGE_FOLDER
+    return run_sphinx(root, builder, source, out / builder, out / "doctrees", strict=strict, runs=runs)
 
 
 def _live(root: Path) -> int:
@@ -136,7 +145,9 @@ def _pdf(root: Path, *, strict: bool) -> int:
         raise ToolError(
             "book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead"
         )
-    if _sphinx(root, "latex", strict=strict).code:
+    with kernels():
+        code = _sphinx(root, "latex", strict=strict).code
+    if code:
         return 1
     folder = root / BUILD_FOLDER / "latex"
     command = ["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "profiling-lab.tex"]
@@ -162,17 +173,21 @@ def _clean(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> Built:
+def run_sphinx(
+    root: Path,
+    builder: str,
+    source: Path,
+    out: Path,
+    doctrees: Path,
+    *,
+    strict: bool,
+    runs: Mapping[Path, ahead.Run] = MappingProxyType({}),
+) -> Built:
     """Build once; the code is 1 when there was an error or, in a strict build, a warning.
 
-    A cell that fails, and whatever else Sphinx gives up on, raises `labcode.errors.LabError` after the
-    details have gone to stderr.
+    What comes of pages that are executed already (``runs``) is taken over. A cell that fails, and whatever
+    else Sphinx gives up on, raises `labcode.errors.LabError` after the details have gone to stderr.
     """
-    with kernels():  # their server imports what pages do while this process imports Sphinx
-        return _run_sphinx(root, builder, source, out, doctrees, strict=strict)
-
-
-def _run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> Built:
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
     from sphinx.errors import SphinxError, SphinxParallelError
@@ -189,12 +204,13 @@ def _run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Pat
         """Read a part's worth of pages here: another process would be sent all that is known of the book."""
         if len(pages) > _PART:
             in_parallel(self, pages, nproc)
-        else:
-            self._read_serial(pages)
+        else:  # those that are being executed last
+            self._read_serial(sorted(pages, key=lambda page: self.env.doc2path(page).resolve() in runs))
 
     reading = mock.patch.object(Builder, "_read_parallel", read)
+    copying = mock.patch("sphinx.util.osutil.filecmp", SimpleNamespace(cmp=_same))
     try:
-        with parts, reading, patch_docutils(str(root)), docutils_namespace():
+        with parts, reading, copying, ahead.taking(runs), patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -223,6 +239,14 @@ def _run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Pat
 def _parts(pages: Sequence[str], nproc: int) -> list[Sequence[str]]:
     """What the processes read or write; fewer parts, as Sphinx makes, leave cores idle at the end."""
     return [pages[first : first + _PART] for first in range(0, len(pages), _PART)]
+
+
+def _same(one: Path, other: Path, shallow: bool = False) -> bool:
+    """Whether a file is another one's copy: by size and time, which Sphinx copies too, else by content."""
+    first, second = one.stat(), other.stat()
+    if (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns) and first.st_mtime_ns:
+        return True
+    return filecmp.cmp(one, other, shallow=False)  # out of an archive files have no time
 
 
 def _page_error(text: str, fallback: str) -> LabError:

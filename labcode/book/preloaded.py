@@ -86,7 +86,8 @@ def kernels() -> Iterator[None]:
 def preloaded(*modules: str, later: Sequence[str] = ()) -> Iterator[str]:
     """The path of the command; the server, which imports the modules beside all else, ends with the block.
 
-    What is to be had ``later`` is imported while nobody waits.
+    What is to be had ``later`` is imported while nobody waits, but not beside the first process alone: that
+    may be all there is.
     """
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         client = Path(folder) / "python"
@@ -116,13 +117,16 @@ def serve(number: str, later: str, *modules: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(fileno=int(number))
     left = list(filter(None, later.split(",")))
-    both = [listener.fileno(), sys.stdin.fileno()]
-    while sys.stdin.fileno() not in (ready := select.select(both, [], [], 0 if left else None)[0]):
+    both, served = [listener.fileno(), sys.stdin.fileno()], 0
+    while sys.stdin.fileno() not in (
+        ready := select.select(both, [], [], 0 if left and served != 1 else None)[0]
+    ):
         if not ready:
             importlib.import_module(left.pop(0))
             continue
         gc.freeze()
         client, _ = listener.accept()
+        served += 1
         if os.fork() == 0:
             listener.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

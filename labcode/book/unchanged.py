@@ -19,7 +19,7 @@ from labcode.outputs import whole
 RECORD = "unchanged.json"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FOLDERS = ("book", "cluster", "cuda", "exercises", "labcode", "solutions", "tests")
-_READ_OF_SETS = ("manifest.json", "claims.json")
+_READ_OF_SETS = ("/manifest.json", "/claims.json")
 
 
 def inputs(root: Path, sets_root: Path, current: str) -> str:
@@ -32,10 +32,10 @@ def inputs(root: Path, sets_root: Path, current: str) -> str:
         for name in _installed():
             digest.update(f"{name}\0".encode())
         for path in _sources(root):
-            content = path.read_bytes()
+            content = Path(path).read_bytes()
             digest.update(f"{path}\0{len(content)}\0".encode() + content)
         for path in _files(sets_root):
-            content = path.read_bytes() if path.name in _READ_OF_SETS else b""
+            content = Path(path).read_bytes() if path.endswith(_READ_OF_SETS) else b""
             digest.update(_stated(path) + content)
     except OSError:
         return ""
@@ -54,7 +54,7 @@ def remember(root: Path, folder: Path, read: str, files: Collection[Path], sets_
     packages = {place for place in map(Path.resolve, map(Path, sys.path)) if not house.is_relative_to(place)}
     sources = (house / name for name in _FOLDERS)
     places = [_PACKAGE, sets_root.resolve(), cells_output, *sources, *packages]
-    for place in {file.parent.resolve() for file in files}:
+    for place in {parent.resolve() for parent in {file.parent for file in files}}:
         if place != house and not any(place.is_relative_to(known) for known in places):
             return
     record = {"read": read, "written": _written(folder)}
@@ -85,24 +85,25 @@ def _installed() -> Iterator[str]:
             yield from (f"{place}/{name}" for name in found if not name.startswith("labcode-"))
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    yield from sorted(path for path in root.iterdir() if path.is_file() and not path.name.startswith("."))
+def _sources(root: Path) -> Iterator[str]:
+    own = sorted(path for path in root.iterdir() if path.is_file() and not path.name.startswith("."))
+    yield from map(str, own)
     for folder in dict.fromkeys((*(root / name for name in _FOLDERS), _PACKAGE)):
         yield from _files(folder)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> Iterator[str]:
     """All files below a folder in a fixed order, links followed; no caches, and nothing hidden but Sphinx's
     own record.
     """
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if name != "__pycache__" and not name.startswith("."))
         for name in sorted(names):
-            path = Path(place, name)
-            if path.is_file() and (not name.startswith(".") or name == ".buildinfo"):
+            path = os.path.join(place, name)  # noqa: PTH118 (there are thousands)
+            if (not name.startswith(".") or name == ".buildinfo") and os.path.isfile(path):  # noqa: PTH113
                 yield path
 
 
-def _stated(path: Path) -> bytes:
-    state = path.stat()
+def _stated(path: str) -> bytes:
+    state = os.stat(path)  # noqa: PTH116
     return f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0".encode()

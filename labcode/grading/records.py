@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -74,19 +75,19 @@ class Exercise:
         if not letters or letters != sorted(set(letters)):
             raise ValueError(f"{self.id}: parts are lettered in order, each letter once")
 
-    @property
+    @cached_property
     def book_part(self) -> str:
         """The part of the book, which is also the folder: ``nsys``."""
         return re.split(r"-ex\d\d-", self.id)[0]
 
-    @property
+    @cached_property
     def short(self) -> str:
         """The id without its name: ``nsys-ex01``."""
         match = re.match(r".*?-ex\d\d", self.id)
         assert match is not None
         return match.group()
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """The folder below ``exercises/`` and ``solutions/``: ``nsys/ex01_timeline_basics``."""
         return f"{self.book_part}/{self.id[len(self.book_part) + 1 :].replace('-', '_')}"

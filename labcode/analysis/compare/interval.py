@@ -44,7 +44,7 @@ def median_ratio(before: Floats, after: Floats) -> Interval:
         return Interval(float(ratio))
 
     def statistic(one: Floats, other: Floats, axis: int = -1) -> Floats:
-        return _divided(np.median(other, axis=axis), np.median(one, axis=axis))
+        return _divided(_median(other, axis), _median(one, axis))
 
     return _bootstrapped(float(ratio), (_thinned(before), _thinned(after)), statistic)
 
@@ -101,6 +101,15 @@ def _thinned(values: Floats) -> Floats:
         return values
     place = (np.arange(MOST) + 0.5) * len(values) / MOST
     return np.asarray(np.sort(values)[place.astype(np.int64)], np.float64)
+
+
+def _median(values: Floats, axis: int) -> Floats:
+    """NumPy's median of finite values, several times sooner: it partitions fast at a single place."""
+    last = np.moveaxis(values, axis, -1)
+    middle = last.shape[-1] // 2
+    parted = np.partition(last, middle, axis=-1)
+    upper = parted[..., middle]
+    return upper if last.shape[-1] % 2 else (parted[..., :middle].max(axis=-1) + upper) / 2
 
 
 def _divided(top: Floats, bottom: Floats) -> Floats:

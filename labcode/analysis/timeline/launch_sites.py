@@ -105,11 +105,11 @@ def launch_sites(
     calls[found] = api["name"].to_numpy(object)[rows[found]]
     table["call"] = pd.Series(calls, dtype="str")
 
-    ranges = autograd_ranges(nvtx)
+    ranges = Ranges(autograd_ranges(nvtx))
     around = _innermost_range(api, ranges, rows)
     names = np.full(len(ops), "", object)
     inside = around >= 0
-    names[inside] = ranges["op"].to_numpy(object)[around[inside]]
+    names[inside] = ranges.op[around[inside]]
     table["autograd"] = pd.Series(names, dtype="str")
 
     stack = _backtrace_of_call(ops, backtraces)
@@ -192,19 +192,29 @@ def autograd_ranges(nvtx: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _innermost_range(api: pd.DataFrame, ranges: pd.DataFrame, rows: Ints) -> Ints:
+class Ranges:
+    """`autograd_ranges` with their columns at hand, which are asked for again and again."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        """Take the columns."""
+        self.table = table
+        self.pid, self.tid, self.seq = (table[name].to_numpy(np.int64) for name in ("pid", "tid", "seq"))
+        self.start, self.end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        self.op = table["op"].to_numpy(object)
+
+
+def _innermost_range(api: pd.DataFrame, ranges: Ranges, rows: Ints) -> Ints:
     """For each operation the innermost autograd range around its launching call; -1: none."""
     result = np.full(len(rows), -1, np.int64)
     at = api["start_ns"].to_numpy(np.int64)
     have = np.flatnonzero(rows >= 0)
     threads = api.iloc[rows[have]].groupby(["pid", "tid"]).indices
-    of_thread = ranges.groupby(["pid", "tid"]).indices
+    of_thread = ranges.table.groupby(["pid", "tid"]).indices
     for thread, places in threads.items():
         if thread not in of_thread:
             continue
         mine = np.asarray(of_thread[thread], np.int64)
-        start = ranges["start_ns"].to_numpy(np.int64)[mine]
-        low, high, which = intervals.innermost(start, ranges["end_ns"].to_numpy(np.int64)[mine])
+        low, high, which = intervals.innermost(ranges.start[mine], ranges.end[mine])
         when = at[rows[have[places]]]
         stretch = np.searchsorted(low, when, "right") - 1
         inside = (stretch >= 0) & (when < high[stretch])
@@ -222,9 +232,7 @@ def _backtrace_of_call(ops: pd.DataFrame, backtraces: pd.DataFrame) -> Ints:
     return found
 
 
-def _backtrace_of_forward(
-    ranges: pd.DataFrame, backtraces: pd.DataFrame, neighbors: Neighbors, rows: Ints
-) -> Ints:
+def _backtrace_of_forward(ranges: Ranges, backtraces: pd.DataFrame, neighbors: Neighbors, rows: Ints) -> Ints:
     """For each backward range the first stack taken inside the forward range with its sequence number.
 
     Where that range has none, a stack of an earlier range with the same number counts if it passes through
@@ -247,13 +255,12 @@ def _backtrace_of_forward(
     return result
 
 
-def _forward(ranges: pd.DataFrame, by_number: dict[object, Ints], row: int) -> list[int]:
+def _forward(ranges: Ranges, by_number: dict[object, Ints], row: int) -> list[int]:
     """The forward ranges that a backward one belongs to, the last first.
 
     Operations before it that record nothing for the backward pass show its number too: the last is it.
     """
-    columns = ("pid", "tid", "seq", "start_ns", "end_ns")
-    pid, tid, seq, start, end = (ranges[name].to_numpy(np.int64) for name in columns)
+    pid, tid, seq, start, end = ranges.pid, ranges.tid, ranges.seq, ranges.start, ranges.end
     # operations that a backward function calls have numbers of their own: the outermost range is it
     outer = next((one for one in _outwards(ranges, row)[::-1] if seq[one] >= 0), -1)
     if outer < 0:
@@ -264,21 +271,21 @@ def _forward(ranges: pd.DataFrame, by_number: dict[object, Ints], row: int) -> l
     return [one for one in same[::-1].tolist() if end[one] <= start[row] and tid[one] != tid[row]]
 
 
-def _by_number(ranges: pd.DataFrame) -> dict[object, Ints]:
-    groups = ranges.groupby(["pid", "seq"]).indices
+def _by_number(ranges: Ranges) -> dict[object, Ints]:
+    groups = ranges.table.groupby(["pid", "seq"]).indices
     return {key: np.asarray(rows, np.int64) for key, rows in groups.items()}
 
 
-def _span(ranges: pd.DataFrame, row: int) -> tuple[Thread, int, int]:
-    one = ranges.iloc[row]
-    return (int(one["pid"]), int(one["tid"])), int(one["start_ns"]), int(one["end_ns"])
+def _span(ranges: Ranges, row: int) -> tuple[Thread, int, int]:
+    thread = int(ranges.pid[row]), int(ranges.tid[row])
+    return thread, int(ranges.start[row]), int(ranges.end[row])
 
 
 def _place_between(
     table: pd.DataFrame,
     api: pd.DataFrame,
     rows: Ints,
-    ranges: pd.DataFrame,
+    ranges: Ranges,
     around: Ints,
     neighbors: Neighbors,
 ) -> None:
@@ -317,7 +324,7 @@ def _place_between(
         table.loc[at, "how"] = "between"
 
 
-def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: Ints) -> Ints:
+def _backtrace_of_range(ranges: Ranges, backtraces: pd.DataFrame, rows: Ints) -> Ints:
     """For each range the first stack taken inside it, or inside the nearest range around it that has one."""
     result = np.full(len(rows), -1, np.int64)
     stacks = _by_thread(backtraces)
@@ -326,10 +333,9 @@ def _backtrace_of_range(ranges: pd.DataFrame, backtraces: pd.DataFrame, rows: In
     return result
 
 
-def _evaluated(ranges: pd.DataFrame, row: int) -> int:
+def _evaluated(ranges: Ranges, row: int) -> int:
     """The backward function that the engine was evaluating, for work it does beside it; -1: none."""
-    columns = ("pid", "tid", "start_ns", "end_ns", "seq", "op")
-    pid, tid, start, end, seq, op = (ranges[name].to_numpy() for name in columns)
+    pid, tid, seq, start, end, op = ranges.pid, ranges.tid, ranges.seq, ranges.start, ranges.end, ranges.op
     for around in _outwards(ranges, row):
         name = op[around].removeprefix(_ENGINE)
         if name != op[around]:
@@ -339,9 +345,9 @@ def _evaluated(ranges: pd.DataFrame, row: int) -> int:
     return -1
 
 
-def _outwards(ranges: pd.DataFrame, row: int) -> list[int]:
+def _outwards(ranges: Ranges, row: int) -> list[int]:
     """A range and those around it on its thread, the innermost first."""
-    pid, tid, start, end = (ranges[name].to_numpy() for name in ("pid", "tid", "start_ns", "end_ns"))
+    pid, tid, start, end = ranges.pid, ranges.tid, ranges.start, ranges.end
     around = (tid == tid[row]) & (pid == pid[row]) & (start <= start[row]) & (end >= end[row])
     places: list[int] = np.flatnonzero(around)[::-1].tolist()
     return places
@@ -352,9 +358,9 @@ def _by_thread(backtraces: pd.DataFrame) -> dict[object, pd.DataFrame]:
     return dict(iter(parts))
 
 
-def _first_stack(stacks: dict[object, pd.DataFrame], ranges: pd.DataFrame, rows: list[int]) -> int:
+def _first_stack(stacks: dict[object, pd.DataFrame], ranges: Ranges, rows: list[int]) -> int:
     """The first stack within the first of these ranges that has one; -1: none has."""
-    pid, tid, start, end = (ranges[name].to_numpy() for name in ("pid", "tid", "start_ns", "end_ns"))
+    pid, tid, start, end = ranges.pid, ranges.tid, ranges.start, ranges.end
     for row in rows:
         part = stacks.get((pid[row], tid[row]))
         if part is None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labcode.analysis.compare.interval import MOST, Interval, median_ratio, total_ratio
+from labcode.analysis.compare.interval import MOST, Interval, _median, median_ratio, total_ratio
 
 
 def sample(seed, count, scale=1.0):
@@ -55,3 +55,10 @@ def test_a_total_that_hangs_on_few_values_has_no_interval():
     found = total_ratio([np.array([1e6, 1e6]), sample(1, 40)], [np.array([2e6]), sample(2, 40)])
     assert np.isnan(found.low)
     assert np.isnan(total_ratio([], [sample(1, 9)]).ratio)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8])
+def test_medians_of_resamples_are_numpys(count):
+    values = np.random.default_rng(count).integers(0, 5, (3, 20, count)) / 3  # with ties
+    for axis in (-1, 1):
+        assert (_median(values, axis) == np.median(values, axis)).all()
