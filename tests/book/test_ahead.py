@@ -1,7 +1,5 @@
 """Pages that were changed are executed before Sphinx asks for it, and come out as they would without."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -6,8 +6,6 @@ the outputs, or the error of the cell that failed, where the page is read (`taki
 there is compared with what was executed; where it differs, it is executed as ever.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
