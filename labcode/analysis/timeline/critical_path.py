@@ -92,8 +92,8 @@ def paths(report: NsysReport, window: tuple[int, int] | None = None) -> Iterator
     work, calls = report.gpu_ops()[_WORK], report.api()[_CALLS]
     for pid in sorted(set(work["pid"]) & set(calls["pid"])):
         around = ranges.loc[nested & (ranges["pid"] == pid).to_numpy(), _RANGES].astype({"end_ns": "int64"})
-        tables = [table[(table["pid"] == pid).to_numpy()] for table in (work, calls)]
-        of_gpu, called, around = (table.assign(rank=pid) for table in (*tables, around))
+        tables = _of(work, "pid", pid), _of(calls, "pid", pid), around
+        of_gpu, called, around = (table.assign(rank=pid) for table in tables)
         none = around.iloc[:0]
         yield walked(Recorded((pid,), of_gpu, called, none, around, none), window)
 
@@ -102,7 +102,7 @@ def walked(recorded: Recorded, window: tuple[int, int]) -> pd.DataFrame:
     """The same of any recording; kind is categorical."""
     parts = []
     for rank in recorded.ranks:
-        mine, calls = _of_rank(recorded.gpu_ops, rank), _of_rank(recorded.api, rank)
+        mine, calls = _of(recorded.gpu_ops, "rank", rank), _of(recorded.api, "rank", rank)
         found = _Rank(recorded, rank, mine, calls, *window).path() if len(mine) or len(calls) else None
         if found is not None:
             parts.append(found)
@@ -357,7 +357,7 @@ class _Rank:
     # ---- pieces
 
     def _of(self, table: str) -> pd.DataFrame:
-        return _of_rank(getattr(self.recorded, table), self.rank)
+        return _of(getattr(self.recorded, table), "rank", self.rank)
 
     def _where(self, rows: Ints) -> dict[str, object]:
         columns = ("device", "context", "stream")
@@ -460,9 +460,9 @@ def _kinds(codes: Ints) -> pd.Categorical[str]:
     return pd.Categorical.from_codes(codes, pd.Index(KINDS, dtype="str"))
 
 
-def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
-    """The rows of a rank; where all are, the table itself, for it may be large."""
-    mine = table["rank"] == rank
+def _of(table: pd.DataFrame, column: str, number: int) -> pd.DataFrame:
+    """The rows of a rank or process; where all are, the table itself, for it may be large."""
+    mine = (table[column] == number).to_numpy()
     return table if mine.all() else table[mine]
 
 
