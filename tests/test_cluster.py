@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from labcode.cli import app
@@ -77,8 +78,7 @@ def test_what_the_job_asks_of_slurm_comes_before_its_first_command():
 
 def options(command):
     """All options that a command of the lab knows."""
-    (found,) = [c.callback for c in app.registered_commands if c.callback and c.callback.__name__ == command]
-    return {word for hint in found.__annotations__.values() for word in re.findall(r"--[a-z-]+", str(hint))}
+    return {word for option in typer.main.get_command(app).commands[command].params for word in option.opts}
 
 
 def test_the_lab_has_the_options_that_the_job_gives_it():
