@@ -348,9 +348,16 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[Shown]:
         yield _whole("The GPU's own counters, in the measured part", table, report, "gpu_metrics_sum")
 
 
+MOST_WALKED = 500_000  # GPU operations
+
+
 def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
-    """What lies on the critical path of each rank or process: by kind, then the biggest entries by name."""
-    if not (len(report.gpu_ops()) and len(report.api())):
+    """What lies on the critical path of each rank or process: by kind, then the biggest entries by name.
+
+    Of an export with very many operations it is left to `labcode stats`, for it takes seconds.
+    """
+    count = len(report.gpu_ops())
+    if not (count and len(report.api())) or (isinstance(report, NsysReport) and count > MOST_WALKED):
         return
     if isinstance(report, KinetoReport):
         named = by_kind(critical_path(report), names=True)

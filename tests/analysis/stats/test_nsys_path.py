@@ -51,7 +51,7 @@ def test_a_launch_a_kernel_the_wait_for_it_and_the_range_around(waiting: Path) -
     ]
 
 
-def test_it_is_summed_up_and_shown(waiting: Path) -> None:
+def test_it_is_summed_up_and_shown(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.StringIO()
     print_all([waiting], ["critical_path", "critical_path_sum"], "csv", text)
     assert "70.8,85000,1,3.4,100,kernel\n" in text.getvalue()
@@ -61,6 +61,9 @@ def test_it_is_summed_up_and_shown(waiting: Path) -> None:
         kinds, names = (shown.rows for shown in section.tables)
         assert kinds.loc[0, ["pid", "kind", "pieces"]].tolist() == [100, "kernel", 1]
         assert names["name"].tolist()[0] == "gemm"
+    monkeypatch.setattr(gathering, "MOST_WALKED", 0)
+    with gathering.gather([waiting]) as document:
+        assert "path" not in [one.id for one in document.sections]
 
 
 def test_a_thread_goes_on_when_another_one_has_launched_its_work(tmp_path: Path) -> None:
