@@ -12,10 +12,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("labcode: interrupted before it began", file=sys.stderr)
         sys.exit(130)
-    try:
-        run()
-    finally:
-        gc.freeze()  # and so does looking for them once more at the end
+    run()
 
 
 if __name__ == "__main__":
