@@ -165,6 +165,7 @@ int main(int argc, char** argv) {
     float2* state = nullptr;
     LAB_CUDA(cudaMalloc(&state, bytes));
     LAB_CUDA(cudaMemcpy(state, before.data(), bytes, cudaMemcpyHostToDevice));
+    LAB_CUDA(cudaDeviceSynchronize());  // from pageable memory it may return before the last bytes are there, and these streams wait for no other
 
     const Streams streams(o.streams);
     const double build_start = lab::host_us();
