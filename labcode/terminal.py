@@ -47,7 +47,7 @@ class _Plain:
 @contextmanager
 def guarded() -> Iterator[None]:
     """Whatever is printed meanwhile to stdout and stderr reaches a terminal as `plain` text, what it cannot
-    show as «?»; files and pipes get UTF-8, whatever the locale. Streams that came closed lead nowhere."""
+    show as “?”; files and pipes get UTF-8, whatever the locale. Streams that came closed lead nowhere."""
     _open_closed()
     with ExitStack() as restored:
         for name in ("stdout", "stderr"):

@@ -1,4 +1,4 @@
-"""Tests marked ``gpu`` run where the driver shows a GPU, and say «not run» elsewhere."""
+"""Tests marked ``gpu`` run where the driver shows a GPU, and say “not run” elsewhere."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def differences(recorded: Mapping[str, Claim], found: Mapping[str, Claim]) -> li
         before, now = recorded[key], found[key]
         for field in ("text", "shown", "bound", "holds", "host"):
             if getattr(before, field) != getattr(now, field):
-                lines.append(f"{key}: {field} was «{getattr(before, field)}», is «{getattr(now, field)}»")
+                lines.append(f"{key}: {field} was “{getattr(before, field)}”, is “{getattr(now, field)}”")
     return lines
 
 

@@ -31,7 +31,7 @@ def show(bundle: dict[str, Any]) -> None:
 def glue(key: str, text: str) -> None:
     """Keep a text under a key of the page, for the role ``{glue:text}``; nothing is shown.
 
-    It is kept as a quoted literal: the role reads what looks like one, and «1.000» unquoted would become 1.0.
+    It is kept as a quoted literal: the role reads what looks like one, and “1.000” unquoted would become 1.0.
     """
     if _in_notebook():
         from IPython.display import display

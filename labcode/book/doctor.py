@@ -13,7 +13,7 @@ _PERMISSIONS = {"counters": "GPU hardware counters", "cpu_sampling": "CPU sampli
 def doctor_table(report: Mapping[str, Any]) -> pd.DataFrame:
     """The findings of `labcode doctor --json` as a table.
 
-    Columns: ``what`` was looked at, what was ``found``, and its ``state``: «ok», or what is missing and what
+    Columns: ``what`` was looked at, what was ``found``, and its ``state``: “ok”, or what is missing and what
     to do. Paths are left out. Parts of a report that are absent make no line.
     """
     lines = [

@@ -89,7 +89,7 @@ def machine_facts(machine: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def gpu_label(machine: Mapping[str, Any]) -> str:
-    """The name of a machine's GPU as people say it: «H100» for «NVIDIA H100 80GB HBM3»."""
+    """The name of a machine's GPU as people say it: “H100” for “NVIDIA H100 80GB HBM3”."""
     name = next((str(gpu["name"]) for gpu in machine.get("gpus", ()) if gpu.get("name")), "no GPU")
     return re.split(r"[ -](?:SXM|PCIe|PCIE|NVL|\d+ ?GB)", name.removeprefix("NVIDIA "))[0]
 

@@ -73,8 +73,8 @@ def table(
 
     ``formats`` gives a column a format specification (``".1f"``, ``",d"``, ``".0%"``) or a function from
     value to text; without one, whole numbers are printed with digits in groups of three and others with two
-    decimals. ``labels`` and ``units`` replace what the column's name says (``busy_ns`` prints as «busy» in
-    «ns»). ``columns`` selects and orders, ``index=True`` prints the index first. A longer table than
+    decimals. ``labels`` and ``units`` replace what the column's name says (``busy_ns`` prints as “busy” in
+    “ns”). ``columns`` selects and orders, ``index=True`` prints the index first. A longer table than
     ``max_rows`` raises ``ValueError``: a page shows what it talks about.
     """
     built = build(

@@ -10,7 +10,7 @@ _UNITS_WITHOUT_SPACE = ("%", "×", "°")
 
 
 def format_value(value: Any, fmt: str = ".2f", unit: str = "") -> str:
-    """One number with its unit, as text; «undefined» for NaN, the text itself for a string.
+    """One number with its unit, as text; “undefined” for NaN, the text itself for a string.
 
     ``fmt`` is a Python format specification: ``".2f"``, ``",d"``, ``".0%"``. Units follow after a narrow
     space that does not break, except %, ° and ×, which follow directly.
@@ -40,7 +40,7 @@ def value(key: str, value: Any, fmt: str = ".2f", unit: str = "") -> None:
     """Keep a measured number under a key of the page, so that prose can say ``{glue:text}`key```.
 
     Keys are unique on a page; a value that is undefined (NaN) raises ``ValueError``, so that no page says
-    «nan».
+    “nan”.
     """
     text = format_value(value, fmt, unit)
     if text == "undefined":

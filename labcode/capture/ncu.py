@@ -59,8 +59,8 @@ def profile(
     said = result.stdout + result.stderr
     if _NO_RIGHTS in said:
         advice = permissions.counters().advice or (
-            "run as root; or let an administrator write «options nvidia "
-            "NVreg_RestrictProfilingToAdminUsers=0» to /etc/modprobe.d/nvidia-profiling.conf and reboot"
+            "run as root; or let an administrator write “options nvidia "
+            "NVreg_RestrictProfilingToAdminUsers=0” to /etc/modprobe.d/nvidia-profiling.conf and reboot"
         )
         raise ToolError(f"{what}: the GPU's counters are not permitted ({_NO_RIGHTS}): {advice}")
     if "No kernels were profiled" in said:

@@ -186,7 +186,7 @@ def _masked(entry: bytes, names: Names) -> bytes:
 
 
 def _dots(match: re.Match[bytes]) -> bytes:
-    """As many characters that mean «here»: ././. or .//"""
+    """As many characters that mean “here”: ././. or .//"""
     text = match.group()
     size = len(text)
     dots = (b"./" * (size // 2 + 1))[:size]

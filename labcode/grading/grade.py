@@ -120,7 +120,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
             return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
         what, complaint = _complaint(task, case, outcome, number)
         if complaint:
-            headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, «{case.name}»"
+            headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, “{case.name}”"
             details = (*_input(case), *complaint, *_printed(outcome.printed), _again(seed, case))
             return Verdict("failed", headline, tuple(line for line in details if line))
     if no_exam:

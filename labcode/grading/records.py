@@ -54,7 +54,7 @@ class Exercise:
 
     ``id`` is ``<part of the book>-ex<NN>-<name>``; ``chapter`` is the page it belongs to (a document name of
     the book, without suffix); ``stars`` run from 1 to 5; ``minutes`` is the time to plan for; ``outcome``
-    ends the sentence «who has solved it can …».
+    ends the sentence “who has solved it can …”.
     """
 
     id: str

@@ -82,7 +82,7 @@ class Task:
                 right = answer(self._namespace, case, SOLUTION_LIMIT_S)
             except (Exception, TooSlowError) as error:
                 text = f"{type(error).__name__}: {error}"
-                raise LabError(f"{self.solution}: the solution fails on «{case.name}»: {text}") from None
+                raise LabError(f"{self.solution}: the solution fails on “{case.name}”: {text}") from None
             self._expected[id(case)] = case, {**right, **case.measured} if case.measured else right
         return self._expected[id(case)][1]
 

@@ -36,8 +36,8 @@ def counters() -> Permission:
     return Permission(
         False,
         "the driver keeps them for administrators (RmProfilingAdminOnly is 1)",
-        "run as root; or in a container add --cap-add=SYS_ADMIN; or let an administrator write «options "
-        "nvidia NVreg_RestrictProfilingToAdminUsers=0» to /etc/modprobe.d/nvidia-profiling.conf and reboot",
+        "run as root; or in a container add --cap-add=SYS_ADMIN; or let an administrator write “options "
+        "nvidia NVreg_RestrictProfilingToAdminUsers=0” to /etc/modprobe.d/nvidia-profiling.conf and reboot",
     )
 
 

@@ -10,7 +10,7 @@
   };
   const describe = (element) => {
     const text = element.textContent.trim().replace(/\s+/g, " ").slice(0, 40);
-    return `${element.tagName.toLowerCase()} «${text}»`;
+    return `${element.tagName.toLowerCase()} “${text}”`;
   };
 
   if (root.scrollWidth > root.clientWidth) {

@@ -80,7 +80,7 @@ def test_recorded_claims_come_back_and_compare(tmp_path):
     assert claims.differences(recorded, changed) == [
         "a/page#same: recorded, but no longer on the page",
         "b#new: on the page, but not recorded",
-        "a/page#fast: shown was «0.33», is «0.50»",
+        "a/page#fast: shown was “0.33”, is “0.50”",
     ]
 
 

@@ -12,7 +12,7 @@ TYPED = """3.2 ms; 40 µs; 800ns; 1.5 us; 10 seconds; 7 min; 2 hours; 12 GB/s; 4
 1,024 bytes; 1.98 GHz; 400 cycles; 32-MB"""
 FINE = """the H200 has CUDA 13.0; step 5 shows; 4 GPUs and 2 streams; a 512 x 512 matrix; 1024×1024 elements;
 in the 1980s; twice as fast; sm_90 code; version 2025.3.1; 10⁹ operations; part 2 is next; fp16 rates;
-`3.2 ms`; {glue:text}`busy` ms; {spec}`4.8 TB/s`; $t = 3 ms$; [a trap](40-ms.md); «it took 3 ms»;
+`3.2 ms`; {glue:text}`busy` ms; {spec}`4.8 TB/s`; $t = 3 ms$; [a trap](40-ms.md); “it took 3 ms”;
 “a 40 % gain”; <!-- 3 ms -->; % 3 ms; > it took 3 ms; :width: 80 %"""
 
 

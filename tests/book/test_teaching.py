@@ -106,6 +106,6 @@ def test_what_is_renamed_or_too_long_fails_the_build(
         "B: 5 minutes, and there are 4",
         "C: nsys/gone is no page of the book",
         "D: no exercise 'nsys-ex99'",
-        "'E': a session is «title | pages | exercises»",
+        "'E': a session is “title | pages | exercises”",
     ):
         assert line in said

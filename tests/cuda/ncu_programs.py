@@ -25,7 +25,7 @@ def run(command: Sequence[Any], **options: Any) -> subprocess.CompletedProcess[s
 
 
 def resources(report: str) -> dict[str, Resources]:
-    """Registers and spilled bytes of a program's kernels, by demangled-enough name («chase<200,1>»)."""
+    """Registers and spilled bytes of a program's kernels, by demangled-enough name (“chase<200,1>”)."""
     found = re.findall(
         r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?"
         r"Used (\d+) registers",
@@ -37,7 +37,7 @@ def resources(report: str) -> dict[str, Resources]:
 
 
 def short(mangled: str) -> str:
-    """«_ZN3lab15compute_metrics5chaseILi200ELb1EEEv…» → «chase<200,1>»; types by their last name."""
+    """“_ZN3lab15compute_metrics5chaseILi200ELb1EEEv…” → “chase<200,1>”; types by their last name."""
     rest, names = mangled.removeprefix("_ZN"), []
     while (number := re.match(r"(\d+)", rest)) is not None:
         rest = rest[number.end() :]

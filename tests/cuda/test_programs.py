@@ -58,7 +58,7 @@ def test_defaults_in_the_wrapper_are_the_programs_own(built: Built, program: str
     shown = run([built(program), "--help"]).stdout
     said = dict(re.findall(r"^  --([a-z-]+) .*\n      .*\(default (\S+)\)$", shown, re.MULTILINE))
     for flag, text in WRAPPERS[program].flags.items():
-        if said[flag] not in ("0", "-1"):  # those stand for «depends»
+        if said[flag] not in ("0", "-1"):  # those stand for “depends”
             assert text.endswith(f"({said[flag]})"), flag
 
 

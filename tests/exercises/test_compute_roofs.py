@@ -82,7 +82,7 @@ def test_the_lowest_roof_is_the_one_used_most(seed: int) -> None:
 
 
 def test_the_exam_is_clear() -> None:
-    """No launch of the unseen report is near the limit of «none», nor near two roofs at once."""
+    """No launch of the unseen report is near the limit of “none”, nor near two roofs at once."""
     s, metrics = names_of(solution("compute-ex07a")), _report(CASES.EXPERIMENT, CASES.RUN).metrics()
     found = shares(s, metrics)
     assert len(found) > 5

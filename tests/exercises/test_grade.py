@@ -62,7 +62,7 @@ def test_a_right_answer_passes(tmp_path: Path) -> None:
 def test_a_wrong_answer_names_case_input_expected_and_got(tmp_path: Path) -> None:
     found = verdict(tmp_path, "def double(x):\n    print('hm')\n    return x + 2\n")
     assert found.status == "failed"
-    assert found.headline == "double: a wrong answer on case 1 of 3, «number 0»"
+    assert found.headline == "double: a wrong answer on case 1 of 3, “number 0”"
     n = int(np.random.default_rng(1).integers(2, 1000, 3)[0])
     assert found.details == (
         f"input:    x = {n}",
@@ -83,7 +83,7 @@ def test_a_solution_that_warns_shows_nothing(tmp_path: Path, recwarn: pytest.War
 
 def test_an_error_is_told_from_a_wrong_answer(tmp_path: Path) -> None:
     found = verdict(tmp_path, "def double(x):\n    return [x][2]\n")
-    assert found.headline == "double: an error on case 1 of 3, «number 0»"
+    assert found.headline == "double: an error on case 1 of 3, “number 0”"
     assert "a_double.py, line 2, in double:  return [x][2]" in found.details
     assert "IndexError: list index out of range" in found.details
 
@@ -106,7 +106,7 @@ def test_an_endless_loop_is_too_slow(tmp_path: Path) -> None:
         return [replace(case, limit_s=0.5) for case in double_cases(rng)]
 
     found = verdict(tmp_path, "def double(x):\n    while True:\n        pass\n", cases=cases)
-    assert found.headline == "double: too slow on case 1 of 3, «number 0»"
+    assert found.headline == "double: too slow on case 1 of 3, “number 0”"
     assert "took longer than 0.5 s" in found.details
 
 
@@ -117,7 +117,7 @@ def test_a_program_that_ends_itself_never_passes(tmp_path: Path) -> None:
     )
     found = verdict(tmp_path, source)
     assert found.status == "failed"
-    assert found.headline == "double: it ended on case 3 of 3, «number 2»"
+    assert found.headline == "double: it ended on case 3 of 3, “number 2”"
 
 
 def test_captures_that_are_not_there_are_not_run(tmp_path: Path) -> None:

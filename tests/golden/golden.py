@@ -46,8 +46,15 @@ def load_golden(name: str, folder: Path = HERE) -> Golden | None:
 
 def as_nsys_writes(text: str) -> list[str]:
     """Our CSV the way nsys writes it: a value with a comma in quotes, and quotes inside not doubled."""
+    lines = text.removesuffix("\n").split("\n")
+    if any(line.count('"') % 2 for line in lines):  # a value of several lines
+        lines = ["\n".join(lines)]
+    return "\n".join(_unquoted(line) if '"' in line else line for line in lines).split("\n")
+
+
+def _unquoted(text: str) -> str:
     rows = csv.reader(io.StringIO(text))
-    return "\n".join(",".join(f'"{v}"' if "," in v else v for v in row) for row in rows).split("\n")
+    return "\n".join(",".join(f'"{v}"' if "," in v else v for v in row) for row in rows)
 
 
 def line_hashes(lines: list[str]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_a_rank_that_dies_ends_the_others_and_is_named() -> None:
 
 
 def test_ranks_without_the_meter_run_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The meter's words end in a «--» of their own."""
+    """The meter's words end in a “--” of their own."""
     Path("two.py").write_text("import os; print('rank', os.environ['RANK'])\n")
     plan = make(Wishes("two.py", tool="energy", gpus=2, cpu=True), gpus=2)
     words = plan.command[plan.command.index("labcode.profiling.rank") + 1 :]

@@ -8,7 +8,7 @@ Two lists of measured times come in, from before and after a change, and a limit
     "too few"     either list has fewer than six times: that is no basis for an answer
 
 The typical time is the median: a page fault or a first launch makes single times very long, and the mean
-follows them. «Sure» means with 95 %, for instance: the 95 % interval of the ratio of the medians (after /
+follows them. “Sure” means with 95 %, for instance: the 95 % interval of the ratio of the medians (after /
 before) lies on one side of 1. You may get it by a bootstrap (see the page), or use any other sound test: the
 hidden cases are clear. The change matters when the ratio of the medians is more than 1 + limit (slower) or
 less than 1 / (1 + limit) (faster).

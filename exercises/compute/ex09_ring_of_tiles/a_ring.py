@@ -9,8 +9,8 @@ its place in the row. The same chunk twice is delivered once. Without `swizzle` 
 an empty list.
 
 `turn(stage, slots)`: (slot, reads, asks) for the stage of this number, counted from 0 over all tiles: its
-slot in the ring; the parity that a consumer waits for on the slot's barrier «full»; and the one that the
-producer waits for on «empty» before it asks. Barriers begin in the phase of parity 0. A wait for a parity is
+slot in the ring; the parity that a consumer waits for on the slot's barrier “full”; and the one that the
+producer waits for on “empty” before it asks. Barriers begin in the phase of parity 0. A wait for a parity is
 over when the phase of that parity has ended; the phase before the first one counts as ended, with parity 1.
 
 `schedule(stages, slots, interval, latency, multiply)`: for each stage (asked, came, done), times in

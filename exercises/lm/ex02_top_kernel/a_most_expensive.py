@@ -5,7 +5,7 @@
              first, joined by slashes: step 8/forward/block 3/attention/softmax
     steps    how many steps were recorded
 
-Give a dictionary with two keys, «forward» and «forward + backward». Each holds a list: the name of the kernel
+Give a dictionary with two keys, “forward” and “forward + backward”. Each holds a list: the name of the kernel
 with the most time in all, its calls in one step, its share of the time of all kernels of that pass (or those
 two passes). An operation belongs to a pass whose name is one of the names in its path. Copies and memsets are
 no kernels.

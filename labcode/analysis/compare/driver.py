@@ -342,7 +342,7 @@ def readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _both(table: pd.DataFrame, column: str, unit: int) -> list[str]:
-    """«before → after» for each row; one number where they are the same."""
+    """“before → after” for each row; one number where they are the same."""
     texts = []
     for one, other in zip(table[column.format("before")], table[column.format("after")], strict=True):
         before, after = (_number(value, unit) for value in (one, other))

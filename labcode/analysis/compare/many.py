@@ -230,7 +230,7 @@ def _wide(found: Ensemble, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cell(median: float, unit: str, spread: float, ratio: float, verdict: str) -> str:
-    """«12.3 µs ±1.2 %, 1.06 slower»."""
+    """“12.3 µs ±1.2 %, 1.06 slower”."""
     if math.isnan(median):
         return verdict or "–"
     text = f"{median / 1000:,.4g} µs" if unit == "ns" else f"{median:,.4g} {unit}"

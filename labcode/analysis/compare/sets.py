@@ -40,6 +40,7 @@ _TITLES = {
     ("result", "only one"): "Results of one set alone",
 }
 _LONGEST = 90
+_FARTHEST = 100  # results that a table lists of those that moved
 
 
 class _Number(NamedTuple):
@@ -96,7 +97,7 @@ def compare_sets(first: str, second: str) -> SetComparison:
 
 
 def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
-    """Write the comparison of two sets as 'table', 'csv', 'json' or 'md'."""
+    """Write the comparison of two sets as 'table' or 'md', what changed, or as 'csv' or 'json', all of it."""
     check_format(fmt)
     found = compare_sets(first, second)
     if fmt == "csv":
@@ -303,9 +304,13 @@ def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
         rows = found.rows[(found.rows["kind"] == kind) & (found.rows["change"] == change)]
         if rows.empty:
             continue
-        listed = rows[(rows["kind"] == "claim") | (rows["first"] != rows["second"])]
-        alike = f", {len(rows) - len(listed)} of them equal and not listed" if len(listed) < len(rows) else ""
-        output.write(f"\n{heading}{title} ({len(rows)}{alike})\n" + "\n" * (fmt == "md"))
+        listed = rows if (kind, change) != ("result", "moved") else rows.head(_FARTHEST)
+        if change == "same" or (kind, change) == ("result", "only one"):
+            listed = rows.head(0)
+        some = f", the farthest {_FARTHEST} listed" if len(listed) else ", not listed"
+        output.write(
+            f"\n{heading}{title} ({len(rows)}{some * (len(listed) < len(rows))})\n" + "\n" * (fmt == "md")
+        )
         if listed.empty:
             continue
         shown = {
@@ -318,6 +323,7 @@ def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
             "Note": listed["note"],
         }
         write(pd.DataFrame(shown).astype("str"), fmt, output)
+    output.write("\n`--format csv` has every row.\n")
 
 
 def _text(value: float) -> str:

@@ -265,7 +265,7 @@ def _frame(rows: list[dict[str, object]], *, ordered: bool = True) -> pd.DataFra
 
 
 def _summarized(kind: str, table: pd.DataFrame, threshold: float) -> str:
-    """One line on a table: «2 of 20 kernels slower, …»."""
+    """One line on a table: “2 of 20 kernels slower, …”."""
     counts = table["verdict"].value_counts()
     judged = len(table) - int(sum(counts.get(v, 0) for v in ("new", "vanished", TOO_FEW)))
     plural = {"copy": "kinds of copies", "range on the GPU": "ranges on the GPU"}.get(kind, kind + "s")

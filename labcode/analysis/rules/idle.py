@@ -231,7 +231,7 @@ def _causes(gaps: pd.DataFrame) -> str:
     by = top(where.groupby(["range", "call"]).sum().reset_index(), "own_ns").iloc[:2]
     whole = max(int(gaps["own_ns"].sum()), 1)
     parts = [
-        f"{percent(ns / whole)} of that {f'in «{name}»' if name else 'outside of ranges'}, "
+        f"{percent(ns / whole)} of that {f'in “{name}”' if name else 'outside of ranges'}, "
         f"{f'mostly in {call}' if call else 'in its own code'}"
         for name, call, ns in zip(by["range"], by["call"], by["own_ns"], strict=True)
     ]

@@ -30,7 +30,7 @@ ESTIMATES = frozenset({"uncoalesced", "bank-conflicts", "spills", "divergence", 
 def ncu_rule(
     id: str, *, title: str, advice: str, book: str = ""
 ) -> Callable[[Callable[[Launch], Finding]], Rule[Launch]]:
-    """Make a rule of a function that takes a launch; missing metrics become «could not judge»."""
+    """Make a rule of a function that takes a launch; missing metrics become “could not judge”."""
 
     def decorate(judge: Callable[[Launch], Finding]) -> Rule[Launch]:
         def judged(launch: Launch) -> Finding:

@@ -168,7 +168,7 @@ def dropped_events(tables: Tables) -> Finding:
     lost = int(calls["unattributed_count"].iloc[-1]) if calls is not None else 0
     message = f"{len(table):,} warnings or errors among {len(messages):,} messages of the profiler"
     if len(table):
-        message += f": «{one_line(str(table['text'].iloc[0]), 160)}»"
+        message += f": “{one_line(str(table['text'].iloc[0]), 160)}”"
     if lost:
         message += f"; {lost:,} of {len(tables.ops):,} GPU operations have no launch call in the capture"
     return Finding(

@@ -21,9 +21,9 @@ NOT_ADDITIVE = (
     "causes: do not add them."
 )
 LAUNCHES_NOT_ADDITIVE = (
-    "Gains are shares of the launch's time; they overlap, so do not add them. «At most» is a bound for as "
-    "long as the busiest unit keeps its work. «About» is an estimate: what need not be done, as if all of "
-    "it cost the same. NVIDIA's estimates are theirs: «global» of the time, «local» of the efficiency of "
+    "Gains are shares of the launch's time; they overlap, so do not add them. “At most” is a bound for as "
+    "long as the busiest unit keeps its work. “About” is an estimate: what need not be done, as if all of "
+    "it cost the same. NVIDIA's estimates are theirs: “global” of the time, “local” of the efficiency of "
     "one unit."
 )
 _KEPT = {"memory-bound": " with the same accesses", "compute-bound": " with the same instructions"}

@@ -188,7 +188,7 @@ def kernel_sequences(report: KinetoReport, operator: str = "", least: int = LEAS
 
     rank; operator; kernels (in one occurrence, at least ``least``); count; gpu_ns, cpu_ns (over all
     occurrences: of the kernels, copies and memsets, and of the operator); sequence (their short names in the
-    order of their launches; one that comes several times in a row once, with «× n»). Of operators inside
+    order of their launches; one that comes several times in a row once, with “× n”). Of operators inside
     each other with the same kernels, the outermost has a row; with ``operator``, only the outermost of those
     whose names contain it.
     """

@@ -85,7 +85,7 @@ def paths(report: NsysReport, window: tuple[int, int] | None = None) -> Iterator
 
     As `critical_path` of a trace has it; its rank is the process's number. It goes by operations of GPUs, the
     calls that launched them or waited for them, and push/pop ranges. There are no operators: between two
-    calls the CPU is «host», named by the innermost range around.
+    calls the CPU is “host”, named by the innermost range around.
     """
     window, ranges = report.window() if window is None else window, report.nvtx()
     nested = ((ranges["event_type"] == "push_pop") & ranges["end_ns"].notna()).to_numpy()

@@ -196,7 +196,7 @@ def _by_ranges(process: _Process) -> tuple[str, Ints]:
     else:
         return "", none
     first = began[low[some]]
-    told = f"ranges named «{name} …»"
+    told = f"ranges named “{name} …”"
     if len(first) > 2:  # the last one's end is not known
         return told, _ascending(first)
     called, began = process.launches()
@@ -238,7 +238,7 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
         gaps = np.diff(np.flatnonzero(codes == code))
         lengths, often = np.unique(gaps, return_counts=True)
         if often.max() >= ALIKE * len(gaps) and lengths[often.argmax()] * count >= COVERED * len(ops):
-            return f"the period of the launches, from «{names[code][:60]}» to the next", start[codes == code]
+            return f"the period of the launches, from “{names[code][:60]}” to the next", start[codes == code]
     return "", start[:0]
 
 

@@ -64,7 +64,7 @@ class Syllabus(SphinxDirective):
         for line in filter(str.strip, self.content):
             title, *names = (cell.strip() for cell in line.split("|"))
             if len(names) != 2:
-                raise self.error(f"{line!r}: a session is «title | pages | exercises»")
+                raise self.error(f"{line!r}: a session is “title | pages | exercises”")
             try:
                 cells, minutes = self._session(names[0].split(), names[1].split())
             except LabError as error:

@@ -8,7 +8,7 @@ report's tables, not the text.
 
 The GPU's own counters, where they were sampled, are counter tracks of a group of their own for each GPU.
 
-The format: «Trace Event Format» (Google, 2016), of which this uses complete (X), instant (i), flow (s, f),
+The format: “Trace Event Format” (Google, 2016), of which this uses complete (X), instant (i), flow (s, f),
 counter (C) and metadata (M) events.
 """
 

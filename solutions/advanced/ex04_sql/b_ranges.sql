@@ -15,8 +15,8 @@
 -- The text is in `text`, or, where that is NULL, in StringIds under `textId`. A range that was still open
 -- when the capture ended has no `end`. The domain of a range does not matter here.
 --
--- A worked example. A range «step» from 0 to 100 and one from 120 to 150, both with the text in `text`; one
--- «epoch», registered, that began at 0 and never ended; a mark «start»:
+-- A worked example. A range “step” from 0 to 100 and one from 120 to 150, both with the text in `text`; one
+-- “epoch”, registered, that began at 0 and never ended; a mark “start”:
 --
 --     range  instances  open  total_ns
 --     step           2     0       130

@@ -15,7 +15,7 @@
 -- kernel in its globalPid; what is left of the 24 lowest bits is the same in both. The kernels of a CUDA
 -- graph that was traced node by node share one call.
 --
--- A worked example. A kernel «scale» that starts at 50, launched by a call from 20 to 30; another «scale»
+-- A worked example. A kernel “scale” that starts at 50, launched by a call from 20 to 30; another “scale”
 -- that starts at 90, of which no call was recorded; and in another process a call from 0 to 5 that has the
 -- number of the first:
 --

@@ -1,4 +1,4 @@
-"""Exercise compute-ex08, part a: the step «squares» of the fp32 ladder, for one thread.
+"""Exercise compute-ex08, part a: the step “squares” of the fp32 ladder, for one thread.
 
 A block computes a tile of C. For each part along k it copies a tile of A (as high as the tile of C) and a
 tile of B (as wide) into shared memory, and every thread then adds to its own square of sums. Write what one

@@ -4,7 +4,7 @@
               ascending in t_ns; one GPU
     begin_ns, end_ns   the window whose joules somebody printed
 
-`flaw(samples, begin_ns, end_ns)` gives the first of these that holds, else 'none'. «In the window» are the
+`flaw(samples, begin_ns, end_ns)` gives the first of these that holds, else 'none'. “In the window” are the
 samples with begin_ns <= t_ns <= end_ns.
 
     'not covered'   the first sample comes after the begin, or the last before the end

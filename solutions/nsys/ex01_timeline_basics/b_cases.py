@@ -306,6 +306,6 @@ def notes(_: CaptureSet, answered: list[tuple[Case, Any]]) -> list[str]:
     (place, what), idle = found["diagnose"], found["idle_by_range"]
     share = idle[place] / sum(idle.values())
     return [
-        f"in the capture you have not seen, {share:.0%} of the idle time falls to «{place}», "
+        f"in the capture you have not seen, {share:.0%} of the idle time falls to “{place}”, "
         f"where the thread is {what}"
     ]

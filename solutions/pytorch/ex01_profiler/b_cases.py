@@ -146,7 +146,7 @@ def notes(_captures: CaptureSet, answered: list[tuple[Case, Any]]) -> list[str]:
     first = max(table, key=lambda name: table[name][3])
     total = sum(row[4] for row in table.values())
     return [
-        f"{first} launched {table[first][3] / busy:.0%} of what the GPU did; the column «device total» adds "
+        f"{first} launched {table[first][3] / busy:.0%} of what the GPU did; the column “device total” adds "
         f"up to {total / busy:.1f} times the time in which the GPU was busy"
     ]
 

@@ -18,7 +18,7 @@ from tests.support.exports import kernel, make_export, push_pop
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Writes a capture with eight kernels «k» of about some ns, each in a range «step N»."""
+    """Writes a capture with eight kernels “k” of about some ns, each in a range “step N”."""
 
     def written(name: str, ns: int, *more: str) -> Path:
         kernels = [kernel(n * 10_000, n * 10_000 + ns + n % 3, "k") for n in range(8)]

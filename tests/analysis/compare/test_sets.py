@@ -221,10 +221,22 @@ def test_results_move_by_what_their_own_repetitions_differ(
     assert table.loc["plain", "moved"] == pytest.approx(2.0)
     output = io.StringIO()
     run("a", "b", fmt="table", output=output)
-    assert "Results of the programs that stay (6, 4 of them equal and not listed)" in output.getvalue()
+    assert "moved by more than two equal runs differ (1)\n" in output.getvalue()
+    assert "Results of the programs that stay (6, not listed)\n" in output.getvalue()
     output = io.StringIO()
     run("b", "a", fmt="csv", output=output)
     assert len(output.getvalue().splitlines()) == 8
+
+
+def test_a_table_lists_what_moved_farthest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABCODE_SETS", str(tmp_path))
+    monkeypatch.setattr("labcode.analysis.compare.sets._FARTHEST", 1)
+    write_set(tmp_path, "a", {"e": {"r": results(near=1.0, far=1.0)}})
+    write_set(tmp_path, "b", {"e": {"r": results(near=1.3, far=5.0)}})
+    output = io.StringIO()
+    run("a", "b", fmt="md", output=output)
+    assert "differ (2, the farthest 1 listed)\n" in output.getvalue()
+    assert "far" in output.getvalue() and "near" not in output.getvalue()
 
 
 def test_thin_sets_can_be_compared(sets: Path) -> None:

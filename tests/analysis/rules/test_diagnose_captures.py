@@ -106,7 +106,7 @@ def test_mending_gained_something_and_no_more_than_the_bound(
 
 def test_the_cause_of_the_idle_time_is_named() -> None:
     verdict = verdicts("timeline_basics", "baseline")["idle-gaps"]
-    assert "«load batch», in its own code" in verdict.message
+    assert "“load batch”, in its own code" in verdict.message
     assert verdict.evidence["range"].iloc[0] == "load batch"
     assert verdict.evidence["none_share"].iloc[0] > 0.9
 

@@ -38,7 +38,7 @@ def test_idle_gaps_name_the_range_and_the_call(tmp_path: Path) -> None:
     tables["api"] += [x.call(begin + 420 * US, begin + 980 * US, "cudaMalloc_v3020") for begin in steps]
     verdict = judge(tmp_path, "idle-gaps", **tables)
     assert (verdict.status, verdict.severity) == ("found", "high")
-    assert '«load, "it"», mostly in cudaMalloc' in verdict.message
+    assert '“load, "it"”, mostly in cudaMalloc' in verdict.message
     assert verdict.evidence["range"].iloc[0] == name
     assert verdict.evidence["duration_ns"].tolist()[1:9] == [600 * US] * 8
 

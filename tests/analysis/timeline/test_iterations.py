@@ -40,7 +40,7 @@ def steps(spans: list[int], *, name: str = "step {}", copies: bool = False) -> d
 
 def test_ranges_that_come_again_are_iterations_and_the_last_has_no_end(tmp_path: Path) -> None:
     found = found_in(tmp_path, **steps([90, 20, 20, 22, 20, 20, 20], copies=True))
-    assert found is not None and found.how == "ranges named «step …»"
+    assert found is not None and found.how == "ranges named “step …”"
     assert found.table["duration_ns"].to_list() == [90_000, 20_000, 20_000, 22_000, 20_000, 20_000]
     assert found.table["warm_up"].to_list() == [True] + [False] * 5
     assert found.table["busy_ns"].to_list()[1] == 8_000 + 200
@@ -68,7 +68,7 @@ def test_the_kernel_that_comes_once_in_each_repetition_tells_the_period(tmp_path
     names = [name for _ in range(5) for name in ("first", "layer", "layer", "layer", "last")]
     kernels = [x.kernel(i * 1000, i * 1000 + 600, f"{name}(int)") for i, name in enumerate(names)]
     found = found_in(tmp_path, kernels=kernels)
-    assert found is not None and "«first(int)»" in found.how
+    assert found is not None and "“first(int)”" in found.how
     assert found.table["duration_ns"].to_list() == [5_000] * 4
     assert found.table["busy_share"].to_list() == pytest.approx([0.6] * 4)
     assert found_in(tmp_path, kernels=kernels[:5]) is None
@@ -124,7 +124,7 @@ def test_they_are_a_report_and_a_verdict(tmp_path: Path) -> None:
     done = labcode("stats", "-r", "iterations", "-f", "csv", file)
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 7
     done = labcode("diagnose", "--only", "uneven-iterations", file)
-    assert "7 iterations (ranges named «step …») take 20 µs each" in done.stdout
+    assert "7 iterations (ranges named “step …”) take 20 µs each" in done.stdout
     assert "[high] Some iterations take longer" in done.stdout
     once = x.make_export(tmp_path / "once.sqlite", kernels=[x.kernel(0, 10)])
     assert "nothing repeats often enough" in labcode("diagnose", "--only", "uneven-iterations", once).stdout
