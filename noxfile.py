@@ -15,6 +15,13 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every page and program c
 
 ROOT = Path(__file__).resolve().parent
 TORCH = "torch==2.13.0"
+# Tests of what is read and solved: kernels, exercises, pages, captures. All others are of the lab's own code.
+CONTENT = (
+    "tests/cuda",
+    "tests/exercises/test_folders.py",
+    "tests/book/test_lacking.py",
+    "tests/capture/test_shipped.py",
+)
 
 
 def install(session: nox.Session, *requirements: str) -> None:
@@ -56,16 +63,31 @@ def live(session: nox.Session) -> None:
     labcode(session, "book", "--what", "live", *session.posargs)
 
 
-@nox.session
-def tests(session: nox.Session) -> None:
-    """Run the tests; those marked gpu run where there is a GPU."""
-    install(session, "-e", ".[book,dev]", TORCH)
+def pytest(session: nox.Session, *arguments: str) -> None:
+    """Call ``pytest``, spread over the processor's cores."""
     # One worker more than cores, for tests wait for programs; threads beneath them would only wait for one
     # another. Each worker goes through its part in order, so that what tests share is made once.
     workers = str(min(8, 1 + (os.cpu_count() or 1)))
-    session.run(
-        "pytest", "-n", workers, "--dist", "worksteal", *session.posargs, env={"OMP_NUM_THREADS": "1"}
-    )
+    session.run("pytest", "-n", workers, "--dist", "worksteal", *arguments, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests of the lab's code; those marked gpu run where there is a GPU.
+
+    What comes after -- goes to pytest, and all tests are to be had there: nox -s tests -- tests/cuda -k sum.
+    """
+    install(session, "-e", ".[book,dev]", TORCH)
+    pytest(session, *(session.posargs or [f"--ignore={path}" for path in CONTENT]))
+
+
+@nox.session
+def content(session: nox.Session) -> None:
+    """Check kernels (compiled, and run on the CPU), wrong answers to exercises, pages without a capture,
+    and that the captures are whole.
+    """
+    install(session, "-e", ".[book,dev]")
+    pytest(session, *CONTENT, *session.posargs)
 
 
 @nox.session

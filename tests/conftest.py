@@ -61,7 +61,11 @@ def pytest_collection(session: pytest.Session) -> None:
     tests, workers = Path(__file__).parent, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers == 1 or [Path(argument).resolve() for argument in session.config.args] != [tests]:
         return
-    names = [sorted(tests.rglob(pattern)) for pattern in ("conftest.py", "test_*.py")]
+    left_out = [Path(path).resolve() for path in session.config.getoption("ignore") or ()]
+    names = [
+        [path for path in sorted(tests.rglob(pattern)) if not any(map(path.is_relative_to, left_out))]
+        for pattern in ("conftest.py", "test_*.py")
+    ]
     first = len(names[1]) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // workers
     for path in (*names[0], *names[1][first:], *names[1][:first]):
         with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
