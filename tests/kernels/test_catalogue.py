@@ -140,7 +140,7 @@ def test_numbers_are_those_that_a_header_declares(tmp_path: Path, monkeypatch: p
 
 def test_steps_behind_tensor_maps_say_who_runs_them() -> None:
     wanted = (
-        "takes tensor maps; “python -m labcode.workloads.cuda gemm” makes them, checks and times this step"
+        "takes tensor maps; «python -m labcode.workloads.cuda gemm» makes them, checks and times this step"
     )
     refused = [step.unfit(Problem((8, 8, 8))) for step in gemm.BF16.steps if step.unfit]
     assert refused == [wanted] * 7

@@ -166,8 +166,8 @@ def test_plots_of_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ("content", "message"),
     [
         (None, r"r\.json: No such file or directory; check the path$"),
-        ("{", r"r\.json: is no record of “attention benchmark”; make one with --json$"),
-        ('{"results": []}', r"r\.json: is no record of “attention benchmark”; make one with --json$"),
+        ("{", r"r\.json: is no record of «attention benchmark»; make one with --json$"),
+        ('{"results": []}', r"r\.json: is no record of «attention benchmark»; make one with --json$"),
         ('{"results": {"rows": []}}', r"r\.json: holds no timed implementation; there is nothing to plot$"),
     ],
 )
