@@ -68,12 +68,7 @@ def pytest(session: nox.Session, *arguments: str) -> None:
     # One worker more than cores, for tests wait for programs; threads beneath them would only wait for one
     # another. Each worker goes through its part in order, so that what tests share is made once.
     workers = str(min(8, 1 + (os.cpu_count() or 1)))
-    env = {"OMP_NUM_THREADS": "1"}
-    # Tests write files down for good thousands of times, which a disk takes its time for and memory does not.
-    memory = Path("/dev/shm")
-    if os.access(memory, os.W_OK | os.X_OK) and shutil.disk_usage(memory).free >= 4 << 30:
-        env["TMPDIR"] = os.environ.get("TMPDIR", str(memory))
-    session.run("pytest", "-n", workers, "--dist", "worksteal", *arguments, env=env)
+    session.run("pytest", "-n", workers, "--dist", "worksteal", *arguments, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
