@@ -104,7 +104,7 @@ class Claim:
 
     ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
     undefined, and an undefined value never holds. ``host`` says that the value depends on the host. Where no
-    argument gives a bound, ``bound`` is `RECORD`: the sentence states what was measured, and nothing is checked.
+    argument gives a bound, ``bound`` is `RECORD`: the sentence states what was measured.
     """
 
     key: str

@@ -50,8 +50,8 @@ def claim(
     another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value
     comes from, where `labcode.book.lineage` reads more of them from the cells. NaN never holds.
 
-    ``record=True`` says that no argument of the page gives a bound: a number is stated as it was measured, without
-    one, and shown so.
+    ``record=True`` says that no argument of the page gives a bound: a number is stated as measured,
+    and shown so.
     """
     checked = check(
         text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host, record=record
@@ -74,8 +74,8 @@ def check(
     host: bool = False,
     record: bool = False,
 ) -> Claim:
-    """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound that is
-    not said to be a record.
+    """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound that
+    is not said to be a record.
     """
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
     if record and (truth or at_least is not None or at_most is not None):
