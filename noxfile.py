@@ -165,5 +165,7 @@ def notebooks(session: nox.Session) -> None:
 @nox.session
 def pdf(session: nox.Session) -> None:
     """Make a PDF of the book (needs latexmk and xelatex)."""
+    if missing := [name for name in ("latexmk", "xelatex") if shutil.which(name) is None]:
+        session.error(f"a PDF needs {' and '.join(missing)} (of TeX Live), not found here")
     install(session, "-e", ".[book]")
     labcode(session, "book", "--what", "pdf", *session.posargs)

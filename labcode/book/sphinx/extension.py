@@ -113,5 +113,5 @@ def _require_plugin() -> None:
 
     if render.LabRenderer not in load_mime_renders():
         raise ExtensionError(
-            "labcode is not installed (its MyST-NB plugin is missing): pip install -e '.[book]'"
+            "profiling-lab is not installed (its MyST-NB plugin is missing): pip install -e '.[book]'"
         )
