@@ -62,7 +62,7 @@ OF_PAGES = (
     "labcode.figures",
     "labcode.reports.nsys.report",
 )
-OF_SOME = ("scipy.stats", "labcode.analysis.rules.driver", "bokeh.embed", "bokeh.plotting")
+OF_SOME = ("labcode.analysis.rules.driver", "bokeh.embed", "bokeh.plotting")
 
 
 @contextlib.contextmanager

@@ -449,7 +449,7 @@ def _changed_timeline(
     for report in (before, after):
         if report.window()[0] >= report.window()[1]:
             raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
-    from labcode.analysis.compare.driver import TITLES, compare, readable  # takes SciPy
+    from labcode.analysis.compare.driver import TITLES, compare, readable
 
     found = compare(before, after)
     tables = []
