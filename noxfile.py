@@ -46,7 +46,8 @@ def environment(session: nox.Session, name: str, *requirements: str) -> Callable
     digest = hashlib.sha256(b"".join([os.fsencode(ROOT), *(file.read_bytes() for file in files)])).hexdigest()
     folder = session.cache_dir.parent.absolute() / f"shared-{name}"
     python, stamp, wanted = folder / "bin" / "python", folder / "installed.txt", " ".join(requirements)
-    session.env |= {"VIRTUAL_ENV": str(folder), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    session.env["VIRTUAL_ENV"] = str(folder)
+    session.env["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     with alone(folder):
         if not (stamp.is_file() and python.exists()):
             session.run_install(sys.executable, "-m", "virtualenv", "--quiet", "--clear", folder)

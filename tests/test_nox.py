@@ -20,9 +20,13 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self.cache_dir = folder / "envs" / ".cache"
         self.cache_dir.mkdir(parents=True, exist_ok=True)
-        self.env: dict[str, str] = {}
+        self._env: dict[str, str] = {}
         self.asked: list[str] = []
         self.fails = False
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self._env
 
     def run_install(self, *words: object) -> None:
         if "virtualenv" in words:

@@ -37,6 +37,14 @@ def test_every_pin_takes_the_oldest_python_that_is_promised() -> None:
     assert checked > 0.8 * len(PINS)
 
 
+def test_archives_are_unpacked_by_the_oldest_python_too() -> None:
+    """Its `tarfile` takes no filter."""
+    files = [path for folder in ("labcode", "tests") for path in (ROOT / folder).rglob("*.py")]
+    calls = re.compile(r"extractall\([^)]*filter=")
+    assert len(files) > 300
+    assert [path.name for path in files if calls.search(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -13,6 +13,7 @@ from labcode.capture.program import command
 from labcode.errors import LabError, ToolError
 from tests.support import exports as x
 from tests.support.command import labcode
+from tests.support.programs import python_program
 
 TORCH = """
 import contextlib, json, sys, types
@@ -90,7 +91,7 @@ def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
     assert record(work, "train.py", options=("-o", "run.md", "--force")).returncode == 0
 
 
-NSYS = """#!{python}
+NSYS = """
 import shutil, subprocess, sys
 if sys.argv[1] == "profile":
     out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
@@ -105,9 +106,7 @@ def test_nsys_records_the_program_and_its_code_not_that_of_nsys_counts(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export = x.make_export(work / "made.sqlite", kernels=[x.kernel(0, 10)])
-    nsys = work / "nsys"
-    nsys.write_text(NSYS.format(python=sys.executable, export=str(export)))
-    nsys.chmod(0o755)
+    nsys = python_program(work / "nsys", NSYS.format(export=str(export)))
     monkeypatch.setenv("LABCODE_NSYS", str(nsys))
     monkeypatch.setattr(command, "find_nsys", tools.find_nsys)
     done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 5", cwd=work)
