@@ -31,7 +31,7 @@ KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
 _PAGE_FOLDER = "book"
 _PART = 3  # pages that a process reads or writes in a go
-_PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
+_PAGE = re.compile(r"ExecutionError: (?P<page>.+\.(?:md|ipynb))")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_ERROR = re.compile(
     r"nbclient\.exceptions\.Cell\w+Error: (?P<message>.*?)"

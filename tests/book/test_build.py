@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from labcode.book import build as book_build
 from labcode.book.build import build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
@@ -243,6 +244,11 @@ def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
     assert build(None, "html", strict=True) == 1
     error = capsys.readouterr().err
     assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
+
+
+def test_a_page_whose_cell_fails_is_named_in_any_path():
+    text = "E\nmyst_nb.core.execute.base.ExecutionError: /ein Ordner/Prüf stand/book/page.md\n"
+    assert str(book_build._page_error(text, "")).startswith("/ein Ordner/Prüf stand/book/page.md: a cell of")
 
 
 @pytest.mark.parametrize("processes", [1, 2])
