@@ -12,6 +12,7 @@ import lzma
 import os
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -215,12 +216,24 @@ def current_set() -> str:
 
 
 def cache_folder() -> Path:
-    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder."""
+    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder; where
+    the user may not write there, a folder of the user's own among the temporary ones.
+    """
     own = os.environ.get("LABCODE_CACHE")
     if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+    folder = (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+    if os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK):
+        return folder
+    folder = Path(tempfile.gettempdir()) / f"profiling-lab-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or folder.lstat().st_mode & 0o077:
+        raise LabError(
+            f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
+        )
+    return folder
 
 
 def list_sets() -> list[str]:
