@@ -27,6 +27,7 @@ MOST = 3  # pages; of more, each would only wait for the others
 _KERNEL = "python3"
 _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})(.*)")
 _WAIT_S = 2.0
+_LONGEST_SOCKET = 100  # bytes of a path; systems take 103 and more
 _KERNELS_SILENCE_S, _SILENCE_S = 0.2, 0.02
 
 
@@ -44,6 +45,19 @@ def settings(root: Path) -> dict[str, str]:
         "JUPYTER_PLATFORM_DIRS": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
+
+
+def connection(folder: Path) -> Any:
+    """How a kernel is to be reached: by sockets in a folder of its own.
+
+    Ports, as Jupyter takes them, are free when they are chosen; another kernel that starts may have one of
+    them before the kernel listens there, which then ends.
+    """
+    from traitlets.config import Config
+
+    if len(os.fsencode(folder / "kernel-ipc-1")) > _LONGEST_SOCKET:
+        return Config()
+    return Config({"KernelManager": {"transport": "ipc", "connection_file": str(folder / "kernel.json")}})
 
 
 def code_cells(page: str) -> list[str]:
@@ -149,35 +163,29 @@ def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
     if not runs:
         yield
         return
-    from jupyter_cache.executors.utils import ExecutionResult
-    from jupyter_cache.executors.utils import single_nb_execution as execute
-    from myst_nb.core.execute import cache, direct
+    from labcode.book.sphinx import execution
 
+    execute = execution.execute
     left = dict(runs)
 
-    def take(notebook: Any, cwd: str, **options: Any) -> Any:
+    def take(notebook: Any, folder: Path, **options: Any) -> tuple[float, Exception | None]:
         cells = _sources(notebook)
         special = {"raises-exception", "skip-execution"}
-        plain = "execution" not in notebook.metadata and not any(
-            special & set(cell.metadata.get("tags", ())) for cell in notebook.cells
-        )
-        same = [
-            page for page, run in left.items() if page.parent == Path(cwd).resolve() and run.cells == cells
-        ]
+        plain = not any(special & set(cell.metadata.get("tags", ())) for cell in notebook.cells)
+        same = [page for page, run in left.items() if page.parent == folder.resolve() and run.cells == cells]
         if not same or not plain or notebook.metadata.get("kernelspec", {}).get("name") != _KERNEL:
-            return execute(notebook, cwd=cwd, **options)
+            return execute(notebook, folder, **options)
         outcome = _outcome(left.pop(same[0]).process)
         if outcome is None:
-            return execute(notebook, cwd=cwd, **options)
+            return execute(notebook, folder, **options)
         done, seconds, error = outcome
         asked = [cell for cell in notebook.cells if cell.cell_type == "code"]
         for cell, executed in zip(asked, done.cells, strict=True):
             cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
         notebook.metadata.update({k: v for k, v in done.metadata.items() if k != "kernelspec"})
-        return ExecutionResult(notebook, cwd, seconds, error, error and str(error))
+        return seconds, error
 
-    name = "single_nb_execution"
-    with mock.patch.object(cache, name, take), mock.patch.object(direct, name, take):
+    with mock.patch.object(execution, "execute", take):
         yield
 
 
@@ -226,6 +234,7 @@ def main() -> None:
     client = NotebookClient(
         notebook,
         timeout=TIMEOUT_S,
+        config=connection(Path(tempfile.mkdtemp(dir=os.environ.get("JUPYTER_RUNTIME_DIR")))),
         record_timing=False,
         resources={"metadata": {"path": folder}},
         on_cell_executed=executed,
