@@ -42,7 +42,8 @@ with socket.socket(socket.AF_UNIX) as server:
     signal.signal(signal.SIGTERM, pass_on)
     status = int(answers.readline())
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 TIMEOUT_S = 120  # of a cell
+_STARTUP_S = 300  # of a kernel, where much else is to be done
 MOST = 3  # pages; of more, each would only wait for the others
 _KERNEL = "python3"
 _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})(.*)")
@@ -47,17 +48,25 @@ def settings(root: Path) -> dict[str, str]:
     }
 
 
-def connection(folder: Path) -> Any:
-    """How a kernel is to be reached: by sockets in a folder of its own.
+def options(folder: Path) -> dict[str, Any]:
+    """How cells are executed: by a kernel that is reached by sockets in a folder of its own, and waiting for
+    outputs that are late, which would be left out.
 
     Ports, as Jupyter takes them, are free when they are chosen; another kernel that starts may have one of
     them before the kernel listens there, which then ends.
     """
     from traitlets.config import Config
 
-    if len(os.fsencode(folder / "kernel-ipc-1")) > _LONGEST_SOCKET:
-        return Config()
-    return Config({"KernelManager": {"transport": "ipc", "connection_file": str(folder / "kernel.json")}})
+    manager = {"transport": "ipc", "connection_file": str(folder / "kernel.json")}
+    short = len(os.fsencode(folder / "kernel-ipc-1")) <= _LONGEST_SOCKET
+    return {
+        "config": Config({"KernelManager": manager} if short else {}),
+        "timeout": TIMEOUT_S,
+        "startup_timeout": _STARTUP_S,
+        "iopub_timeout": TIMEOUT_S,
+        "raise_on_iopub_timeout": True,
+        "record_timing": False,
+    }
 
 
 def code_cells(page: str) -> list[str]:
@@ -168,16 +177,16 @@ def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
     execute = execution.execute
     left = dict(runs)
 
-    def take(notebook: Any, folder: Path, **options: Any) -> tuple[float, Exception | None]:
+    def take(notebook: Any, folder: Path, **more: Any) -> tuple[float, Exception | None]:
         cells = _sources(notebook)
         special = {"raises-exception", "skip-execution"}
         plain = not any(special & set(cell.metadata.get("tags", ())) for cell in notebook.cells)
         same = [page for page, run in left.items() if page.parent == folder.resolve() and run.cells == cells]
         if not same or not plain or notebook.metadata.get("kernelspec", {}).get("name") != _KERNEL:
-            return execute(notebook, folder, **options)
+            return execute(notebook, folder, **more)
         outcome = _outcome(left.pop(same[0]).process)
         if outcome is None:
-            return execute(notebook, folder, **options)
+            return execute(notebook, folder, **more)
         done, seconds, error = outcome
         asked = [cell for cell in notebook.cells if cell.cell_type == "code"]
         for cell, executed in zip(asked, done.cells, strict=True):
@@ -233,9 +242,7 @@ def main() -> None:
 
     client = NotebookClient(
         notebook,
-        timeout=TIMEOUT_S,
-        config=connection(Path(tempfile.mkdtemp(dir=os.environ.get("JUPYTER_RUNTIME_DIR")))),
-        record_timing=False,
+        **options(Path(tempfile.mkdtemp(dir=os.environ.get("JUPYTER_RUNTIME_DIR")))),
         resources={"metadata": {"path": folder}},
         on_cell_executed=executed,
     )

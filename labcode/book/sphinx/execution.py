@@ -47,7 +47,7 @@ class PageClient(NotebookClientBase):  # type: ignore[misc]
         }
 
 
-def execute(notebook: Any, folder: Path, **options: Any) -> tuple[float, Exception | None]:
+def execute(notebook: Any, folder: Path, **more: Any) -> tuple[float, Exception | None]:
     """Execute a notebook's cells; the seconds that it took, and the error of the cell that ended it."""
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError
@@ -56,10 +56,8 @@ def execute(notebook: Any, folder: Path, **options: Any) -> tuple[float, Excepti
     with private_folder() as sockets:
         client = NotebookClient(
             notebook,
-            config=ahead.connection(sockets),
-            record_timing=False,
             resources={"metadata": {"path": str(folder)}},
-            **options,
+            **ahead.options(sockets) | more,
         )
         try:
             client.execute()

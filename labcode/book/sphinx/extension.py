@@ -105,17 +105,17 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _begin(app: Sphinx) -> None:
-    """Wait until no other build goes on; start from nothing but executed pages after one that was cut off.
+    """Wait until no other build goes on; after one that was cut off, all pages are read and written again.
 
-    Such a build may have left half a file, or pages of another set beside those that it had written.
+    Such a build may have left half a file, or pages of another set beside those that it had written. What it
+    executed is kept.
     """
     out = Path(app.outdir).parent
     mine = turns.take(out)
     unfinished = out / UNFINISHED
     if unfinished.exists():
-        for folder in (Path(app.doctreedir), Path(app.outdir), out / OUTPUT_FOLDER):
+        for folder in (Path(app.doctreedir), out / OUTPUT_FOLDER):
             shutil.rmtree(folder, ignore_errors=True)
-        Path(app.outdir).mkdir(parents=True)
     unfinished.touch()
 
     def end(_: Sphinx, exception: Exception | None) -> None:

@@ -39,9 +39,9 @@ def _leave_with_parent() -> None:
 
 
 def _join(tasks: ParallelTasks) -> bool:
-    for task, pipe in tasks._precvs.items():
+    for task in tasks._precvs:
         code = tasks._procs[task].exitcode
-        if code is not None and not pipe.poll():
+        if code:
             pages = [page if isinstance(page, str) else page[0] for page in tasks._args[task] or ()]
             raise LabError(
                 f"book: the process with {', '.join(pages)} ended before it was done "
