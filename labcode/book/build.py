@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 from labcode import store
-from labcode.book import display, links, turns, unchanged
+from labcode.book import display, links, unchanged
 from labcode.book.preloaded import kernels
-from labcode.book.sphinx import ahead
+from labcode.book.sphinx import ahead, turns
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from labcode.book import display, kept
+from labcode.book import display
+from labcode.book.sphinx import kept
 
 _OWN_MIME = "application/vnd.labcode."
 _GLUED = re.compile(r"\{glue:text\}`([^`]+)`")

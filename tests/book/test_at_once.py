@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from labcode.book import kept
 from labcode.book.build import build
-from labcode.book.sphinx import execution, extension, failing
+from labcode.book.sphinx import execution, extension, failing, kept
 from labcode.errors import LabError
 from tests.book import test_build
 from tests.book.test_build import HEADER, PAGE, html, text_of, write_page

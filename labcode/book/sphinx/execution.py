@@ -1,7 +1,7 @@
 """Pages executed for MyST-NB: a page's notebook in, the same with the outputs of its cells out.
 
 MyST-NB's own way to keep outputs is a database of jupyter-cache, in which one process deletes what another is
-about to file. This is in its place (`install`), with outputs kept by `labcode.book.kept`.
+about to file. This is in its place (`install`), with outputs kept by `labcode.book.sphinx.kept`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import myst_nb.core.execute
 from myst_nb.core.execute.base import ExecutionError, NotebookClientBase
 
-from labcode.book import kept
-from labcode.book.sphinx import ahead
+from labcode.book.sphinx import ahead, kept
 from labcode.outputs import private_folder
 
 

@@ -22,7 +22,7 @@ from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
-from labcode.book import frames, turns
+from labcode.book import frames
 from labcode.book.sphinx import (
     calculator,
     collecting,
@@ -33,6 +33,7 @@ from labcode.book.sphinx import (
     render,
     roles,
     teaching,
+    turns,
 )
 from labcode.book.sphinx.directives import register as register_directives
 from labcode.outputs import whole
