@@ -5,6 +5,7 @@ import errno
 import logging
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -130,7 +131,8 @@ def waiting(house: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 def start(*, kernels: bool) -> subprocess.Popen[str]:
     """Begin to build in a process of its own."""
     words = [sys.executable, "-c", BUILD.format(kernels=kernels)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, text=True, start_new_session=True, **pipes)
 
 
 def until(holds: Callable[[], object], what: str) -> None:
@@ -150,14 +152,19 @@ def running(mark: Path) -> list[str]:
     return found
 
 
-def test_a_build_that_is_killed_leaves_no_process_and_the_next_one_is_right(
-    house: Path, waiting: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["killed", "interrupted"])
+def test_a_build_that_is_cut_off_leaves_no_process_and_the_next_one_is_right(
+    house: Path, waiting: tuple[Path, Path], way: str
 ) -> None:
     with start(kernels=True) as building:
         until(lambda: waiting[0].exists() or building.poll() is not None, "no page was begun")
         assert len(running(house)) > 3  # readers, the kernels' server, a kernel
-        building.kill()
-        until(lambda: not running(house), f"they still run: {running(house)}")
+        if way == "killed":
+            building.kill()
+        else:  # as a terminal does it
+            os.killpg(building.pid, signal.SIGINT)
+        until(lambda: not running(house), "they still run")
+        assert building.wait() != 0
     waiting[1].touch()
     assert build(None, "html") == 0
     assert "10.0\u202fµs" in html(house, "page")
