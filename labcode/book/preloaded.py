@@ -47,7 +47,8 @@ with socket.socket(socket.AF_UNIX) as server:
     signal.signal(signal.SIGTERM, pass_on)
     status = int(answers.readline())
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
@@ -153,25 +154,42 @@ def serve(number: str, later: str, *modules: str) -> None:
 
 
 def attend(client: socket.socket) -> None:
-    """Start one process, and wait until it or its client ends; returns in the process alone."""
+    """Start one process, and wait until it, its client or, of a kernel, who started it ends; returns in the
+    process alone.
+    """
     head, streams, _, _ = socket.recv_fds(client, 8, 3)
     left, asked = int.from_bytes(head, "big"), b""
     while len(asked) < left:
         asked += client.recv(left - len(asked))
+    executable, words, environment, folder = json.loads(asked)
     process = os.fork()
     if process == 0:
         client.close()
-        become(streams, *json.loads(asked))
+        become(streams, executable, words, environment, folder)
         return
     client.sendall(f"{process}\n".encode())
     ended = os.pidfd_open(process)
-    if ended not in select.select([ended, client.fileno()], [], [])[0]:
-        with contextlib.suppress(ProcessLookupError):
+    beginner = environment.get("JPY_PARENT_PID") if "ipykernel_launcher" in words else None
+    if not _outlives(ended, client, beginner):
+        try:
             os.killpg(process, signal.SIGKILL)
+        except ProcessLookupError:  # it has not become a group of its own yet
+            os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     with contextlib.suppress(OSError):
         client.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)
+
+
+def _outlives(ended: int, client: socket.socket, beginner: str | None) -> bool:
+    """Wait; whether a process ends before its client and, of a kernel, the process that began it."""
+    waits = [ended, client.fileno()]
+    if beginner is not None:
+        try:
+            waits.append(os.pidfd_open(int(beginner)))
+        except ProcessLookupError:
+            return False
+    return ended in select.select(waits, [], [])[0]
 
 
 def become(

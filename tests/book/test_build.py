@@ -260,7 +260,11 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, proces
     error = capsys.readouterr().err
     assert "ZeroDivisionError: division by zero" in error
     assert "1 / 0" in error
-    assert not (house / "_build" / "html" / "page.html").exists()
+    assert "Traceback" not in html(house, "page") and "could not be built" in html(house, "page")
+    assert "MY-L4" in html(house, "captures")  # the others are built
+    write_page(house, "page", PAGE)
+    assert build(None, "html") == 0
+    assert "10.0\u202fµs" in html(house, "page")
 
 
 def test_a_link_that_leads_nowhere_fails_the_strict_build(house, capsys):
