@@ -20,7 +20,7 @@ from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
 from labcode.book import frames
-from labcode.book.sphinx import calculator, collecting, mathml, paper, render, roles, teaching
+from labcode.book.sphinx import calculator, citations, collecting, mathml, paper, render, roles, teaching
 from labcode.book.sphinx.directives import register as register_directives
 
 _KEPT = 4
@@ -83,6 +83,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     roles.register(app)
     teaching.register(app)
     calculator.register(app)
+    citations.register()
     collecting.register(app)
     paper.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
