@@ -49,10 +49,10 @@ def of_column(name: str) -> str:
 
 
 def of_label(label: str) -> str:
-    """The unit that an axis' label names: in parentheses at its end, or with its first word; "" if none."""
+    """The unit that an axis' label names: in parentheses at its end, or as its first word; "" if none."""
     found = _PARENTHESES.search(label)
-    words = [found[1]] if found else label.split()[:1]
-    return next((word for word in words if word in _OF), "")
+    words = [found[1], *found[1].split()[:1]] if found else label.split()[:1]
+    return next((word for word in words if word in _OF and word != "1"), "")
 
 
 def factor(unit: str, other: str) -> float | None:

@@ -217,7 +217,8 @@ def _of_table(
         values = column.to_numpy(np.float64, na_value=np.nan)
         if shown in by_name:
             axes = by_name[shown].axes
-            labels = (axes.get_xlabel(), axes.get_ylabel())
+            below = next((other.get_xlabel() for other in axes.figure.axes[::-1]), "")  # of shared axes
+            labels = (axes.get_xlabel() or below, axes.get_ylabel())
             of_values, of_places = labels if first.values_on == "x" else labels[::-1]
             scale, why = _into(str(column.name or ""), of_values)
             said += why
