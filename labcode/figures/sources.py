@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.collections import Collection, PathCollection
+from matplotlib.collections import Collection, PathCollection, PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.container import BarContainer
 from matplotlib.lines import Line2D
@@ -117,7 +117,7 @@ def _read(figure: Figure) -> list[_Drawn]:
     found: dict[tuple[int, str], _Drawn] = {}
     for place, axes in enumerate(figure.axes):
         across, up = _scale(axes.xaxis), _scale(axes.yaxis)
-        for one in (*_lines(axes), *_bars(axes), *_dots(axes), *_steps(axes), *_images(axes)):
+        for one in (*_lines(axes), *_bars(axes), *_dots(axes), *_steps(axes), *_areas(axes), *_images(axes)):
             start = None if one.start is None else one.start * across
             one = replace(one, x=one.x * across, y=one.y * up, start=start)
             before = found.get((place, one.name))
@@ -159,7 +159,8 @@ def _dots(axes: Axes) -> Iterator[_Drawn]:
         name = str(dots.get_label())
         if isinstance(dots, PathCollection) and not name.startswith("_"):
             x, y = np.ma.filled(np.ma.asarray(dots.get_offsets(), dtype=np.float64), np.nan).T
-            yield _Drawn(axes, name, x, y, dots.get_facecolor()[0] if len(dots.get_facecolor()) else None)
+            colors = np.asarray(dots.get_facecolor())
+            yield _Drawn(axes, name.strip(), x, y, colors[0] if len(colors) else None)
 
 
 def _steps(axes: Axes) -> Iterator[_Drawn]:
@@ -170,6 +171,19 @@ def _steps(axes: Axes) -> Iterator[_Drawn]:
             yield _Drawn(
                 axes, name, np.asarray(edges[:-1], float), np.asarray(values, float), patch.get_edgecolor()
             )
+
+
+def _areas(axes: Axes) -> Iterator[_Drawn]:
+    """Areas on each other in steps, by their thickness: a polygon goes there along one side, back along the
+    other."""
+    for area in axes.collections:
+        name = str(area.get_label())
+        if isinstance(area, PolyCollection) and not name.startswith("_") and len(area.get_paths()) == 1:
+            corners = np.asarray(area.get_paths()[0].vertices, dtype=np.float64)
+            count = (len(corners) - 3) // 2  # beside a corner at each end, and the first one again
+            one, other = corners[1 : count + 1], corners[count + 2 : -1][::-1]
+            thick = np.abs(other[:, 1] - one[:, 1])
+            yield _Drawn(axes, name, one[::2, 0], thick[::2], area.get_facecolor()[0])
 
 
 def _images(axes: Axes) -> Iterator[_Drawn]:

@@ -156,8 +156,7 @@ def test_units() -> None:
     assert [units.of_column(name) for name in ("busy_ns", "rate_per_s", "gb_per_s", "idle_share", "s")] == [
         *("ns", "", "", "1", "")
     ]
-    assert [units.of_label(label) for label in ("time (ms)", "mJ a token", "GPUs (1 and 2)", "load (% of it)")] == [
-        *("ms", "mJ", "", "%")
-    ]
+    labels = ("time (ms)", "mJ a token", "GPUs (1 and 2)", "load (% of it)", "step")
+    assert [units.of_label(label) for label in labels] == ["ms", "mJ", "", "%", ""]
     assert units.factor("ns", "ms") == pytest.approx(1e-6) and units.factor("GiB", "bytes") == 2**30
     assert units.factor("1", "%") == pytest.approx(100) and units.factor("ms", "MiB") is None

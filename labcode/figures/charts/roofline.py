@@ -203,9 +203,8 @@ def _listed(report: NcuReport, table: pd.DataFrame) -> list[str]:
         if last["flops_per_s"] > 0:
             best = rows.sort_values("share_of_roof", na_position="first").iloc[-1]
             roof = best["level"] if best["bound"] == "memory" else _PRECISION[str(last["precision"])]
-            reached = (
-                f"{number(last['flops_per_s'] / 1e12)} TFLOP/s, {percent(best['share_of_roof'])} of {roof} {_ORIGIN['counters']}"
-            )
+            rate, share = number(last["flops_per_s"] / 1e12), percent(best["share_of_roof"])
+            reached = f"{rate} TFLOP/s, {share} of {roof} {_ORIGIN['counters']}"
         elif np.isfinite(last["share_of_roof"]):
             reached = f"no FLOP; {percent(last['share_of_roof'])} of {last['level']} {_ORIGIN['counters']}"
         else:
