@@ -22,6 +22,8 @@ SUFFIXES = {  # of a column's name
 }
 _ALSO = {  # what tables leave to their labels
     "_per_s": "",
+    "_flops_per_s": "FLOP/s",
+    "_hz": "Hz",
     "_mj": "mJ",
     "_kib": "KiB",
     "_tb_per_s": "TB/s",

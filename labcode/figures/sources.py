@@ -208,7 +208,8 @@ def _scale(axis: Axis) -> float:
 
 def _ticks(axis: Axis) -> list[tuple[float, str]]:
     places = [float(place) for place in axis.get_majorticklocs()]
-    return list(zip(places, axis.get_major_formatter().format_ticks(places), strict=True))
+    written = axis.get_major_formatter().format_ticks(places)
+    return [(place, str(text)) for place, text in zip(places, written, strict=True)]
 
 
 def _of_table(

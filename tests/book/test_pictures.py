@@ -26,7 +26,6 @@ UNCHECKED = {
     **dict.fromkeys(("sector_map", "bank_map", "scheduler_strip", "block_waves", "way_of_a_load"), MAPS),
     "listing_figure": TEXT,
     "in_step": "a cloud of all samples: no table of the page has them",
-    "prediction_chart": "several families share a mark, and their points a name",
     **dict.fromkeys(
         (
             *("asynchronous_launch", "bf16_in_time", "bf16_ladder", "bottleneck_tree", "bucketed_overlap"),

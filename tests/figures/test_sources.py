@@ -132,6 +132,18 @@ def test_a_key_with_the_colors_exchanged_or_names_too_many() -> None:
     assert check(figure).differences == ("the key names “c”, which is not drawn",)
 
 
+def test_labels_of_ticks_may_be_numbers() -> None:
+    figure = Figure()
+    axes = figure.add_subplot()
+    axes.plot([0.0, 0.5], [1, 2], label="a")
+    axes.set_xticks([0.0, 0.5], labels=[0, 50])  # type: ignore[list-item]
+    axes.legend()
+    declare(axes, {"a": ([0, 50], [1, 2])})
+    assert check(figure).differences == ()
+    declare(axes, {"a": ([0, 0.5], [1, 2])})
+    assert len(check(figure).differences) == 1
+
+
 def test_a_series_that_nobody_can_tell() -> None:
     figure = Figure()
     axes = figure.add_subplot()
