@@ -191,7 +191,7 @@ def record(
         typer.Option(
             "--tool",
             help="nsys or torch (torch.profiler); twice for both: the program then runs twice, and what they "
-            "say of the same ranges is joined. Without it nsys, or torch where there is no nsys.",
+            "say of the same ranges is joined. Without it nsys, or torch where there is no nsys or no GPU.",
         ),
     ] = None,
     energy: Annotated[bool, typer.Option("--energy", help="Meter the GPUs meanwhile, too.")] = False,

@@ -95,7 +95,7 @@ import shutil, subprocess, sys
 if sys.argv[1] == "profile":
     print("[1/1] [====25%   ] run.nsys-rep")
     out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
-    if "--cudabacktrace=all:0" in sys.argv and "old" in sys.argv:
+    if "--python-sampling=true" in sys.argv and "old" in sys.argv:
         sys.exit("unrecognised option '--python-sampling'")
     if "broken" in sys.argv: sys.exit("Importer error")
     subprocess.call(sys.argv[sys.argv.index("bash"):], close_fds=False)

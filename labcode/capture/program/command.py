@@ -15,6 +15,7 @@ from pathlib import Path
 from labcode.capture.nsys import export
 from labcode.ending import passing_on
 from labcode.errors import LabError, ToolError
+from labcode.hardware.needs import gpu_count
 from labcode.meter.command import neutral, start
 from labcode.meter.gpus import open_gpus
 from labcode.meter.meter import Meter
@@ -25,13 +26,10 @@ from labcode.tools import find_nsys, require_nsys, run_tool
 LOG = ".nsys.log"
 SUFFIXES = {"nsys": ".sqlite", "torch": ".trace.json.gz"}
 NSYS = ("--trace=cuda,nvtx,osrt", "--cpuctxsw=none", "--force-overwrite=true")
-# Which line did what: samples of Python every 2 ms, Python's stack at each call of CUDA. nsys takes those
-# only where it samples the CPU, too, which need not be often.
-LINES = (
-    *("--sample=process-tree", "--sampling-period=16000000"),
-    *("--python-sampling=true", "--python-sampling-frequency=500"),
-    *("--python-backtrace=cuda", "--cudabacktrace=all:0"),
-)
+# Which line did what: samples of Python, of all threads and child processes, every 2 ms. Backtraces of CUDA
+# calls (--python-backtrace=cuda) would name the line of each call, but they unwind native stacks, too: a loop
+# of short launches took three times as long.
+LINES = ("--sample=none", "--python-sampling=true", "--python-sampling-frequency=500")
 NO_LINES = ("--sample=none",)
 _TOLD = '"$@"{past}; code=$?; echo $code > "$0"; exit $code'  # nsys may end with a code of its own
 _WITH_VALUE = ("-W", "-X")
@@ -50,28 +48,37 @@ class Recorded:
 
 
 def tools_for(words: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """The tools to record with: those asked for, else nsys where it is at hand, else torch.profiler.
+    """The tools to record with: those asked for, else nsys where it and a GPU are at hand, else torch.profiler
+    for a program of Python that has PyTorch, else nsys.
 
     `LabError` for a tool there is not, `ToolError` where the command cannot be recorded with one.
     """
     for tool in asked:
         if tool not in SUFFIXES:
             raise LabError(f"--tool {tool}: choose {' or '.join(SUFFIXES)}, or both by naming it twice")
-    chosen = list(dict.fromkeys(asked)) or (["nsys"] if find_nsys() is not None else ["torch"])
+    nsys = find_nsys() is not None
+    chosen = list(dict.fromkeys(asked)) or (["nsys"] if nsys and gpu_count() else ["torch"])
     if "nsys" in chosen:
         require_nsys()
-    if "torch" in chosen:
-        why = "" if asked else "nsys: not found, and "
-        interpreter = _split(words)[0]
-        if not interpreter:
-            raise ToolError(
-                f"{why}{words[0]}: not a program of Python, so torch.profiler cannot record it; install "
-                "Nsight Systems and use --tool nsys"
-            )
-        look = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
-        if run_tool([interpreter[0], "-c", look], 30.0).returncode != 0:
-            raise ToolError(f"{why}{interpreter[0]}: has no PyTorch; install it, or use --tool nsys")
+    if "torch" in chosen and (lacking := _lacking(words)):
+        if not asked and nsys:
+            return ["nsys"]
+        raise ToolError(lacking if asked else f"nsys: not found, and {lacking}")
     return chosen
+
+
+def _lacking(words: Sequence[str]) -> str:
+    """Why torch.profiler cannot record a command; '' where it can."""
+    interpreter = _split(words)[0]
+    if not interpreter:
+        return (
+            f"{words[0]}: not a program of Python, so torch.profiler cannot record it; install "
+            "Nsight Systems and use --tool nsys"
+        )
+    look = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+    if run_tool([interpreter[0], "-c", look], 30.0).returncode != 0:
+        return f"{interpreter[0]}: has no PyTorch; install it, or use --tool nsys"
+    return ""
 
 
 def names(name: str, tools: Sequence[str], *, energy: bool) -> list[str]:
