@@ -29,7 +29,7 @@ from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
-from labcode.analysis.timeline.host import OWN, host_lines
+from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.errors import InputError, LabError
@@ -209,7 +209,6 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
 
 def _host(report: KinetoReport) -> Iterator[str]:
     """Where the time of a program without a GPU went."""
-    begin, end = report.window()
     table = host_lines(report)
     top = table[table["share"] >= HOST_SHARE].head(3)
     parts = [
@@ -217,7 +216,7 @@ def _host(report: KinetoReport) -> Iterator[str]:
         for where, calls, _, share in top.itertuples(index=False, name=None)
     ]
     if parts:
-        yield f"No GPU in use. Of {time_text(end - begin)} the program spends {'; '.join(parts)}."
+        yield f"No GPU in use. Of {time_text(extent_ns(report))} the program spends {'; '.join(parts)}."
 
 
 def _work(found: Iterations) -> Iterator[str]:

@@ -18,14 +18,17 @@ _FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+).*>")
 # packages that programs call; what they call back (``__getitem__`` of a data set) is the program's again
 _PACKAGES = frozenset(
-    "torch torchvision torchaudio triton numpy pandas scipy PIL cv2 tqdm transformers accelerate datasets "
-    "deepspeed lightning pytorch_lightning diffusers peft timm labcode typing_extensions".split()
+    (
+        *("torch", "torchvision", "torchaudio", "triton", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm"),
+        *("transformers", "accelerate", "datasets", "deepspeed", "lightning", "pytorch_lightning"),
+        *("diffusers", "peft", "timm", "labcode", "typing_extensions"),
+    )
 )
 COLUMNS = {"where": "str", "calls": "str", "self_ns": "int64", "share": "float64"}
 
 
 def is_program(name: str) -> bool:
-    """Whether a function of Python, as traces name it, is the program's own: no library's, nothing built in."""
+    """Whether a function of Python, as traces name it, is the program's own: not a library's or built in."""
     found = _FRAME.fullmatch(name)
     if found is None or "site-packages/" in name or "dist-packages/" in name:
         return False
@@ -39,13 +42,13 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
 
     where (function and place, ``load, train.py:4``), calls (what the line of the program calls: an operator,
     a function of a library, something built in; or `OWN`), self_ns (without what the program's own functions
-    inside take), share of the window. Empty without functions of Python (``with_stack=True``).
+    inside take), share of `extent_ns`. Empty without functions of Python (``with_stack=True``).
     """
     tree = kineto_tree.build(report)
     events = tree.events
     names, python = events["name"].to_numpy(object), (events["kind"] == "python").to_numpy()
     mine = python & _program(names)
-    low, high = report.window()
+    length = extent_ns(report)
     spent = duration_ns(events)
     inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(events))
     own = np.maximum(spent - inner.astype(np.int64), 0)
@@ -61,11 +64,17 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
         }
     )
     found = table.groupby(["where", "calls"], sort=False)["self_ns"].sum().reset_index()
-    found = found.assign(
-        where=found["where"].map(place), calls=found["calls"].map(callee), share=found["self_ns"] / (high - low)
-    )
+    found["share"] = found["self_ns"] / max(length, 1)
+    found = found.assign(where=found["where"].map(place), calls=found["calls"].map(callee))
     found = found.groupby(["where", "calls"], sort=False).sum().reset_index()
     return found.sort_values("self_ns", ascending=False, kind="stable", ignore_index=True).astype(COLUMNS)
+
+
+def extent_ns(report: KinetoReport) -> int:
+    """From the first function of the program that was seen to begin to the last one's end."""
+    functions = report.python_functions()
+    mine = functions[_program(functions["name"].to_numpy(object))]
+    return int(mine["end_ns"].max() - mine["start_ns"].min()) if len(mine) else 0
 
 
 def place(name: str) -> str:

@@ -48,8 +48,8 @@ class Recorded:
 
 
 def tools_for(words: Sequence[str], asked: Sequence[str]) -> list[str]:
-    """The tools to record with: those asked for, else nsys where it and a GPU are at hand, else torch.profiler
-    for a program of Python that has PyTorch, else nsys.
+    """The tools to record with: those asked for, else nsys where it and a GPU are at hand, else
+    torch.profiler for a program of Python that has PyTorch, else nsys.
 
     `LabError` for a tool there is not, `ToolError` where the command cannot be recorded with one.
     """
