@@ -52,9 +52,7 @@ labcode_static_digest = digests.folder_digest(ROOT / "book" / "_static")
 
 # Execution: once a page, kept until the page, the code it can see, or the captures change.
 nb_execution_mode = "cache"
-nb_execution_raise_on_error = True
 nb_execution_timeout = ahead.TIMEOUT_S
-nb_execution_show_tb = False  # the failing cell is shown once, by labcode.book.build
 nb_execution_cache_path = str(
     ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
 ) + ("-web" if os.environ.get(display.WEB_ALONE) else "")
@@ -78,7 +76,7 @@ myst_substitutions = {
 myst_heading_anchors = 3
 bibtex_bibfiles = ["book/references.bib"]
 bibtex_default_style = "plain"
-bibtex_reference_style = "author_year"
+bibtex_reference_style = "author_short_title_year"
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"

@@ -11,6 +11,8 @@ import json
 import lzma
 import os
 import shutil
+import tarfile
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -223,12 +225,24 @@ def current_set() -> str:
 
 
 def cache_folder() -> Path:
-    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder."""
+    """Where unpacked captures lie: ``$LABCODE_CACHE``, or ``profiling-lab`` in the user's cache folder; where
+    the user may not write there, a folder of the user's own among the temporary ones.
+    """
     own = os.environ.get("LABCODE_CACHE")
     if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+    folder = (Path(base) if base else Path.home() / ".cache") / "profiling-lab"
+    if os.access(next(place for place in (folder, *folder.parents) if place.exists()), os.W_OK):
+        return folder
+    folder = Path(tempfile.gettempdir()) / f"profiling-lab-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if folder.is_symlink() or folder.lstat().st_uid != os.getuid() or folder.lstat().st_mode & 0o077:
+        raise LabError(
+            f"{folder}: not a folder of your own; remove it, or set LABCODE_CACHE to another folder"
+        )
+    return folder
 
 
 def list_sets() -> list[str]:
@@ -329,6 +343,14 @@ def file_sha256(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def unpack_tar(tar: tarfile.TarFile, folder: Path) -> None:
+    """Unpack what the lab itself has packed; nothing lands beside the folder where Python sees to that, which
+    it has done since 3.11.4.
+    """
+    tar.extraction_filter = getattr(tarfile, "data_filter", None)
+    tar.extractall(folder)
 
 
 def unpack_xz(source: Path, target: Path) -> None:

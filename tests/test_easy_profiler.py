@@ -134,7 +134,7 @@ def test_median_spread_and_interval() -> None:
 
     found = result(range(1, 21))
     assert found.median_us == 10.5 and found.spread == pytest.approx(9.5 / 10.5)
-    assert found.interval_us == (6, 15)  # SciPy: quantile_test(1..20, p=0.5).confidence_interval()
+    assert found.interval_us == (6, 15)  # scipy.stats.quantile_test(1..20, p=0.5).confidence_interval()
     assert result(range(1, 7)).interval_us == (1, 6) and math.isnan(result([1, 2]).interval_us[0])
     ratio, low, high = result([2.0 * n for n in range(1, 21)]).ratio_to(found)
     assert ratio == 2 and low < 2 < high

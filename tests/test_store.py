@@ -177,6 +177,25 @@ def test_a_cache_of_somebody_else_is_not_used(folder: Path, tmp_path: Path) -> N
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_where_the_home_is_read_only_the_cache_lies_among_temporary_files(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    for place in (home, temporary):
+        place.mkdir()
+    monkeypatch.delenv("LABCODE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    assert store.cache_folder() == home / ".cache" / "profiling-lab"
+    monkeypatch.setattr(os, "access", lambda place, mode: place != home)
+    own = temporary / f"profiling-lab-{os.getuid()}"
+    assert load_set("small").path_of("loop", "base").is_relative_to(own)
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)
+    with pytest.raises(LabError, match="not a folder of your own; remove it, or set LABCODE_CACHE"):
+        store.cache_folder()
+
+
 def test_a_changed_file_of_the_cache_is_thrown_away(folder: Path) -> None:
     unpacked = load_set("small").path_of("loop", "base")
     whole = unpacked.read_bytes()

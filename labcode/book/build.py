@@ -9,35 +9,30 @@ import gc
 import importlib.util
 import multiprocessing
 import os
-import re
 import shutil
 import subprocess
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
 
 from labcode import store
 from labcode.book import display, links, unchanged
 from labcode.book.preloaded import kernels
-from labcode.book.sphinx import ahead
+from labcode.book.sphinx import ahead, turns
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
+
+if TYPE_CHECKING:
+    from labcode.book.sphinx import failing
 
 KINDS = ("html", "live", "linkcheck", "notebooks", "pdf")
 BUILD_FOLDER = "_build"
 _PAGE_FOLDER = "book"
 _PART = 3  # pages that a process reads or writes in a go
-_PAGE = re.compile(r"ExecutionError: (?P<page>\S+\.(?:md|ipynb))")
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_CELL_ERROR = re.compile(
-    r"nbclient\.exceptions\.Cell\w+Error: (?P<message>.*?)"
-    r"(?=\n\s*\n(?:The above exception|During handling)|\Z)",
-    re.DOTALL,
-)
+_NAMED = 5  # pages in a message
 
 
 def build(
@@ -67,10 +62,15 @@ def build(
     os.environ["LABCODE_STRICT"] = "1" if strict else ""
     os.environ["LABCODE_UPDATE_CLAIMS"] = "1" if update_claims else ""
     os.environ[display.WEB_ALONE] = "1" if what in ("html", "live") else ""
+    if what == "live":
+        return _live(root)  # each of its builds has a turn
+    with turns.turn(root / BUILD_FOLDER):
+        return _build(root, set_name, what, strict=strict, update_claims=update_claims)
+
+
+def _build(root: Path, set_name: str, what: str, *, strict: bool, update_claims: bool) -> int:
     if strict:
         _clean(root / BUILD_FOLDER)
-    if what == "live":
-        return _live(root)
     if what == "pdf":
         return _pdf(root, strict=strict)
     if what == "html":
@@ -185,14 +185,17 @@ def run_sphinx(
 ) -> Built:
     """Build once; the code is 1 when there was an error or, in a strict build, a warning.
 
-    What comes of pages that are executed already (``runs``) is taken over. A cell that fails, and whatever
-    else Sphinx gives up on, raises `labcode.errors.LabError` after the details have gone to stderr.
+    What comes of pages that are executed already (``runs``) is taken over. Where pages fail the others are
+    built, and then `labcode.errors.LabError` names them, after the details have gone to stderr; so does what
+    Sphinx gives up on.
     """
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
     from sphinx.errors import SphinxError, SphinxParallelError
     from sphinx.util.console import nocolor
     from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    from labcode.book.sphinx import failing, tasks
 
     if not sys.stderr.isatty():
         nocolor()
@@ -208,9 +211,19 @@ def run_sphinx(
             self._read_serial(sorted(pages, key=lambda page: self.env.doc2path(page).resolve() in runs))
 
     reading = mock.patch.object(Builder, "_read_parallel", read)
+    reading_one = mock.patch.object(Builder, "read_doc", failing.read)
     copying = mock.patch("sphinx.util.osutil.filecmp", SimpleNamespace(cmp=_same))
     try:
-        with parts, reading, copying, ahead.taking(runs), patch_docutils(str(root)), docutils_namespace():
+        with (
+            parts,
+            reading,
+            reading_one,
+            copying,
+            tasks.watched(),
+            ahead.taking(runs),
+            patch_docutils(str(root)),
+            docutils_namespace(),
+        ):
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -224,16 +237,15 @@ def run_sphinx(
             )
             app.build()
             files = {source / name for found in app.env.dependencies.values() for name in found}
+            if failed := failing.failed(app.env):
+                pages = {Path(app.env.doc2path(name)): failed[name] for name in sorted(failed)}
+                raise _pages_error(pages, out)
             return Built(1 if app.statuscode else 0, app._warncount > 0, frozenset(files))
     except SphinxParallelError as error:
-        raise _page_error(error.traceback, str(error)) from None
+        print(error.traceback, file=sys.stderr)
+        raise LabError(f"book: {error}") from None
     except SphinxError as error:
         raise LabError(f"book: {error}") from None
-    except Exception as error:
-        text = "".join(traceback.format_exception(error))
-        if _PAGE.search(text) is None:
-            raise
-        raise _page_error(text, str(error)) from None
 
 
 def _parts(pages: Sequence[str], nproc: int) -> list[Sequence[str]]:
@@ -249,15 +261,19 @@ def _same(one: Path, other: Path, shallow: bool = False) -> bool:
     return filecmp.cmp(one, other, shallow=False)  # out of an archive files have no time
 
 
-def _page_error(text: str, fallback: str) -> LabError:
-    """Print the failing cell and its traceback; the error to raise names the page."""
-    page = _PAGE.search(text)
-    cell = _CELL_ERROR.search(text)
-    if page is None:
-        print(text, file=sys.stderr)
-        return LabError(f"book: {fallback}")
-    message = (cell["message"] if cell else text).strip()
-    print(message if sys.stderr.isatty() else _COLOR.sub("", message), file=raw(sys.stderr))
-    return LabError(
-        f"{page['page']}: a cell of this page failed (see above); no page is published with an error on it"
-    )
+def _pages_error(failed: Mapping[Path, failing.Failure], out: Path) -> LabError:
+    """Print the failing cells and their tracebacks; the error to raise names the pages."""
+    from labcode.book.sphinx.failing import without_colors
+
+    for page, (reason, details) in failed.items():
+        if details:
+            print(details if sys.stderr.isatty() else without_colors(details), file=raw(sys.stderr))
+        if len(failed) > 1:
+            print(f"{page}: {reason}", file=sys.stderr)
+    others = f"the other pages are built, in {out}"
+    if len(failed) > 1:
+        names = ", ".join(map(str, list(failed)[:_NAMED]))
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        return LabError(f"book: {len(failed)} pages failed (see above): {names}{more}; {others}")
+    ((page, (reason, _)),) = failed.items()
+    return LabError(f"{page}: {reason}; {others}")

@@ -21,6 +21,7 @@ from sphinx import addnodes
 
 from labcode.book import display
 from labcode.book.figures import figure_content
+from labcode.outputs import whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,9 +136,8 @@ def write_page(folder: Path, content: dict[str, Any]) -> str:
     for file, data in ((script_name, script), (name, page)):
         path = folder / file
         if not path.is_file() or path.stat().st_size != len(data):
-            part = folder / f".{file}.{id(content)}"
-            part.write_bytes(data)
-            part.replace(path)
+            with whole(path) as part:  # several processes write pages
+                part.write_bytes(data)
     return name
 
 

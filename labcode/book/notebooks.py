@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labcode.book import display
+from labcode.book.sphinx import kept
 
 _OWN_MIME = "application/vnd.labcode."
 _GLUED = re.compile(r"\{glue:text\}`([^`]+)`")
@@ -21,12 +22,10 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
     show.
     """
     import nbformat
-    from jupyter_cache import get_cache
     from myst_nb.core.read import read_myst_markdown_notebook
     from myst_parser.config.main import MdParserConfig
 
     shutil.rmtree(target, ignore_errors=True)
-    executed = get_cache(cache)
     config = MdParserConfig(enable_extensions={"attrs_block", "colon_fence", "dollarmath"})
     written = []
     for page in sorted(pages.rglob("*.md")):
@@ -34,11 +33,9 @@ def export(pages: Path, cache: Path, target: Path) -> list[Path]:
         if "{code-cell}" not in text:
             continue
         notebook = read_myst_markdown_notebook(text, config=config, path=page)
-        try:
-            _, notebook = executed.merge_match_into_notebook(notebook)
-        except KeyError:  # a page that is executed whenever it is read, and not cached
-            kept = cache.parents[1] / "jupyter_execute" / page.relative_to(pages).with_suffix(".ipynb")
-            notebook = nbformat.read(kept, as_version=4)  # type: ignore[no-untyped-call]
+        if kept.fill(cache, notebook) is None:  # a page that is executed whenever it is read
+            last = cache.parents[1] / "jupyter_execute" / page.relative_to(pages).with_suffix(".ipynb")
+            notebook = nbformat.read(last, as_version=4)  # type: ignore[no-untyped-call]
         _plain(notebook)
         path = target / page.relative_to(pages).with_suffix(".ipynb")
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """Python processes that have some modules already: their names in, a command to use as Python out.
 
-A server imports what is named. The command (`CLIENT`) hands it its arguments, environment, folder and
-standard streams, and the server forks: what runs is a process of its own, where those modules are there
-already. The client passes signals on and ends as the process ends; when the client is killed, so is the
-process. Only ``-m MODULE`` is understood (options before it are left out).
+A server imports what is named. The command, a shell's line that starts `CLIENT`, hands it its arguments,
+environment, folder and standard streams, and the server forks: what runs is a process of its own, where
+those modules are there already. The client passes signals on and ends as the process ends; when the client is
+killed, so is the process. Only ``-m MODULE`` is understood (options before it are left out).
 """
 
 import atexit
@@ -14,6 +14,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -24,11 +25,15 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-CLIENT = """#!{python} -SE
+# Its arguments: the folder of the socket, the name of the command, what that was called with. The path of the
+# socket may be longer than an address can be; through the open folder it is short.
+CLIENT = """
 import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect({address!r})
-    asked = json.dumps([sys.argv[0], sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
+    folder = os.open(sys.argv[1], os.O_PATH)
+    server.connect(f"/proc/self/fd/{folder}/socket")
+    os.close(folder)
+    asked = json.dumps([sys.argv[2], sys.argv[3:], dict(os.environ), os.getcwd()]).encode()
     socket.send_fds(server, [len(asked).to_bytes(8, "big")], [0, 1, 2])
     server.sendall(asked)
     answers = server.makefile()
@@ -42,10 +47,12 @@ with socket.socket(socket.AF_UNIX) as server:
     signal.signal(signal.SIGTERM, pass_on)
     status = int(answers.readline())
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 sys.exit(status)
 """
+_CLIENT = "client.py"
 
 
 # What pages import, and what runs them; what only some of them import.
@@ -56,7 +63,7 @@ OF_PAGES = (
     "labcode.figures",
     "labcode.reports.nsys.report",
 )
-OF_SOME = ("scipy.stats", "labcode.analysis.rules.driver", "bokeh.embed", "bokeh.plotting")
+OF_SOME = ("labcode.analysis.rules.driver", "bokeh.embed", "bokeh.plotting")
 
 
 @contextlib.contextmanager
@@ -70,7 +77,7 @@ def kernels() -> Iterator[None]:
         kernel = Path(command).parent / "kernels" / "python3"
         kernel.mkdir(parents=True)
         own = "--IPKernelApp.parent_handle=1"  # it need not look for its parent, the server does
-        words = [command, "-m", "ipykernel_launcher", "-f", "{connection_file}", own]
+        words = [*client(command), "-m", "ipykernel_launcher", "-f", "{connection_file}", own]
         spec = {"argv": words, "display_name": "Python 3 (ipykernel)", "language": "python"}
         (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
         os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, (str(Path(command).parent), before)))
@@ -82,6 +89,12 @@ def kernels() -> Iterator[None]:
                 os.environ["JUPYTER_PATH"] = before
 
 
+def client(command: str) -> list[str]:
+    """The command without the shell: the words that start its client."""
+    folder = Path(command).parent
+    return [sys.executable, "-SE", str(folder / _CLIENT), str(folder), command]
+
+
 @contextlib.contextmanager
 def preloaded(*modules: str, later: Sequence[str] = ()) -> Iterator[str]:
     """The path of the command; the server, which imports the modules beside all else, ends with the block.
@@ -90,17 +103,21 @@ def preloaded(*modules: str, later: Sequence[str] = ()) -> Iterator[str]:
     may be all there is.
     """
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
-        client = Path(folder) / "python"
-        listener.bind(address := f"{folder}/socket")
+        place = os.open(folder, os.O_PATH)
+        listener.bind(f"/proc/self/fd/{place}/socket")
+        os.close(place)
         listener.listen(64)  # who comes before the server has its modules waits
-        client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
-        client.chmod(0o755)
+        called = Path(folder) / "python"
+        called.with_name(_CLIENT).write_text(CLIENT, encoding="utf-8")
+        # No line of Python's own (#!): that takes neither a space in its path nor a long one.
+        called.write_text(f'#!/bin/sh\nexec {shlex.join(client(str(called)))} "$@"\n', encoding="utf-8")
+        called.chmod(0o755)
         number = listener.fileno()
         command = [sys.executable, "-P", __file__, str(number), ",".join(later), *modules]
         server = subprocess.Popen(command, pass_fds=[number], stdin=subprocess.PIPE)
         listener.close()
         try:
-            yield str(client)
+            yield str(called)
         finally:
             server.terminate()
             server.communicate()
@@ -137,25 +154,42 @@ def serve(number: str, later: str, *modules: str) -> None:
 
 
 def attend(client: socket.socket) -> None:
-    """Start one process, and wait until it or its client ends; returns in the process alone."""
+    """Start one process, and wait until it, its client or, of a kernel, who started it ends; returns in the
+    process alone.
+    """
     head, streams, _, _ = socket.recv_fds(client, 8, 3)
     left, asked = int.from_bytes(head, "big"), b""
     while len(asked) < left:
         asked += client.recv(left - len(asked))
+    executable, words, environment, folder = json.loads(asked)
     process = os.fork()
     if process == 0:
         client.close()
-        become(streams, *json.loads(asked))
+        become(streams, executable, words, environment, folder)
         return
     client.sendall(f"{process}\n".encode())
     ended = os.pidfd_open(process)
-    if ended not in select.select([ended, client.fileno()], [], [])[0]:
-        with contextlib.suppress(ProcessLookupError):
+    beginner = environment.get("JPY_PARENT_PID") if "ipykernel_launcher" in words else None
+    if not _outlives(ended, client, beginner):
+        try:
             os.killpg(process, signal.SIGKILL)
+        except ProcessLookupError:  # it has not become a group of its own yet
+            os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     with contextlib.suppress(OSError):
         client.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)
+
+
+def _outlives(ended: int, client: socket.socket, beginner: str | None) -> bool:
+    """Wait; whether a process ends before its client and, of a kernel, the process that began it."""
+    waits = [ended, client.fileno()]
+    if beginner is not None:
+        try:
+            waits.append(os.pidfd_open(int(beginner)))
+        except ProcessLookupError:
+            return False
+    return ended in select.select(waits, [], [])[0]
 
 
 def become(

@@ -82,7 +82,7 @@ def _installed() -> Iterator[str]:
     for place in map(Path, sys.path):
         if place.is_dir():
             found = sorted(name for name in os.listdir(place) if name.endswith(".dist-info"))  # noqa: PTH208
-            yield from (f"{place}/{name}" for name in found if not name.startswith("labcode-"))
+            yield from (f"{place}/{name}" for name in found if not name.startswith("profiling_lab-"))
 
 
 def _sources(root: Path) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from labcode.errors import LabError
 from labcode.outputs import private_folder
+from labcode.store import unpack_tar
 
 SEALED = "sealed.txt"
 _COLUMNS = 100
@@ -55,7 +56,7 @@ def _unpacked(file: Path) -> Path:
     try:
         content = lzma.decompress(base64.b85decode(b"".join(file.read_bytes().split())))
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            tar.extractall(folder, filter="data")
+            unpack_tar(tar, folder)
     except (ValueError, binascii.Error, lzma.LZMAError, EOFError, tarfile.TarError):
         raise LabError(f"{file}: damaged; take it from the copy that you were given once more") from None
     return folder

@@ -116,7 +116,7 @@ def test_changed_are_pages_with_other_cells_than_were_executed(tmp_path: Path) -
 def elsewhere(house: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A book that was built, and from now on fails if this process executes a page."""
     assert build(None, "html", update_claims=True) == 0
-    monkeypatch.setattr("jupyter_cache.executors.utils.executenb", None)
+    monkeypatch.setattr("nbclient.NotebookClient", None)
     return house
 
 

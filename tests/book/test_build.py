@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from labcode.book import build as book_build
 from labcode.book.build import build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
@@ -35,6 +36,22 @@ book.claim("the `copy` is fast", time, at_most=12, unit="µs", fmt=".1f")
 It took {glue:text}`time`, and $t \\le T$.
 """
 )
+
+
+PICTURE = '''
+```{code-cell} python
+import pandas as pd
+from labcode.figures import lines
+
+steps = pd.Series([5.0, 6.0], index=pd.Index([1.0, 2.0], name="step"), name="loop_ms")
+book.figure(
+    lambda: lines([1.0, 2.0], {"loop": steps.to_numpy()}, x_label="step", y_label="time (ms)"),
+    alt="Two steps of a loop; the second takes a little longer.",
+    caption="Two steps. Of a loop.",
+    data={"loop": steps},
+)
+```
+'''
 
 
 @pytest.fixture
@@ -114,6 +131,18 @@ def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
         in error
     )
     assert build(None, "html") == 0  # who is writing the page still sees it
+
+
+def test_a_figure_that_is_not_its_table_fails_the_strict_build_and_is_named(house, capsys):
+    write_page(house, "page", PAGE + PICTURE)
+    assert build("h200", update_claims=True) == 0
+    assert "WARNING" not in capsys.readouterr().err
+    write_page(house, "page", PAGE + PICTURE.replace("[1.0, 2.0], {", "[1.0, 3.0], {"))
+    assert build("h200", strict=True) == 1
+    said = capsys.readouterr().err
+    assert "page.md: WARNING: figure “Two steps”: “loop”: along “step”: point 2 is drawn at 3" in said
+    assert build("h200") == 0  # said, and shown
+    assert "page.md: WARNING: figure “Two steps”" in capsys.readouterr().err
 
 
 def test_claims_that_were_not_recorded_or_share_a_key_fail_the_strict_build(house, capsys):
@@ -245,6 +274,11 @@ def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
     assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
 
 
+def test_a_page_whose_cell_fails_is_named_in_any_path():
+    text = "E\nmyst_nb.core.execute.base.ExecutionError: /ein Ordner/Prüf stand/book/page.md\n"
+    assert str(book_build._page_error(text, "")).startswith("/ein Ordner/Prüf stand/book/page.md: a cell of")
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, processes):
     monkeypatch.setattr("multiprocessing.cpu_count", lambda: processes)
@@ -254,7 +288,11 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, proces
     error = capsys.readouterr().err
     assert "ZeroDivisionError: division by zero" in error
     assert "1 / 0" in error
-    assert not (house / "_build" / "html" / "page.html").exists()
+    assert "Traceback" not in html(house, "page") and "could not be built" in html(house, "page")
+    assert "MY-L4" in html(house, "captures")  # the others are built
+    write_page(house, "page", PAGE)
+    assert build(None, "html") == 0
+    assert "10.0\u202fµs" in html(house, "page")
 
 
 def test_a_link_that_leads_nowhere_fails_the_strict_build(house, capsys):

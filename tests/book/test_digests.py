@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -82,18 +83,19 @@ def test_static_files_of_any_kind_count(tmp_path):
 
 
 def test_old_caches_are_pruned_and_other_folders_stay(tmp_path):
-    import os
-
-    for age, name in enumerate(("newest", "newer", "older", "oldest")):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "global.db").touch()
-        os.utime(folder, (1000 - age, 1000 - age))
+    names = [f"{letter * 16}-h200" for letter in "2b0a"]  # the most recently used first
+    for age, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
     (tmp_path / "not-a-cache").mkdir()
     extension.prune(tmp_path, keep=2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["newer", "newest", "not-a-cache"]
+    assert {path.name for path in tmp_path.iterdir()} == {*names[:2], "not-a-cache"}
 
 
-def test_a_prepared_cache_has_its_database(tmp_path):
-    extension.prepare(tmp_path / "caches" / "one")
-    assert (tmp_path / "caches" / "one" / "global.db").is_file()
+def test_a_folder_that_is_prepared_is_the_last_to_be_pruned(tmp_path):
+    names = [f"{letter * 16}-h200" for letter in "abcde"]  # the least recently used first
+    for age, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (1000 + age, 1000 + age))
+    extension.prepare(tmp_path / names[0])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [names[0], *names[2:]]

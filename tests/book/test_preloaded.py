@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from labcode.book.preloaded import client, preloaded
+
 pytest.importorskip("torch")
 
 pytestmark = pytest.mark.usefixtures("torch_at_hand")
@@ -87,6 +89,22 @@ def test_a_server_whose_process_is_killed_ends(tmp_path: Path) -> None:
     while subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == 0:
         assert time.monotonic() < end
     shutil.rmtree(Path(python).parent)
+
+
+def test_python_and_the_socket_may_lie_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path with a space, an umlaut and a quote, too long for a script's first line and for a socket."""
+    folder = tmp_path / "ein Ordner" / "Prüf 'stand'" / ("x" * 200) / ("y" * 200)
+    folder.mkdir(parents=True)
+    (folder / "python3").symlink_to(REAL)
+    (folder / "sockets").mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "python3"))
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "sockets"))
+    (tmp_path / "asked.py").write_text("import sys\nprint(*sys.argv[1:], sys.executable, sep='\\n')\n")
+    with preloaded() as command:
+        for words in ([command], client(command)):
+            ask = [*words, "-m", "asked", "a b", "ü"]
+            done = subprocess.run(ask, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+            assert done.stdout.splitlines() == ["a b", "ü", command], done.stderr
 
 
 def test_what_is_wanted_later_is_imported_while_nobody_waits(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from labcode.capture import catalogue, runner
 from labcode.capture.catalogue import GPUS, Experiment, Run
 from labcode.hardware import needs
 from tests.capture import fakes
+from tests.support.programs import python_program
 
 
 class Lab:
@@ -79,9 +80,7 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     for folder in (home, tools):
         folder.mkdir()
     (home / "program.py").write_text(fakes.PROGRAM)
-    nsys = tools / "nsys"
-    nsys.write_text(fakes.FAKE_NSYS)
-    nsys.chmod(0o755)
+    python_program(tools / "nsys", fakes.FAKE_NSYS)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("LABCODE_HOME", str(home))
     monkeypatch.setenv("LABCODE_SETS", str(sets))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -12,7 +11,7 @@ HERE = Path(__file__).resolve().parents[2]
 HOST = "private-host-7"
 WINDOW = (1_000, 2_000)
 
-FAKE_NSYS = f"""#!{sys.executable}
+FAKE_NSYS = f"""
 import os, pathlib, subprocess, sys, time
 sys.path.insert(0, {str(HERE)!r})
 mode = os.environ.get("FAKE_NSYS", "")

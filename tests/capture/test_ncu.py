@@ -1,6 +1,5 @@
 """Capturing with a made-up ncu: what is filed, what replaying cost, and what goes wrong."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,9 @@ from labcode.reports.ncu.report import open_report
 from labcode.store import load_set
 from tests.capture.conftest import Lab
 from tests.support import ncu as golden
+from tests.support.programs import python_program
 
-FAKE = f"""#!{sys.executable}
+FAKE = f"""
 import os, pathlib, shutil, subprocess, sys
 mode = os.environ.get("FAKE_NCU", "")
 words = sys.argv[1:]
@@ -44,9 +44,7 @@ sys.exit(code)
 
 @pytest.fixture
 def lab(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    tool = tmp_path / "bin" / "ncu"
-    tool.write_text(FAKE)
-    tool.chmod(0o755)
+    python_program(tmp_path / "bin" / "ncu", FAKE)
     monkeypatch.delenv("FAKE_NCU", raising=False)
     monkeypatch.delenv("LABCODE_NCU", raising=False)
     run = Run("copies", ("--variant", "copies"), ("-k", "regex:copy"))

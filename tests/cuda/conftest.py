@@ -5,6 +5,7 @@ Tests are skipped where there is no compiler.
 
 import fcntl
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -125,7 +126,8 @@ def built(nvcc: Path, compiled: Path, together: Assemble) -> Built:
             whole = together("products" if name in PRODUCTS else "ladders", NEWEST).code
             once(target, ["ln", "-s", whole, target])
         elif name == BY_MAKE:
-            once(target, [*said, "make", "-C", CUDA / name, f"BUILD={compiled}", f"NVCC={nvcc}"])
+            build_in = os.path.relpath(compiled, CUDA / name)  # make takes no space in a path
+            once(target, [*said, "make", "-C", CUDA / name, f"BUILD={build_in}", f"NVCC={nvcc}"])
         else:
             folder = compiled / "cmake"
             given = {"COMPILER": nvcc, "COMPILER_WORKS": "ON"}

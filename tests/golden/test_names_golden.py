@@ -11,6 +11,7 @@ from labcode.analysis.stats.nsys.reports import TABLES, split, with_arguments
 from labcode.analysis.stats.writer import write
 from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.source import Source
+from labcode.store import unpack_tar
 from tests.golden.golden import as_nsys_writes, first_difference
 from tests.golden.make_names_golden import ARGUMENTS, REPORTS, SEED, STARTEND, make
 from tests.support.programming_models import REPORTS as PROGRAMMING_MODELS
@@ -24,7 +25,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("golden")
     for name in ("names", "models"):
         with tarfile.open(HERE / f"{name}.tar.xz") as tar:
-            tar.extractall(folder / name, filter="data")
+            unpack_tar(tar, folder / name)
     return folder
 
 

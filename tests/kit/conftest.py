@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 HERE = "{}.{}".format(*sys.version_info)
 PROJECT = """
 [project]
-name = "labcode"
+name = "profiling-lab"
 dependencies = ["alpha>=1"]
 
 [project.optional-dependencies]

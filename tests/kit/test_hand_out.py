@@ -12,6 +12,7 @@ import pytest
 from labcode.errors import LabError
 from labcode.grading import catalogue, sealed
 from labcode.kit import hand_out
+from labcode.store import unpack_tar
 from tests.support.command import labcode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +74,7 @@ def test_a_copy_grades_and_its_seal_stays_shut_to_answers(
     monkeypatch.setattr(hand_out, "members", lambda: few)
     assert "their solutions sealed" in hand_out.write(tmp_path / "lab.tar")
     with tarfile.open(tmp_path / "lab.tar") as tar:
-        tar.extractall(tmp_path, filter="data")
+        unpack_tar(tar, tmp_path)
     home = tmp_path / hand_out.TOP
     file = home / "exercises" / IDLE
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from labcode.kit import gather, unpack
+from labcode.store import unpack_tar
 from tests.kit.conftest import make_checkout
 from tests.support.programs import program
 
@@ -29,8 +31,8 @@ def kit(packed: Path, tmp_path: Path) -> Path:
     """An unpacked kit with its repository; ``python3`` is the Python that runs the tests."""
     folder = tmp_path / "node"
     with tarfile.open(packed) as tar:
-        tar.extractall(folder, filter="data")
-    program(folder / "bin" / "python3", f'exec {sys.executable} -S "$@"')
+        unpack_tar(tar, folder)
+    program(folder / "bin" / "python3", f'exec {shlex.quote(sys.executable)} -S "$@"')
     return folder / "kit"
 
 

@@ -1,18 +1,16 @@
 """How sure a ratio is: durations before and after in, the ratio of medians (or totals) with an interval out.
 
-The interval is SciPy's percentile bootstrap, seeded, so that the same files give the same answer. BCa is not
+The interval is the percentile bootstrap, seeded, so that the same files give the same answer. BCa is not
 used: its jackknife degenerates on medians of tied values, and the timer of a GPU ticks coarsely enough for
 durations to tie. The interval covers the scatter of the instances within the two captures. What differs from
 run to run as a whole (clocks, temperature, another machine) it cannot see: repeat the captures to learn that.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from labcode.reports.columns import Floats
 
@@ -71,28 +69,23 @@ def total_ratio(before: Sequence[Floats], after: Sequence[Floats]) -> Interval:
         bottom = sum(mean for mean, side in zip(means, sides, strict=True) if side == 0)
         return _divided(np.asarray(top), np.asarray(bottom))
 
-    # SciPy wants two values at least: one that stands alone is taken as certain.
-    samples = [_thinned(v) if len(v) > 1 else np.repeat(v, 2) for _, v in groups]
-    return _bootstrapped(ratio, samples, statistic)
+    return _bootstrapped(ratio, [_thinned(values) for _, values in groups], statistic)
 
 
 def _bootstrapped(ratio: float, samples: Sequence[Floats], statistic: Any) -> Interval:
     if all(values.min() == values.max() for values in samples):  # nothing scatters: nothing to resample
         return Interval(ratio, ratio, ratio)
-    with warnings.catch_warnings():  # of what takes no time in some resamples there is no interval
-        warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        found = stats.bootstrap(
-            samples,
-            statistic,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            batch=max(1, 1_000_000 // max(len(values) for values in samples)),
-            confidence_level=CONFIDENCE,
-            method="percentile",
-            rng=np.random.default_rng(_SEED),
-        ).confidence_interval
+    rng = np.random.default_rng(_SEED)
+    batch = max(1, 1_000_000 // max(len(values) for values in samples))
+    ratios = []
+    for first in range(0, RESAMPLES, batch):
+        times = min(batch, RESAMPLES - first)
+        drawn = [values[rng.integers(0, len(values), (times, len(values)))] for values in samples]
+        ratios.append(statistic(*drawn, axis=-1))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(np.concatenate(ratios), (tail, 1 - tail))  # nan where some ratio is
     # Of thinned samples the ratio may lie outside of the interval of what was kept.
-    return Interval(ratio, min(float(found.low), ratio), max(float(found.high), ratio))
+    return Interval(ratio, min(float(low), ratio), max(float(high), ratio))
 
 
 def _thinned(values: Floats) -> Floats:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
+from labcode.analysis.numeric import nonnegative_least_squares
 from labcode.reports.columns import Floats
 
 _RESAMPLED = 400
@@ -57,7 +57,7 @@ def fit(work: Floats, joules: Floats, *, relative: bool = False, seed: int = 1) 
     scale[scale == 0] = 1.0
 
     def solve(rows: NDArray[np.int64]) -> Floats:
-        return np.asarray(nnls(work[rows] / scale, joules[rows])[0] / scale)
+        return np.asarray(nonnegative_least_squares(work[rows] / scale, joules[rows]) / scale)
 
     everything = np.arange(len(work))
     drawn = np.random.default_rng(seed).integers(0, len(work), (_RESAMPLED, len(work)))

@@ -88,7 +88,7 @@ def by_range(opened: Opened) -> tuple[pd.DataFrame, list[str]]:
         prefix = "trace_" if len(timelines) > 1 and kind == "kineto" else ""
         parts.append(spent(report, prefix))
     if opened.get("power"):
-        from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range  # takes SciPy
+        from labcode.analysis.energy.ranges import NO_RANGE, clocks, per_range
 
         log, report = opened["power"][0], next(iter(timelines.values()))
         try:

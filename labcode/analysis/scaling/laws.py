@@ -18,8 +18,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import nnls
 
+from labcode.analysis.numeric import nonnegative_least_squares
 from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
 from labcode.errors import InputError
 from labcode.reports.columns import Floats
@@ -124,7 +124,8 @@ def fit(law: Law, times: Times) -> Fit:
     rows = form.rows(n)
 
     def solve(medians: Floats) -> Floats:
-        found = nnls(rows, form.target(n, _speedups(counts, medians, form.kind)[1:]))[0]
+        target = form.target(n, _speedups(counts, medians, form.kind)[1:])
+        found = nonnegative_least_squares(rows, target)
         return np.asarray(np.minimum(found, 1.0))
 
     drawn = np.array([solve(medians) for medians in drawn_medians(values)])

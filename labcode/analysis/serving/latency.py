@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from labcode.analysis.numeric import binomial_quantile
 from labcode.errors import LabError
 
 SHARES = (0.5, 0.95, 0.99)
@@ -60,8 +60,8 @@ def percentiles(
         if not 0 < share < 1:
             raise LabError(f"a percentile lies between 0 and 1, not at {share}")
         tail = (1 - confidence) / 2
-        low = int(stats.binom.ppf(tail, count, share)) - 1
-        high = int(stats.binom.ppf(1 - tail, count, share))
+        low = binomial_quantile(tail, count, share) - 1
+        high = binomial_quantile(1 - tail, count, share)
         rows.append(
             {
                 "share": share,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.optimize import nnls
 
+from labcode.analysis.numeric import nonnegative_least_squares
 from labcode.analysis.serving.latency import requests
 from labcode.errors import LabError
 
@@ -166,7 +166,7 @@ def books_us(runs: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
         steps = sum(run["steps"].values())
         factors.append([steps, sum(int(rows) * count for rows, count in run["steps"].items())])
         beside.append(run["span_us"] - 1e6 * (run["step_s"] + run["prefill_s"]))
-    each_step, each_row = nnls(np.array(factors, float), np.array(beside, float))[0]
+    each_step, each_row = nonnegative_least_squares(np.array(factors, float), np.array(beside, float))
     return float(each_step), float(each_row)
 
 

@@ -23,10 +23,12 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 TIMEOUT_S = 120  # of a cell
+_STARTUP_S = 300  # of a kernel, where much else is to be done
 MOST = 3  # pages; of more, each would only wait for the others
 _KERNEL = "python3"
 _FENCE = re.compile(r"(`{3,}|~{3,}|:{3,})(.*)")
 _WAIT_S = 2.0
+_LONGEST_SOCKET = 100  # bytes of a path; systems take 103 and more
 _KERNELS_SILENCE_S, _SILENCE_S = 0.2, 0.02
 
 
@@ -43,6 +45,27 @@ def settings(root: Path) -> dict[str, str]:
         "IPYTHONDIR": str(root / "_build" / ".ipython"),
         "JUPYTER_PLATFORM_DIRS": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+
+
+def options(folder: Path) -> dict[str, Any]:
+    """How cells are executed: by a kernel that is reached by sockets in a folder of its own, and waiting for
+    outputs that are late, which would be left out.
+
+    Ports, as Jupyter takes them, are free when they are chosen; another kernel that starts may have one of
+    them before the kernel listens there, which then ends.
+    """
+    from traitlets.config import Config
+
+    manager = {"transport": "ipc", "connection_file": str(folder / "kernel.json")}
+    short = len(os.fsencode(folder / "kernel-ipc-1")) <= _LONGEST_SOCKET
+    return {
+        "config": Config({"KernelManager": manager} if short else {}),
+        "timeout": TIMEOUT_S,
+        "startup_timeout": _STARTUP_S,
+        "iopub_timeout": TIMEOUT_S,
+        "raise_on_iopub_timeout": True,
+        "record_timing": False,
     }
 
 
@@ -149,35 +172,29 @@ def taking(runs: Mapping[Path, Run]) -> Iterator[None]:
     if not runs:
         yield
         return
-    from jupyter_cache.executors.utils import ExecutionResult
-    from jupyter_cache.executors.utils import single_nb_execution as execute
-    from myst_nb.core.execute import cache, direct
+    from labcode.book.sphinx import execution
 
+    execute = execution.execute
     left = dict(runs)
 
-    def take(notebook: Any, cwd: str, **options: Any) -> Any:
+    def take(notebook: Any, folder: Path, **more: Any) -> tuple[float, Exception | None]:
         cells = _sources(notebook)
         special = {"raises-exception", "skip-execution"}
-        plain = "execution" not in notebook.metadata and not any(
-            special & set(cell.metadata.get("tags", ())) for cell in notebook.cells
-        )
-        same = [
-            page for page, run in left.items() if page.parent == Path(cwd).resolve() and run.cells == cells
-        ]
+        plain = not any(special & set(cell.metadata.get("tags", ())) for cell in notebook.cells)
+        same = [page for page, run in left.items() if page.parent == folder.resolve() and run.cells == cells]
         if not same or not plain or notebook.metadata.get("kernelspec", {}).get("name") != _KERNEL:
-            return execute(notebook, cwd=cwd, **options)
+            return execute(notebook, folder, **more)
         outcome = _outcome(left.pop(same[0]).process)
         if outcome is None:
-            return execute(notebook, cwd=cwd, **options)
+            return execute(notebook, folder, **more)
         done, seconds, error = outcome
         asked = [cell for cell in notebook.cells if cell.cell_type == "code"]
         for cell, executed in zip(asked, done.cells, strict=True):
             cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
         notebook.metadata.update({k: v for k, v in done.metadata.items() if k != "kernelspec"})
-        return ExecutionResult(notebook, cwd, seconds, error, error and str(error))
+        return seconds, error
 
-    name = "single_nb_execution"
-    with mock.patch.object(cache, name, take), mock.patch.object(direct, name, take):
+    with mock.patch.object(execution, "execute", take):
         yield
 
 
@@ -225,8 +242,7 @@ def main() -> None:
 
     client = NotebookClient(
         notebook,
-        timeout=TIMEOUT_S,
-        record_timing=False,
+        **options(Path(tempfile.mkdtemp(dir=os.environ.get("JUPYTER_RUNTIME_DIR")))),
         resources={"metadata": {"path": folder}},
         on_cell_executed=executed,
     )

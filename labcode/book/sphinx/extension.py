@@ -5,13 +5,16 @@ it.
 from __future__ import annotations
 
 import builtins
+import logging
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import FileSystemBytecodeCache
+from myst_nb.sphinx_ext import OUTPUT_FOLDER
 from sphinx.addnodes import pending_xref
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.errors import ExtensionError
@@ -20,10 +23,25 @@ from sphinx.util.nodes import find_pending_xref_condition
 
 from labcode import __version__
 from labcode.book import frames
-from labcode.book.sphinx import calculator, collecting, mathml, paper, render, roles, teaching
+from labcode.book.sphinx import (
+    calculator,
+    citations,
+    collecting,
+    execution,
+    failing,
+    mathml,
+    paper,
+    render,
+    roles,
+    teaching,
+    turns,
+)
 from labcode.book.sphinx.directives import register as register_directives
+from labcode.outputs import whole
 
+UNFINISHED = "unfinished"
 _KEPT = 4
+_NAMED_AFTER_DIGEST = re.compile(r"[0-9a-f]{16}-.+")
 _KERNEL_CONFIG = """\
 c = get_config()
 c.IPKernelApp.log_level = "ERROR"  # no advice about transports on every page
@@ -36,23 +54,18 @@ if TYPE_CHECKING:
 
 
 def prepare(folder: Path) -> None:
-    """Create the cache's database and mark the cache as used now; remove all but the last few caches beside
-    it.
-
-    Several processes read pages at once, and each would otherwise create the database of an empty cache.
+    """Make the folder that executed pages are kept in, or mark it as used now; remove all but the last few
+    beside it.
     """
-    from jupyter_cache import get_cache
-
     folder.mkdir(parents=True, exist_ok=True)
-    _ = get_cache(folder).db
     os.utime(folder)
     prune(folder.parent, keep=_KEPT)
 
 
 def prune(parent: Path, keep: int) -> None:
-    """Remove all but the ``keep`` most recently used caches of a folder of caches."""
-    caches = [path for path in parent.iterdir() if (path / "global.db").is_file()]
-    for path in sorted(caches, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
+    """Remove all but the ``keep`` most recently used folders that are named after a digest."""
+    kept = [path for path in parent.iterdir() if _NAMED_AFTER_DIGEST.fullmatch(path.name) and path.is_dir()]
+    for path in sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)[keep:]:
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -64,12 +77,16 @@ def write_profile(folder: Path) -> None:
     profile.mkdir(parents=True, exist_ok=True)
     path = profile / "ipython_kernel_config.py"
     if not path.is_file() or path.read_text(encoding="utf-8") != _KERNEL_CONFIG:
-        path.write_text(_KERNEL_CONFIG, encoding="utf-8")
+        with whole(path) as part:  # kernels may start meanwhile
+            part.write_text(_KERNEL_CONFIG, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect everything; called by Sphinx."""
     _require_plugin()
+    _begin(app)
+    execution.install()
+    logging.getLogger("traitlets").setLevel(logging.WARNING)  # what kernels do is not worth a line
     app.add_config_value("labcode_digest", "", "env", str)
     app.add_config_value("labcode_static_digest", "", "html", str)
     app.add_config_value("labcode_set", "", "env", str)
@@ -83,9 +100,34 @@ def setup(app: Sphinx) -> dict[str, Any]:
     roles.register(app)
     teaching.register(app)
     calculator.register(app)
+    citations.register()
     collecting.register(app)
     paper.register(app)
+    failing.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _begin(app: Sphinx) -> None:
+    """Wait until no other build goes on; after one that was cut off, all pages are read and written again.
+
+    Such a build may have left half a file, or pages of another set beside those that it had written. What it
+    executed is kept.
+    """
+    out = Path(app.outdir).parent
+    mine = turns.take(out)
+    unfinished = out / UNFINISHED
+    if unfinished.exists():
+        for folder in (Path(app.doctreedir), out / OUTPUT_FOLDER):
+            shutil.rmtree(folder, ignore_errors=True)
+    unfinished.touch()
+
+    def end(_: Sphinx, exception: Exception | None) -> None:
+        if exception is None:
+            unfinished.unlink(missing_ok=True)
+        if mine:
+            turns.leave(out)
+
+    app.connect("build-finished", end, priority=900)  # after all else
 
 
 def _prepare_caches(app: Sphinx) -> None:
@@ -113,5 +155,5 @@ def _require_plugin() -> None:
 
     if render.LabRenderer not in load_mime_renders():
         raise ExtensionError(
-            "labcode is not installed (its MyST-NB plugin is missing): pip install -e '.[book]'"
+            "profiling-lab is not installed (its MyST-NB plugin is missing): pip install -e '.[book]'"
         )

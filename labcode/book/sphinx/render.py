@@ -21,6 +21,7 @@ from labcode.store import Claim
 if TYPE_CHECKING:
     from myst_nb.core.render import MimeData, NbElementRenderer
 
+DIFFERS = "labcode_differs"  # of a figure's node: how the picture differs from its source
 _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
@@ -162,6 +163,7 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
     frame = nodes.container(classes=["lab-figure-frame"])
     frame.extend(images)
     web = nodes.figure(classes=["lab-figure"])
+    web[DIFFERS] = content.get("differs", [])
     web += frame
     drawn = {"html": web}
     if content["png"]:

@@ -4,8 +4,8 @@ The file's frame is checked here (`ncu_wire`), because NVIDIA's reader leaves ou
 a word; its content is read by a process of its own (`ncu_extract`), because a damaged program inside a report
 can crash that reader. What was read is kept in the user's cache, keyed by the file's SHA-256.
 
-The reader, the package ``ncu-report``, is NVIDIA's, under NVIDIA's own license: it is installed as a
-dependency and called through its documented interface; nothing of it lies in this repository.
+The reader, the package ``ncu-report``, is NVIDIA's, under NVIDIA's own license: who wants it installs it (the
+extra ``ncu``), and it is called through its documented interface; nothing of it lies in this repository.
 """
 
 import json
@@ -28,7 +28,7 @@ _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LIMIT_S = 300.0
 _LARGEST = 1 << 32  # bytes; a report is read whole
 _TOO_OLD = "'IMetric' object has no attribute 'label'"  # what its versions before 2026.3 end with
-_INSTALL = "pip install ncu-report (NVIDIA's reader; it needs no GPU)"
+_INSTALL = "pip install ncu-report (NVIDIA's reader, under NVIDIA's license; it needs no GPU)"
 
 
 @dataclass(frozen=True)

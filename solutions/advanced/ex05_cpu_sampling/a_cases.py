@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.numeric import wilson
 from labcode.analysis.timeline import stacks
 from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
@@ -124,16 +125,6 @@ def _times(samples: pd.DataFrame, frames: pd.DataFrame) -> dict[str, tuple[int, 
     table = stacks.functions(_profile(samples, frames))
     pairs = zip(table["self_count"].tolist(), table["total_count"].tolist(), strict=True)
     return dict(zip(table["label"], pairs, strict=True))
-
-
-def wilson(hits: int, count: int) -> tuple[float, float]:
-    """SciPy's interval of a share."""
-    from scipy import stats  # takes longer than all that grading asks of it
-
-    if count == 0:
-        return 0.0, 1.0
-    found = stats.binomtest(hits, count).proportion_ci(0.95, method="wilson")
-    return float(found.low), float(found.high)
 
 
 AGREES_WITH = {"folded": _folded, "times": _times, "interval": wilson}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.numeric import wilson
 from labcode.analysis.timeline import intervals, stacks, switches
 from labcode.grading.cases import Case
 from labcode.grading.exam import open_run
@@ -19,7 +20,6 @@ from solutions.advanced.ex05_cpu_sampling.a_cases import (
     Rng,
     Stack,
     tables,
-    wilson,
 )
 
 Window = tuple[int, int]

@@ -24,7 +24,7 @@ A worked example:
     verdict(quiet, again, 0.05)       ->  "no change"
     verdict(quiet, longer[:3], 0.05)  ->  "too few"
 
-The same input must always give the same answer: seed your random numbers. NumPy and SciPy are at hand.
+The same input must always give the same answer: seed your random numbers. NumPy is at hand.
 
 Grade it:         labcode exercises advanced-ex07a        (or: nox -s exercises -- advanced-ex07a)
 Get a hint:       labcode exercises advanced-ex07a --hint

@@ -41,7 +41,7 @@ def test_without_a_divisor_there_is_no_ratio(before, after):
 def test_durations_that_are_mostly_nothing_have_no_interval(recwarn):
     found = median_ratio(np.array([0.0] * 4 + [1.0] * 5), np.arange(1.0, 10.0))
     assert (found.ratio, np.isnan(found.low)) == (5, True)
-    assert not recwarn.list  # SciPy says that to nobody
+    assert not recwarn.list
 
 
 def test_totals_resample_each_group_for_itself():

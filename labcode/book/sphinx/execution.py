@@ -1,0 +1,73 @@
+"""Pages executed for MyST-NB: a page's notebook in, the same with the outputs of its cells out.
+
+MyST-NB's own way to keep outputs is a database of jupyter-cache, in which one process deletes what another is
+about to file. This is in its place (`install`), with outputs kept by `labcode.book.sphinx.kept`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import myst_nb.core.execute
+from myst_nb.core.execute.base import ExecutionError, NotebookClientBase
+
+from labcode.book.sphinx import ahead, kept
+from labcode.outputs import private_folder
+
+
+class PageClient(NotebookClientBase):  # type: ignore[misc]
+    """What MyST-NB asks for a page's outputs: those kept or, where there are none, of an execution."""
+
+    def start_client(self) -> None:
+        """Fill the notebook; ``ExecutionError``, with the cell's error as its cause, where a cell fails."""
+        keeps = self.nb_config.execution_mode == "cache"
+        folder = Path(self.nb_config.execution_cache_path)
+        found = kept.fill(folder, self.notebook) if keeps else None
+        if found is None:
+            config = self.nb_config
+            seconds, error = execute(
+                self.notebook,
+                self.path.parent,
+                timeout=config.execution_timeout,
+                allow_errors=config.execution_allow_errors,
+            )
+            if error is not None:
+                raise ExecutionError(str(self.path)) from error
+            found = kept.keep(folder, self.notebook, seconds) if keeps else kept.Kept(time.time(), seconds)
+        self.exec_metadata = {
+            "mtime": found.executed,
+            "runtime": found.seconds,
+            "method": self.nb_config.execution_mode,
+            "succeeded": True,
+            "error": None,
+            "traceback": None,
+        }
+
+
+def execute(notebook: Any, folder: Path, **more: Any) -> tuple[float, Exception | None]:
+    """Execute a notebook's cells; the seconds that it took, and the error of the cell that ended it."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
+
+    began, failed = time.monotonic(), None
+    with private_folder() as sockets:
+        client = NotebookClient(
+            notebook,
+            resources={"metadata": {"path": str(folder)}},
+            **ahead.options(sockets) | more,
+        )
+        try:
+            client.execute()
+        except (CellExecutionError, CellTimeoutError) as error:
+            failed = error
+    return time.monotonic() - began, failed
+
+
+def install() -> None:
+    """Have MyST-NB execute pages by this module, whether it keeps their outputs or not."""
+    for name in ("NotebookClientCache", "NotebookClientDirect"):
+        if not hasattr(myst_nb.core.execute, name):
+            raise ImportError(f"MyST-NB has no {name} any more; see the versions in constraints.txt")
+        setattr(myst_nb.core.execute, name, PageClient)
