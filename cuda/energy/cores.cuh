@@ -53,6 +53,7 @@ __global__ void __launch_bounds__(gemm::kWorkThreads, 1)
                 if (k0 > 0) products_wait<1>();
             }
             products_wait<0>();
+            take_results(sums);
         }
         store_sums<R::kN>(sums, c, row0 + worker * kGroupM, column0, m, n, ldc);
     }
