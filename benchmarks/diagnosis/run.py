@@ -2,7 +2,7 @@
 
     python3 benchmarks/diagnosis/run.py --out DIR --gpus 1 --budget 540
 
-leaves ``DIR/results.jsonl`` (a line for each thing that was run), ``DIR/run.log``, and ``DIR/parts.tar.00`` …:
+leaves ``DIR/results.jsonl`` (a line for each thing that was run), ``DIR/run.log``, ``DIR/machine.json``, and ``DIR/parts.tar.00`` …:
 a tar in pieces, of scrubbed exports (``CASE.NAME.sqlite.xz``). Programs run without a profiler come from a
 process that has imported PyTorch already and forks; they run alone. Reports are made into exports while the
 next program starts. What a budget did not suffice for is told in the last line; ``--first CASE`` goes on there.
@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 LIMIT_S = 60.0  # for a program, start-up included
 PIECE = 15 << 20
-PIECES = 7  # and a file of results
+PIECES = 5  # and three small files
 PENDING = 5  # reports that may wait to be exported
 
 
@@ -420,6 +420,12 @@ def main() -> None:
     if args.out is None:
         parser.error("say --out DIR")
     driver = Driver(args.out.resolve(), args.budget)
+    try:
+        from labcode.doctor.machine import machine_record
+
+        (driver.out / "machine.json").write_text(json.dumps(machine_record()))
+    except Exception as error:  # what was measured counts without it, too
+        driver.say(f"machine.json: {error!r}")
     only = [name for name in args.only.split(",") if name]
     left = []
     if "clean" in args.phases and (stop := driver.clean(programs(args.gpus, "", only))):
