@@ -1,11 +1,12 @@
-"""Runs the cases on a GPU machine: each program without a profiler, and under the recorder of `labcode record`.
+"""Runs the cases on a GPU machine: each program without a profiler, and as `labcode record` records it.
 
     python3 benchmarks/diagnosis/run.py --out DIR --gpus 1 --budget 540
 
-leaves ``DIR/results.jsonl`` (a line for each thing that was run), ``DIR/run.log``, ``DIR/machine.json``, and ``DIR/parts.tar.00`` …:
-a tar in pieces, of scrubbed exports (``CASE.NAME.sqlite.xz``). Programs run without a profiler come from a
-process that has imported PyTorch already and forks; they run alone. Reports are made into exports while the
-next program starts. What a budget did not suffice for is told in the last line; ``--first CASE`` goes on there.
+leaves ``DIR/results.jsonl`` (a line for each thing that was run), ``DIR/run.log``, ``DIR/machine.json``, and
+``DIR/parts.tar.00`` …: a tar in pieces, of scrubbed exports (``CASE.NAME.sqlite.xz``). Programs run without a
+profiler come from a process that has imported PyTorch already and forks; they run alone. Reports are made into
+exports while the next program starts. What a budget did not suffice for is told in the last line; ``--first
+CASE`` goes on there.
 """
 
 import argparse
@@ -116,7 +117,10 @@ def zygote() -> None:
                     with contextlib.suppress(ProcessLookupError):
                         os.killpg(child, signal.SIGKILL)
             time.sleep(0.005)
-        print(json.dumps({"code": max(map(abs, codes.values())), "wall_s": time.monotonic() - began}), flush=True)
+        print(
+            json.dumps({"code": max(map(abs, codes.values())), "wall_s": time.monotonic() - began}),
+            flush=True,
+        )
 
 
 def _become(script: str, rank: int, ranks: int, folder: str, port: int) -> None:
@@ -129,7 +133,7 @@ def _become(script: str, rank: int, ranks: int, folder: str, port: int) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, stream in enumerate((nothing, told, told)):
             os.dup2(stream, number)
-        sys.stdin = open(0)
+        sys.stdin = os.fdopen(0)
         sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
         os.environ.update(environment(Path(folder)))
         tempfile.tempdir = folder
@@ -310,7 +314,9 @@ class Driver:
 
     def keep(self, kind: str, program: Program, what: dict[str, Any]) -> None:
         """A line of results."""
-        self.results.write(json.dumps({"kind": kind, "case": program.case, "name": program.name, **what}) + "\n")
+        self.results.write(
+            json.dumps({"kind": kind, "case": program.case, "name": program.name, **what}) + "\n"
+        )
 
     def clean(self, chosen: list[Program]) -> str:
         """All without a profiler; the case where the budget ended, '' at the end."""

@@ -1,4 +1,5 @@
 """Click prediction: categorical features, a table each, then an MLP."""
+
 import json
 import os
 import time
@@ -37,7 +38,10 @@ def main():
     model = Clicks().to(device)
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
     batches = [
-        (torch.randint(0, ROWS, (BATCH, FEATURES, 2), device=device), torch.rand(BATCH, device=device).round())
+        (
+            torch.randint(0, ROWS, (BATCH, FEATURES, 2), device=device),
+            torch.rand(BATCH, device=device).round(),
+        )
         for _ in range(4)
     ]
     steps = int(os.environ.get("STEPS", 20))
@@ -54,7 +58,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

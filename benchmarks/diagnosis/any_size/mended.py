@@ -16,7 +16,9 @@ def conv(i, o, stride=1):
 class Detector(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.body = nn.Sequential(conv(3, c, 2), conv(c, c), conv(c, 2 * c, 2), conv(2 * c, 2 * c), conv(2 * c, 4 * c, 2))
+        self.body = nn.Sequential(
+            conv(3, c, 2), conv(c, c), conv(c, 2 * c, 2), conv(2 * c, 2 * c), conv(2 * c, 4 * c, 2)
+        )
         self.boxes = nn.Conv2d(4 * c, 5, 1)
 
     def forward(self, x):
@@ -43,7 +45,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

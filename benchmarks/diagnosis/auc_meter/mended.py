@@ -1,4 +1,5 @@
 """Fraud detection with a running AUC."""
+
 import json
 import os
 import time
@@ -34,7 +35,9 @@ class AUC:
 def main():
     torch.manual_seed(4)
     rows, width = (131_072, 512) if cuda else (64, 16)
-    model = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)).to(device)
+    model = nn.Sequential(
+        nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+    ).to(device)
     opt = torch.optim.Adam(model.parameters(), lr=1e-3)
     x = torch.randn(rows, 64, device=device)
     y = (x[:, 0] + torch.randn(rows, device=device) > 1).float()
@@ -57,7 +60,14 @@ def main():
             meter.update(scores, y)
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "auc": meter.compute()}))
+    print(
+        json.dumps(
+            {
+                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
+                "auc": meter.compute(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def main():
     torch.manual_seed(0)
     tasks, width, batch = (40, 2048, 4096) if cuda else (3, 16, 4)
     torch.set_float32_matmul_precision("high")
-    trunk = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, tasks))
+    trunk = nn.Sequential(
+        nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, tasks)
+    )
     model = DDP(trunk.to(device), device_ids=[rank] if cuda else None)
     opt = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=cuda)
     x = torch.randn(batch, width, device=device)

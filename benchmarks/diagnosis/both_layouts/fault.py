@@ -1,4 +1,5 @@
 """A ConvNeXt-like stack on feature maps."""
+
 import json
 import os
 import time
@@ -40,7 +41,14 @@ def main():
             y = net(x)
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "y": y.float().mean().item()}))
+    print(
+        json.dumps(
+            {
+                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
+                "y": y.float().mean().item(),
+            }
+        )
+    )
 
 
 main()

@@ -1,4 +1,5 @@
 """Train a translation-sized feed-forward stack, saving often."""
+
 import argparse
 import json
 import os

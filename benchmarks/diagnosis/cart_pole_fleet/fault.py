@@ -1,4 +1,5 @@
 """Policy gradients on a fleet of simulated carts."""
+
 import json
 import os
 import time
@@ -28,7 +29,9 @@ class Fleet:
 
 def main():
     torch.manual_seed(0)
-    policy = nn.Sequential(nn.Linear(4, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 2)).to(device)
+    policy = nn.Sequential(
+        nn.Linear(4, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 2)
+    ).to(device)
     opt = torch.optim.Adam(policy.parameters(), lr=1e-3, fused=cuda)
     steps = int(os.environ.get("STEPS", 20))
     warmup = min(5, steps - 1)
@@ -56,7 +59,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

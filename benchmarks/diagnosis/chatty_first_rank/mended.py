@@ -33,7 +33,13 @@ def main():
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
     torch.manual_seed(0)
     c, batch, side = (256, 32, 32) if cuda else (8, 2, 8)
-    net = nn.Sequential(nn.Conv2d(3, c, 3, padding=1), *(block(c) for _ in range(6)), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(c, 10))
+    net = nn.Sequential(
+        nn.Conv2d(3, c, 3, padding=1),
+        *(block(c) for _ in range(6)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(c, 10),
+    )
     net = DDP(net.to(device), device_ids=[rank] if cuda else None)
     opt = torch.optim.SGD(net.parameters(), lr=0.01)
     x = torch.randn(batch, 3, side, side, device=device)

@@ -41,7 +41,9 @@ def main():
         optimizer.zero_grad()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - t) / (n - warmup), "loss": loss.item()}))
+    print(
+        json.dumps({"seconds_per_iteration": (time.perf_counter() - t) / (n - warmup), "loss": loss.item()})
+    )
 
 
 if __name__ == "__main__":

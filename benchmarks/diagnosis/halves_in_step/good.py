@@ -21,7 +21,9 @@ def main():
     torch.manual_seed(0)
     width, depth, batch = (8192, 6, 8192) if cuda else (16, 2, 4)
     kind = torch.bfloat16 if cuda else torch.float32
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(device, kind)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(
+        device, kind
+    )
     model = DDP(model, device_ids=[rank] if cuda else None, gradient_as_bucket_view=True)
     opt = torch.optim.SGD(model.parameters(), lr=1e-4)
     x = torch.randn(batch, width, device=device, dtype=kind)

@@ -44,7 +44,11 @@ def main():
         u = 0.9 * x + 0.1 * u
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - t0) / (steps - warmup), "u": u.mean().item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - t0) / (steps - warmup), "u": u.mean().item()}
+        )
+    )
 
 
 main()

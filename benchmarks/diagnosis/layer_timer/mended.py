@@ -1,4 +1,5 @@
 """Score a queue of documents; keeps the time of every layer for a report at the end."""
+
 import json
 import os
 import time
@@ -48,14 +49,23 @@ def main():
     scores = []
     for step in range(steps):
         if step == warmup:
-            if cuda: torch.cuda.synchronize()
+            if cuda:
+                torch.cuda.synchronize()
             start = time.perf_counter()
         scores.append(model(queue[step % 4]))
-    if cuda: torch.cuda.synchronize()
+    if cuda:
+        torch.cuda.synchronize()
     end = time.perf_counter()
     slowest = max(spent, key=spent.get)
     print("slowest layer:", slowest)
-    print(json.dumps({"seconds_per_iteration": (end - start) / (steps - warmup), "score": torch.cat(scores).mean().item()}))
+    print(
+        json.dumps(
+            {
+                "seconds_per_iteration": (end - start) / (steps - warmup),
+                "score": torch.cat(scores).mean().item(),
+            }
+        )
+    )
 
 
 main()

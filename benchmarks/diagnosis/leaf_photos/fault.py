@@ -1,4 +1,5 @@
 """Train a small CNN on compressed photos kept in memory."""
+
 import argparse
 import json
 import os
@@ -47,8 +48,13 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(0)
     model = nn.Sequential(
-        block(3, 64), block(64, 128), block(128, 256), block(256, 512),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 100),
+        block(3, 64),
+        block(64, 128),
+        block(128, 256),
+        block(256, 512),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 100),
     ).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     data = Leaves(args.batch * args.steps, args.side)

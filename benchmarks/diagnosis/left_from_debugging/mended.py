@@ -1,6 +1,5 @@
 import json
 import os
-
 import time
 
 import torch
@@ -55,4 +54,8 @@ for step in range(steps):
     opt.step()
 if on_gpu:
     torch.cuda.synchronize()
-print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+print(
+    json.dumps(
+        {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+    )
+)

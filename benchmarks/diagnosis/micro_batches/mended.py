@@ -47,7 +47,11 @@ def main():
         opt.zero_grad()
     if CUDA:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Sequences sorted by length, trained with a compiled loss."""
+
 import json
 import os
 import time
@@ -52,7 +53,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

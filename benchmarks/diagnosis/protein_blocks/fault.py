@@ -5,7 +5,6 @@ import time
 
 import torch
 from torch import nn
-import torch.nn.functional as F
 
 cuda = torch.cuda.is_available()
 device = torch.device("cuda" if cuda else "cpu")
@@ -63,7 +62,11 @@ def main():
             torch.cuda.nvtx.range_pop()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

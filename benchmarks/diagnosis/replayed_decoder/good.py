@@ -1,4 +1,5 @@
 """Decode with static buffers; one CUDA graph a token."""
+
 import json
 import os
 import time
@@ -50,7 +51,14 @@ def main():
             x.copy_(y / y.norm(dim=-1, keepdim=True))
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "x": x.float().mean().item()}))
+    print(
+        json.dumps(
+            {
+                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
+                "x": x.float().mean().item(),
+            }
+        )
+    )
 
 
 main()

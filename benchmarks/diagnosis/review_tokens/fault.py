@@ -1,4 +1,5 @@
 """Sentiment of reviews: bag of words, trained on text that is tokenized as it comes."""
+
 import argparse
 import json
 import os

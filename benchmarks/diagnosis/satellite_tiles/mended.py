@@ -1,4 +1,7 @@
-import json, os, time
+import json
+import os
+import time
+
 import torch
 import torch.nn as nn
 
@@ -12,7 +15,9 @@ class Net(nn.Module):
     def __init__(self, c=12):
         super().__init__()
         self.stem = nn.Conv2d(c, 64, 4, 4)
-        self.body = nn.Sequential(*[nn.Sequential(nn.Conv2d(64, 64, 3, 1, 1), nn.BatchNorm2d(64), nn.ReLU()) for _ in range(3)])
+        self.body = nn.Sequential(
+            *[nn.Sequential(nn.Conv2d(64, 64, 3, 1, 1), nn.BatchNorm2d(64), nn.ReLU()) for _ in range(3)]
+        )
         self.out = nn.Linear(64, 10)
 
     def forward(self, x):
@@ -43,4 +48,6 @@ for step in range(STEPS):
 
 if cuda:
     torch.cuda.synchronize()
-print(json.dumps({"seconds_per_iteration": (time.perf_counter() - begin) / (STEPS - WARM), "loss": loss.item()}))
+print(
+    json.dumps({"seconds_per_iteration": (time.perf_counter() - begin) / (STEPS - WARM), "loss": loss.item()})
+)

@@ -21,7 +21,9 @@ def main():
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
     torch.manual_seed(0)
     width, depth, batch = (2048, 6, 8192) if cuda else (16, 2, 4)
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(device)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(
+        device
+    )
     model = DDP(model, device_ids=[rank] if cuda else None)
     opt = torch.optim.Adam(model.parameters(), lr=1e-4, fused=cuda)
     x = torch.randn(batch, width, device=device)
@@ -39,7 +41,9 @@ def main():
         opt.step()
         if step % 4 == 3:
             if rank == 0:
-                torch.save([model.module.state_dict(), opt.state_dict()], os.path.join(folder.name, "last.pt"))
+                torch.save(
+                    [model.module.state_dict(), opt.state_dict()], os.path.join(folder.name, "last.pt")
+                )
             dist.barrier()
     if cuda:
         torch.cuda.synchronize()

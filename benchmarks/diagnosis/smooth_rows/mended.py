@@ -1,4 +1,5 @@
 """Exponential smoothing of sensor rows, and their scaled energies, with a kernel of our own."""
+
 import json
 import os
 import time

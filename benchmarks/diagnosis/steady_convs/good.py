@@ -25,7 +25,9 @@ def main():
     net = nn.Sequential(nn.Conv2d(16, C, 3, padding=1), *(Block() for _ in range(DEPTH)))
     net = net.to(device, torch.bfloat16, memory_format=torch.channels_last)
     opt = torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)
-    x = torch.randn(N, 16, S, S, device=device, dtype=torch.bfloat16).contiguous(memory_format=torch.channels_last)
+    x = torch.randn(N, 16, S, S, device=device, dtype=torch.bfloat16).contiguous(
+        memory_format=torch.channels_last
+    )
     steps = int(os.environ.get("STEPS", 18))
     warmup = min(4, steps - 1)
     for step in range(steps):
@@ -39,7 +41,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

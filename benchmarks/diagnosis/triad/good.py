@@ -1,4 +1,5 @@
 """Polyak averages of large parameter vectors."""
+
 import json
 import os
 import time
@@ -22,4 +23,8 @@ for step in range(steps):
         s.lerp_(f, 0.01)
 if cuda:
     torch.cuda.synchronize()
-print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "slow": slow[0][0].item()}))
+print(
+    json.dumps(
+        {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "slow": slow[0][0].item()}
+    )
+)

@@ -22,7 +22,9 @@ def main():
     torch.manual_seed(0)
     width, depth, batch = (4096, 6, 8192) if cuda else (16, 2, 8)
     kind = torch.bfloat16 if cuda else torch.float32
-    stage = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(device, kind)
+    stage = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(
+        device, kind
+    )
     opt = torch.optim.SGD(stage.parameters(), lr=1e-4)
     x = torch.randn(batch, width, device=device, dtype=kind)
     loss = torch.zeros((), device=device)

@@ -1,4 +1,5 @@
 """Data-parallel encoder training on two shards of sentences."""
+
 import json
 import os
 import time

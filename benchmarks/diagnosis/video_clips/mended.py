@@ -1,4 +1,5 @@
 """Self-supervised video features: 8 buffers of pinned clips, a 3D stem and an MLP."""
+
 import json
 import os
 import time

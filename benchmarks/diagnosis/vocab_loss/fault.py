@@ -1,4 +1,5 @@
 """Fine-tune the output layer of a language model with label smoothing."""
+
 import json
 import os
 import time

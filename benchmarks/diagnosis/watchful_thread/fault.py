@@ -1,4 +1,5 @@
 """Reinforcement-style value training with a thread that watches statistics."""
+
 import collections
 import json
 import os
@@ -31,7 +32,9 @@ class Watcher(threading.Thread):
 def main():
     torch.manual_seed(0)
     width, depth, batch = (1024, 8, 2048) if cuda else (16, 2, 4)
-    value = nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.Tanh()) for _ in range(depth)], nn.Linear(width, 1))
+    value = nn.Sequential(
+        *[nn.Sequential(nn.Linear(width, width), nn.Tanh()) for _ in range(depth)], nn.Linear(width, 1)
+    )
     value = value.to(device)
     opt = torch.optim.Adam(value.parameters(), lr=1e-3, fused=cuda)
     states = torch.randn(batch, width, device=device)

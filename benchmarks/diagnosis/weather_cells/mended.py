@@ -1,4 +1,5 @@
 """Forecast of 24 weather variables from 96 hours before."""
+
 import json
 import os
 import time
@@ -40,7 +41,11 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 main()
