@@ -4,9 +4,9 @@
 
 leaves ``DIR/results.jsonl`` (a line for each thing that was run), ``DIR/run.log``, ``DIR/machine.json``, and
 ``DIR/parts.tar.00`` …: a tar in pieces, of scrubbed exports (``CASE.NAME.sqlite.xz``). Programs run without a
-profiler come from a process that has imported PyTorch already and forks; they run alone. Reports are made into
-exports while the next program starts. What a budget did not suffice for is told in the last line; ``--first
-CASE`` goes on there.
+profiler come from a process that has imported PyTorch already and forks; they run alone. Reports are made
+into exports while the next program starts. What a budget did not suffice for is told in the last line;
+``--first CASE`` goes on there.
 """
 
 import argparse

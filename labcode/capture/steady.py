@@ -1,0 +1,121 @@
+"""What of a recording is kept where the program marks nothing: some iterations, and its beginning in outline.
+
+An iteration is told by a kernel that comes once in each: of all kernels the one that is the rarest in the
+second half of the run, where no start-up is left.
+"""
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+from labcode.capture.trim import CALL_TABLES, STACK_TABLES, Beginning, columns, cut, table_names
+
+ITERATIONS = 8
+OPERATIONS = 3000  # of a GPU: with more, fewer iterations are kept
+FEWEST = 3  # iterations
+FIRST = 20  # operations of the beginning
+CALL_NS, OS_NS = 1_000_000, 20_000_000
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+_PID = "& 0xFFFFFFFFFF000000"
+_Kernel = tuple[int, int, int]  # launched, ended, name
+
+
+def trim_program(
+    path: Path, *, iterations: int = ITERATIONS, operations: int = OPERATIONS
+) -> tuple[int, int] | None:
+    """Delete what lies outside of some of the last iterations; the file is changed in place.
+
+    So many ``iterations`` stay, of long ones as many as hold so many ``operations`` of a GPU, but `FEWEST`.
+    Of what lies before and after them the calls of `CALL_NS` and more stay, of the operating system those of
+    `OS_NS` and more, and the first `FIRST` operations. Returns the window in ns; None, and nothing is
+    changed, where too few kernels ran to tell iterations.
+    """
+    with closing(sqlite3.connect(path)) as db:
+        window = steady_window(db, iterations, operations)
+        if window is None:
+            return None
+        cut(db, window, Beginning(_started(db, FIRST), CALL_NS, OS_NS))
+        share_stacks(db)
+        db.commit()
+        db.execute("VACUUM")
+    return window
+
+
+def steady_window(db: sqlite3.Connection, iterations: int, operations: int) -> tuple[int, int] | None:
+    """From the first launch to the last end in some of the last iterations, without the last of all; None
+    where no kernel repeats.
+    """
+    kernels = _busiest(db)
+    names = [name for _, _, name in kernels]
+    half = len(names) // 2
+    often = {name: times for name, times in Counter(names[half:]).items() if times >= FEWEST + 1}
+    if not often:
+        return None
+    rarest = min(often.values())
+    # of several that come once in each iteration the one that comes last ends it
+    anchor = next(name for name in reversed(names) if often.get(name) == rarest)
+    places = [place for place, name in enumerate(names) if name == anchor and place >= half]
+    gaps = sorted(after - before for before, after in pairwise(places))
+    each = gaps[len(gaps) // 2]
+    count = max(FEWEST, min(iterations, operations // each, len(places) - 2))
+    last = max(len(places) - 2, count)
+    first = max(last - count, 0)
+    kept = kernels[places[first] + 1 : places[last] + 1]
+    return min(launched for launched, _, _ in kept), max(ended for _, ended, _ in kept)
+
+
+def share_stacks(db: sqlite3.Connection) -> None:
+    """Give events with the same call stack one stack in common, instead of a copy each."""
+    for stacks, (table, column) in STACK_TABLES.items():
+        have = columns(db, stacks)
+        if "id" not in have or column not in columns(db, table) or column == "id":
+            continue  # samples and their stacks have one number
+        rest = ", ".join(f'"{name}"' for name in have if name != "id")
+        found: dict[int, list[tuple[object, ...]]] = {}
+        for number, *frame in db.execute(f'SELECT id, {rest} FROM "{stacks}"'):
+            found.setdefault(number, []).append(tuple(frame))
+        first: dict[tuple[tuple[object, ...], ...], int] = {}
+        same = {number: first.setdefault(tuple(frames), number) for number, frames in found.items()}
+        again = [(kept, number) for number, kept in same.items() if kept != number]
+        db.execute("CREATE TEMP TABLE again (kept INTEGER, number INTEGER PRIMARY KEY)")
+        db.executemany("INSERT INTO again VALUES (?, ?)", again)
+        db.execute(
+            f'UPDATE "{table}" SET "{column}" = (SELECT kept FROM again WHERE number = "{table}"."{column}") '
+            f'WHERE "{column}" IN (SELECT number FROM again)'
+        )
+        db.execute(f'DELETE FROM "{stacks}" WHERE id IN (SELECT number FROM again)')
+        db.execute("DROP TABLE again")
+
+
+def _busiest(db: sqlite3.Connection) -> list[_Kernel]:
+    """The kernels of the process that ran most of them, in the order of their launches."""
+    have = columns(db, _KERNELS)
+    if not {"start", "end", "correlationId", "globalPid", "shortName"} <= set(have):
+        return []
+    busiest = db.execute(
+        f"SELECT globalPid FROM {_KERNELS} GROUP BY globalPid ORDER BY count(*) DESC, globalPid LIMIT 1"
+    ).fetchone()
+    if busiest is None:
+        return []
+    calls = [t for t in table_names(db) if CALL_TABLES.fullmatch(t)]
+    launched: dict[int, int] = {}
+    for table in calls:
+        launched |= dict(
+            db.execute(
+                f'SELECT correlationId, start FROM "{table}" WHERE globalTid {_PID} = ?', busiest
+            ).fetchall()
+        )
+    rows = db.execute(
+        f'SELECT correlationId, start, "end", shortName FROM {_KERNELS} WHERE globalPid = ?', busiest
+    )
+    found = [(launched.get(call, start), start, end, name) for call, start, end, name in rows]
+    return [(launch, end, name) for launch, _, end, name in sorted(found)]
+
+
+def _started(db: sqlite3.Connection, count: int) -> int:
+    """When the first so many kernels had started."""
+    rows = db.execute(f"SELECT start FROM {_KERNELS} ORDER BY start LIMIT ?", (count,)).fetchall()
+    return int(rows[-1][0])
