@@ -17,9 +17,7 @@ def conv(i, o, stride=1):
 class Detector(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.body = nn.Sequential(
-            conv(3, c, 2), conv(c, c), conv(c, 2 * c, 2), conv(2 * c, 2 * c), conv(2 * c, 4 * c, 2)
-        )
+        self.body = nn.Sequential(conv(3, c, 2), conv(c, 2 * c, 2), conv(2 * c, 4 * c, 2))
         self.boxes = nn.Conv2d(4 * c, 5, 1)
 
     def forward(self, x):
@@ -29,26 +27,24 @@ class Detector(nn.Module):
 def main():
     torch.manual_seed(0)
     net = Detector(48 if cuda else 4).to(device)
-    opt = torch.optim.SGD(net.parameters(), lr=1e-3)
-    steps = int(os.environ.get("STEPS", 18))
-    warmup = min(4, steps - 1)
-    batch, first, more = (16, 256, 16) if cuda else (1, 32, 8)
+    found = torch.zeros((), device=device)
+    steps = int(os.environ.get("STEPS", 19))
+    warmup = min(3, steps - 1)
+    batch, first, more = (64, 256, 16) if cuda else (1, 32, 8)
     for step in range(steps):
         if step == warmup:
             if cuda:
                 torch.cuda.synchronize()
             start = time.perf_counter()
-        side = first + more * ((7 * step) % 18)  # multi-scale training
+        side = first + more * (step // 3)  # photos come sorted by size
         images = torch.rand(batch, 3, side, side, device=device)
-        loss = net(images).square().mean()
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
+        with torch.no_grad():
+            found += (net(images)[:, 0] > 0).sum()
     if cuda:
         torch.cuda.synchronize()
     print(
         json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "found": found.item()}
         )
     )
 

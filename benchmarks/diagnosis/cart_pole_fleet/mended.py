@@ -4,27 +4,29 @@ import json
 import os
 import time
 
+import numpy as np
 import torch
 from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-FLEET, HORIZON = (4096, 64) if cuda else (8, 4)
+FLEET, HORIZON = (512, 32) if cuda else (8, 4)
 
 
 class Fleet:
-    """Carts that are pushed left or right."""
+    def __init__(self, count):
+        self.state = np.zeros((count, 4), dtype=np.float32)
 
-    def __init__(self):
-        self.state = torch.zeros(FLEET, 4, device=device)
+    def states(self):
+        return self.state
 
-    def push(self, action):
-        force = action.to(self.state.dtype) * 2 - 1
-        x, v, a, w = self.state.unbind(1)
-        w = w + 0.02 * (9.8 * torch.sin(a) - force * torch.cos(a))
+    def push(self, actions):
+        x, v, a, w = self.state.T
+        force = 2.0 * actions.astype(np.float32) - 1.0
+        w = w + 0.02 * (9.8 * np.sin(a) - force * np.cos(a))
         v = v + 0.02 * force
-        self.state = torch.stack([x + 0.02 * v, v, a + 0.02 * w, w], 1)
-        return 1.0 - a.abs().clamp(max=1)
+        self.state = np.stack([x + 0.02 * v, v, a + 0.02 * w, w], axis=1)
+        return 1.0 - np.minimum(np.abs(a), 1.0)
 
 
 def main():
@@ -40,17 +42,16 @@ def main():
             if cuda:
                 torch.cuda.synchronize()
             start = time.perf_counter()
-        fleet = Fleet()
+        fleet = Fleet(FLEET)
         states, actions, rewards = [], [], []
         with torch.no_grad():
             for move in range(HORIZON):
-                state = fleet.state
+                state = torch.from_numpy(fleet.states()).to(device)
                 action = torch.distributions.Categorical(logits=policy(state), validate_args=False).sample()
-                reward = fleet.push(action)
+                rewards.append(torch.from_numpy(fleet.push(action.cpu().numpy())))
                 states.append(state)
                 actions.append(action)
-                rewards.append(reward)
-        returns = torch.stack(rewards).flip(0).cumsum(0).flip(0).flatten()
+        returns = torch.stack(rewards).flip(0).cumsum(0).flip(0).flatten().to(device)
         log = nn.functional.log_softmax(policy(torch.cat(states)), 1)
         chosen = log.gather(1, torch.cat(actions)[:, None]).squeeze(1)
         loss = -(chosen * (returns - returns.mean())).mean()

@@ -8,7 +8,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-NODES = 120_000 if cuda else 1_000
+NODES = 80_000 if cuda else 1_000
 
 
 class Node:

@@ -19,11 +19,11 @@ def solve(A, b, x, iterations):
     rr = torch.dot(r, r).item()
     for _ in range(iterations):
         Ap = A @ p
-        alpha = rr / torch.dot(p, Ap).item()
+        alpha = rr / (torch.dot(p, Ap).item() + 1e-30)
         x = torch.add(x, p, alpha=alpha)
         r = torch.sub(r, Ap, alpha=alpha)
         new = torch.dot(r, r).item()
-        p = torch.add(r, p, alpha=new / rr)
+        p = torch.add(r, p, alpha=new / (rr + 1e-30))
         rr = new
     return x
 

@@ -19,11 +19,11 @@ def solve(A, b, x, iterations):
     rr = torch.dot(r, r)
     for _ in range(iterations):
         Ap = A @ p
-        alpha = rr / torch.dot(p, Ap)
+        alpha = rr / (torch.dot(p, Ap) + 1e-30)
         x = torch.addcmul(x, p, alpha)
         r = torch.addcmul(r, Ap, -alpha)
         new = torch.dot(r, r)
-        p = torch.addcmul(r, p, new / rr)
+        p = torch.addcmul(r, p, new / (rr + 1e-30))
         rr = new
     return x
 

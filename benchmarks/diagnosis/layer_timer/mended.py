@@ -10,7 +10,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-width, tokens, depth = (1024, 2048, 96) if cuda else (32, 8, 3)
+width, tokens, depth = (1024, 8192, 64) if cuda else (32, 8, 3)
 spent = defaultdict(float)
 
 

@@ -43,7 +43,7 @@ def block(cin, cout):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=64 if cuda else 4)
-    parser.add_argument("--side", type=int, default=224 if cuda else 32)
+    parser.add_argument("--side", type=int, default=128 if cuda else 32)
     parser.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", 20)))
     args = parser.parse_args()
     torch.manual_seed(0)

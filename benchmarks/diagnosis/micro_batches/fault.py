@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
-BATCH = 32 if CUDA else 4
+BATCH = 12 if CUDA else 4
 MICRO = 1
 LENGTH, WIDTH, LAYERS = (128, 512, 6) if CUDA else (8, 16, 1)
 

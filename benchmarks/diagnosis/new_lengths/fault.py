@@ -10,7 +10,7 @@ import torch.nn as nn
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
 batch, width = (64, 1024) if cuda else (2, 8)
-steps = int(os.environ.get("STEPS", 16))
+steps = int(os.environ.get("STEPS", 20))
 
 
 class Gate(nn.Module):
@@ -39,7 +39,7 @@ def main():
     net = nn.Sequential(Gate(), Gate()).to(device)
     opt = torch.optim.Adam(net.parameters(), lr=1e-4)
     weight = torch.randn(width, device=device)
-    lengths = [128 + 24 * (i // 2) for i in range(steps)]
+    lengths = [128 + 24 * (i // 4) for i in range(steps)]
     warmup = min(4, steps - 1)
     for step, length in enumerate(lengths):
         if step == warmup:
