@@ -9,7 +9,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-FEATURES, ROWS, DIM, BATCH = (200, 2000, 16, 2048) if cuda else (5, 20, 4, 8)
+FEATURES, ROWS, DIM, BATCH = (80, 2000, 16, 2048) if cuda else (5, 20, 4, 8)
 
 
 class Tables(nn.Module):

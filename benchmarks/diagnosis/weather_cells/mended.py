@@ -1,4 +1,4 @@
-"""Forecast of 24 weather variables from 96 hours before."""
+"""Forecast of 24 weather variables from 48 hours before."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-hours, batch, hidden = (96, 128, 256) if cuda else (6, 4, 16)
+hours, batch, hidden = (48, 128, 256) if cuda else (6, 4, 16)
 
 
 class Forecast(nn.Module):
