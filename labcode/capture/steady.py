@@ -10,13 +10,14 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-from labcode.capture.trim import CALL_TABLES, STACK_TABLES, Beginning, columns, cut, table_names
+from labcode.capture.trim import CALL_TABLES, EVENT_TABLES, STACK_TABLES, Beginning, columns, cut, table_names
 
 ITERATIONS = 8
 OPERATIONS = 3000  # of a GPU: with more, fewer iterations are kept
 FEWEST = 3  # iterations
 FIRST = 20  # operations of the beginning
 CALL_NS, OS_NS = 1_000_000, 20_000_000
+QUICK_NS = 1_000
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _PID = "& 0xFFFFFFFFFF000000"
@@ -30,7 +31,8 @@ def trim_program(
 
     So many ``iterations`` stay, of long ones as many as hold so many ``operations`` of a GPU, but `FEWEST`.
     Of what lies before and after them the calls of `CALL_NS` and more stay, of the operating system those of
-    `OS_NS` and more, and the first `FIRST` operations. Returns the window in ns; None, and nothing is
+    `OS_NS` and more, and the first `FIRST` operations; calls of less than `QUICK_NS` that nothing refers to
+    go, and equal call stacks become one. Returns the window in ns; None, and nothing is
     changed, where too few kernels ran to tell iterations.
     """
     with closing(sqlite3.connect(path)) as db:
@@ -38,6 +40,7 @@ def trim_program(
         if window is None:
             return None
         cut(db, window, Beginning(_started(db, FIRST), CALL_NS, OS_NS))
+        _drop_quick_calls(db)
         share_stacks(db)
         db.commit()
         db.execute("VACUUM")
@@ -88,6 +91,20 @@ def share_stacks(db: sqlite3.Connection) -> None:
         )
         db.execute(f'DELETE FROM "{stacks}" WHERE id IN (SELECT number FROM again)')
         db.execute("DROP TABLE again")
+
+
+def _drop_quick_calls(db: sqlite3.Connection) -> None:
+    """Delete calls that asked for a name or a state: they took no time, and nothing came of them."""
+    db.execute("CREATE TEMP TABLE followed (correlation INTEGER PRIMARY KEY)")
+    calls = [t for t in table_names(db) if CALL_TABLES.fullmatch(t)]
+    for table in table_names(db):
+        if table not in calls and EVENT_TABLES.fullmatch(table) and "correlationId" in columns(db, table):
+            db.execute(f'INSERT OR IGNORE INTO followed SELECT correlationId FROM "{table}"')
+    for table in calls:
+        db.execute(
+            f'DELETE FROM "{table}" WHERE "end" - start < {QUICK_NS} '
+            "AND correlationId NOT IN (SELECT correlation FROM followed)"
+        )
 
 
 def _busiest(db: sqlite3.Connection) -> list[_Kernel]:

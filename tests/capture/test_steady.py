@@ -1,6 +1,7 @@
 """What is kept of the recording of a program that marks nothing."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,9 @@ def rows(path: Path, query: str) -> list[tuple[object, ...]]:
         return db.execute(query).fetchall()
 
 
-def training(path: Path, *, steps: int = 20, each: int = 6, pid: int = 100, late: bool = True) -> Path:
+def training(
+    path: Path, *, steps: int = 20, each: int = 6, pid: int = 100, more: Sequence[e.Row] = ()
+) -> Path:
     """A long start-up with a slow call and 30 kernels, then steps of some products and one optimizer."""
     kernels, api, correlation = [], [e.call(10, 10 + 900 * MS, "cudaFree_v3020", pid=pid, correlation=1)], 2
     launches = [(4_000 * MS + i * 1000, "init") for i in range(30)]
@@ -29,10 +32,10 @@ def training(path: Path, *, steps: int = 20, each: int = 6, pid: int = 100, late
         api.append(e.call(at, at + 500, "cudaLaunchKernel_v7000", pid=pid, correlation=correlation))
         kernels.append(e.kernel(at + 5_000, at + 5_900, name, pid=pid, correlation=correlation))
         correlation += 1
-    if late:
-        end = START_UP + steps * STEP
-        api.append(e.call(end, end + 3 * MS, "cudaDeviceSynchronize_v3020", pid=pid, correlation=correlation))
-        api.append(e.call(end + 4 * MS, end + 4 * MS + 900, "cudaEventDestroy_v3020", pid=pid))
+    end = START_UP + steps * STEP
+    api.append(e.call(end, end + 3 * MS, "cudaDeviceSynchronize_v3020", pid=pid, correlation=correlation))
+    api.append(e.call(end + 4 * MS, end + 4 * MS + 9_000, "cudaEventDestroy_v3020", pid=pid))
+    api += more
     osrt = [e.osrt(0, 400 * MS, "read", pid=pid), e.osrt(5, 9, "read", pid=pid)]
     return e.make_export(path, kernels=kernels, api=api, osrt=osrt)
 
@@ -60,6 +63,20 @@ def test_the_beginning_stays_in_outline(tmp_path: Path) -> None:
     assert rows(path, 'SELECT "end" - start FROM OSRT_API') == [(400 * MS,)]
     late = f'SELECT "end" - start FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE start > {window[1]}'
     assert rows(path, late) == [(3 * MS,)]
+
+
+def test_calls_that_took_no_time_and_started_nothing_go(tmp_path: Path) -> None:
+    at = START_UP + 15 * STEP
+    more = [e.call(at + 9_000 + i, at + 9_000 + i + length, name) for i, (length, name) in enumerate(QUICK)]
+    path = training(tmp_path / "a.sqlite", more=more)
+    trim_program(path)
+    names = rows(
+        path, "SELECT DISTINCT value FROM StringIds s JOIN CUPTI_ACTIVITY_KIND_RUNTIME ON nameId = s.id"
+    )
+    assert {"cuKernelGetName", "cudaEventQuery"} & {str(name) for (name,) in names} == {"cudaEventQuery"}
+
+
+QUICK = ((200, "cuKernelGetName"), (1_500, "cudaEventQuery"))
 
 
 def test_of_long_iterations_fewer_stay(tmp_path: Path) -> None:
