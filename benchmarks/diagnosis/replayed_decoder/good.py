@@ -25,7 +25,8 @@ class Layer(nn.Module):
 @torch.inference_mode()
 def main():
     torch.manual_seed(0)
-    net = nn.Sequential(*(Layer() for _ in range(depth))).to(device, torch.bfloat16)
+    with torch.device(device):
+        net = nn.Sequential(*(Layer() for _ in range(depth))).to(torch.bfloat16)
     x = torch.randn(16, width, device=device, dtype=torch.bfloat16)
     if cuda:
         stream = torch.cuda.Stream()
