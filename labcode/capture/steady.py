@@ -1,11 +1,11 @@
 """What of a recording is kept where the program marks nothing: some iterations, and its beginning in outline.
 
-An iteration is told by a kernel that comes once in each: of all kernels the one that is the rarest in the
-second half of the run, where no start-up is left.
+An iteration is told by a kernel that comes at one place of each, once or several times: in the second half of
+the run, where no start-up is left, it pauses at regular distances, and no other kernel does at longer ones.
 """
 
 import sqlite3
-from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +14,9 @@ from labcode.capture.trim import CALL_TABLES, EVENT_TABLES, STACK_TABLES, Beginn
 
 ITERATIONS = 8
 OPERATIONS = 3000  # of a GPU: with more, fewer iterations are kept
+LEAST = 400  # operations: with less, more iterations are kept
 FEWEST = 3  # iterations
+REGULAR = 0.25  # of a distance: what it may differ by, and the share of distances that may differ by more
 FIRST = 20  # operations of the beginning
 CALL_NS, OS_NS = 1_000_000, 20_000_000
 QUICK_NS = 1_000
@@ -29,7 +31,8 @@ def trim_program(
 ) -> tuple[int, int] | None:
     """Delete what lies outside of some of the last iterations; the file is changed in place.
 
-    So many ``iterations`` stay, of long ones as many as hold so many ``operations`` of a GPU, but `FEWEST`.
+    So many ``iterations`` stay, of long ones as many as hold so many ``operations`` of a GPU, but `FEWEST`,
+    and of short ones as many as hold `LEAST` operations.
     Of what lies before and after them the calls of `CALL_NS` and more stay, of the operating system those of
     `OS_NS` and more, and the first `FIRST` operations; calls of less than `QUICK_NS` that nothing refers to
     go, and equal call stacks become one. Returns the window in ns; None, and nothing is
@@ -52,22 +55,43 @@ def steady_window(db: sqlite3.Connection, iterations: int, operations: int) -> t
     where no kernel repeats.
     """
     kernels = _busiest(db)
-    names = [name for _, _, name in kernels]
-    half = len(names) // 2
-    often = {name: times for name, times in Counter(names[half:]).items() if times >= FEWEST + 1}
-    if not often:
+    half = len(kernels) // 2
+    marks = _marks([name for _, _, name in kernels[half:]])
+    if not marks:
         return None
-    rarest = min(often.values())
-    # of several that come once in each iteration the one that comes last ends it
-    anchor = next(name for name in reversed(names) if often.get(name) == rarest)
-    places = [place for place, name in enumerate(names) if name == anchor and place >= half]
-    gaps = sorted(after - before for before, after in pairwise(places))
+    gaps = sorted(after - before for before, after in pairwise(marks))
     each = gaps[len(gaps) // 2]
-    count = max(FEWEST, min(iterations, operations // each, len(places) - 2))
-    last = max(len(places) - 2, count)
-    first = max(last - count, 0)
-    kept = kernels[places[first] + 1 : places[last] + 1]
+    wanted = max(iterations, LEAST // each)
+    count = min(max(FEWEST, min(wanted, operations // each)), len(marks) - 1)
+    last = max(len(marks) - 2, count)
+    kept = kernels[half + marks[last - count] + 1 : half + marks[last] + 1]
     return min(launched for launched, _, _ in kept), max(ended for _, ended, _ in kept)
+
+
+def _marks(names: Sequence[int]) -> list[int]:
+    """Where an iteration ends: where a kernel ran for the last time before a long pause, counted in kernels.
+
+    Of the kernels whose pauses come at regular distances that one counts which has the longest; of several
+    the one that comes last.
+    """
+    places: dict[int, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    best: list[int] = []
+    longest = 0
+    for found in places.values():
+        pauses = [after - before for before, after in pairwise(found)]
+        long = max(pauses, default=0) / 2
+        ends = [place for place, pause in zip(found, pauses, strict=False) if pause > long]
+        ends += found[-1:]
+        if len(ends) <= FEWEST:
+            continue
+        gaps = sorted(after - before for before, after in pairwise(ends))
+        usual = gaps[len(gaps) // 2]
+        alike = sum(abs(gap - usual) <= REGULAR * usual for gap in gaps)
+        if alike >= (1 - REGULAR) * len(gaps) and (usual, ends[-1]) > (longest, best[-1] if best else -1):
+            best, longest = ends, usual
+    return best
 
 
 def share_stacks(db: sqlite3.Connection) -> None:
@@ -110,7 +134,7 @@ def _drop_quick_calls(db: sqlite3.Connection) -> None:
 def _busiest(db: sqlite3.Connection) -> list[_Kernel]:
     """The kernels of the process that ran most of them, in the order of their launches."""
     have = columns(db, _KERNELS)
-    if not {"start", "end", "correlationId", "globalPid", "shortName"} <= set(have):
+    if not {"start", "end", "correlationId", "globalPid", "demangledName"} <= set(have):
         return []
     busiest = db.execute(
         f"SELECT globalPid FROM {_KERNELS} GROUP BY globalPid ORDER BY count(*) DESC, globalPid LIMIT 1"
@@ -126,7 +150,7 @@ def _busiest(db: sqlite3.Connection) -> list[_Kernel]:
             ).fetchall()
         )
     rows = db.execute(
-        f'SELECT correlationId, start, "end", shortName FROM {_KERNELS} WHERE globalPid = ?', busiest
+        f'SELECT correlationId, start, "end", demangledName FROM {_KERNELS} WHERE globalPid = ?', busiest
     )
     found = [(launched.get(call, start), start, end, name) for call, start, end, name in rows]
     return [(launch, end, name) for launch, _, end, name in sorted(found)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from labcode.capture.steady import FEWEST, share_stacks, trim_program
+from labcode.capture.steady import FEWEST, LEAST, share_stacks, trim_program
 from tests.support import exports as e
 
 MS = 1_000_000
@@ -41,15 +41,36 @@ def training(
 
 
 def test_some_of_the_last_iterations_stay_whole(tmp_path: Path) -> None:
-    path = training(tmp_path / "a.sqlite")
+    path = training(tmp_path / "a.sqlite", each=60)
     window = trim_program(path, iterations=8)
     assert window is not None
     first, last = window
     assert (first - START_UP) % STEP == 0
     inside = f"WHERE start BETWEEN {first} AND {last}"
-    assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL {inside}") == [(8 * 6,)]
-    assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME {inside}") == [(8 * 6,)]
+    assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL {inside}") == [(8 * 60,)]
+    assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME {inside}") == [(8 * 60,)]
     assert last < START_UP + 19 * STEP  # the last iteration of all is left out
+
+
+def test_of_short_iterations_more_stay(tmp_path: Path) -> None:
+    path = training(tmp_path / "a.sqlite", steps=100, each=20)
+    window = trim_program(path, iterations=8)
+    assert window is not None
+    inside = f"WHERE start BETWEEN {window[0]} AND {window[1]}"
+    assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL {inside}") == [(LEAST,)]
+
+
+def test_an_iteration_is_more_than_its_equal_parts(tmp_path: Path) -> None:
+    """Five equal passes, then an optimizer of three kernels: the passes alone are no iterations."""
+    kernels = []
+    for step in range(20):
+        names = [*["forward", "backward"] * 5, *["update"] * 3, "zero"]
+        kernels += [
+            e.kernel(step * STEP + i * MS, step * STEP + i * MS + 5, name) for i, name in enumerate(names)
+        ]
+    path = e.make_export(tmp_path / "a.sqlite", kernels=kernels)
+    window = trim_program(path, operations=5 * 14)
+    assert window == (14 * STEP, 18 * STEP + 13 * MS + 5)
 
 
 def test_the_beginning_stays_in_outline(tmp_path: Path) -> None:
