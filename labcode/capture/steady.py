@@ -4,6 +4,7 @@ An iteration is told by a kernel that comes at one place of each, once or severa
 the run, where no start-up is left, it pauses at regular distances, and no other kernel does at longer ones.
 """
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -12,14 +13,15 @@ from pathlib import Path
 
 from labcode.capture.trim import CALL_TABLES, EVENT_TABLES, STACK_TABLES, Beginning, columns, cut, table_names
 
-ITERATIONS = 8
-OPERATIONS = 3000  # of a GPU: with more, fewer iterations are kept
-LEAST = 400  # operations: with less, more iterations are kept
+ITERATIONS = 6
+OPERATIONS = 2000  # of a GPU: with more, fewer iterations are kept
+LEAST = 200  # operations: with less, more iterations are kept
 FEWEST = 3  # iterations
 REGULAR = 0.25  # of a distance: what it may differ by, and the share of distances that may differ by more
 FIRST = 20  # operations of the beginning
 CALL_NS, OS_NS = 1_000_000, 20_000_000
 QUICK_NS = 1_000
+NAMES = re.compile("ENUM_(?!DIAGNOSTIC_SEVERITY_LEVEL$|SAMPLING_THREAD_STATE$).*")  # that no reader asks for
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _PID = "& 0xFFFFFFFFFF000000"
@@ -32,10 +34,10 @@ def trim_program(
     """Delete what lies outside of some of the last iterations; the file is changed in place.
 
     So many ``iterations`` stay, of long ones as many as hold so many ``operations`` of a GPU, but `FEWEST`,
-    and of short ones as many as hold `LEAST` operations.
-    Of what lies before and after them the calls of `CALL_NS` and more stay, of the operating system those of
-    `OS_NS` and more, and the first `FIRST` operations; calls of less than `QUICK_NS` that nothing refers to
-    go, and equal call stacks become one. Returns the window in ns; None, and nothing is
+    and of short ones as many as hold `LEAST` operations. Of what lies before and after them the calls of
+    `CALL_NS` and more stay, of the operating system those of `OS_NS` and more, and the first `FIRST`
+    operations. Calls of less than `QUICK_NS` that nothing refers to go, and so do the names of numbers that
+    the lab does not read; equal call stacks become one. Returns the window in ns; None, and nothing is
     changed, where too few kernels ran to tell iterations.
     """
     with closing(sqlite3.connect(path)) as db:
@@ -43,6 +45,9 @@ def trim_program(
         if window is None:
             return None
         cut(db, window, Beginning(_started(db, FIRST), CALL_NS, OS_NS))
+        for table in table_names(db):
+            if NAMES.fullmatch(table):
+                db.execute(f'DROP TABLE "{table}"')
         _drop_quick_calls(db)
         share_stacks(db)
         db.commit()

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from labcode.capture.steady import FEWEST, LEAST, share_stacks, trim_program
+from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 
 MS = 1_000_000
@@ -50,6 +51,18 @@ def test_some_of_the_last_iterations_stay_whole(tmp_path: Path) -> None:
     assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL {inside}") == [(8 * 60,)]
     assert rows(path, f"SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME {inside}") == [(8 * 60,)]
     assert last < START_UP + 19 * STEP  # the last iteration of all is left out
+
+
+def test_names_of_numbers_go_but_those_that_are_read(tmp_path: Path) -> None:
+    path = training(tmp_path / "a.sqlite", steps=100, each=20)
+    with closing(sqlite3.connect(path)) as db:
+        for name in ("ENUM_NSYS_EVENT_TYPE", "ENUM_SAMPLING_THREAD_STATE"):
+            db.execute(f"CREATE TABLE IF NOT EXISTS {name} (id INTEGER, name TEXT)")
+    trim_program(path)
+    left = rows(path, "SELECT name FROM sqlite_master WHERE name LIKE 'ENUM%'")
+    assert ("ENUM_SAMPLING_THREAD_STATE",) in left and ("ENUM_NSYS_EVENT_TYPE",) not in left
+    with open_report(path) as report:
+        assert len(report.kernels()) == LEAST + 20
 
 
 def test_of_short_iterations_more_stay(tmp_path: Path) -> None:
