@@ -200,7 +200,7 @@ def recorder() -> tuple[str, ...]:
     """The options with which `labcode record` starts nsys."""
     from labcode.capture.program import command
 
-    return (*command.NSYS, *getattr(command, "LINES", ()))
+    return (*command.NSYS, *command.LINES)
 
 
 class Recording:

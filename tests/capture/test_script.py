@@ -86,8 +86,8 @@ def test_scripts_are_started_as_people_start_them() -> None:
 def test_the_recorder_is_that_of_labcode_record() -> None:
     from labcode.capture.program import command
 
-    assert set(script.options()) >= set(command.NSYS) - {"--force-overwrite=true"}
-    assert "--force-overwrite=true" not in script.options()
+    words = [word for word in (*command.NSYS, *command.LINES) if word != "--force-overwrite=true"]
+    assert list(script.options()) == words
 
 
 def scripts(lab: Lab, monkeypatch: pytest.MonkeyPatch, program: str) -> None:

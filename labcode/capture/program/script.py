@@ -33,7 +33,7 @@ def options() -> tuple[str, ...]:
     """The options with which `labcode record` starts nsys."""
     from labcode.capture.program import command as recorder  # which exports by the module that asks this
 
-    told = (*recorder.NSYS, *getattr(recorder, "LINES", ()))
+    told = (*recorder.NSYS, *recorder.LINES)
     return tuple(word for word in told if word != _REPEATED)
 
 
