@@ -1,5 +1,4 @@
 """Click prediction: categorical features, a table each, then an MLP."""
-
 import json
 import os
 import time
@@ -9,7 +8,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-FEATURES, ROWS, DIM, BATCH = (80, 2000, 16, 2048) if cuda else (5, 20, 4, 8)
+FEATURES, ROWS, DIM, BATCH = (200, 2000, 16, 2048) if cuda else (5, 20, 4, 8)
 
 
 class Tables(nn.Module):
@@ -39,10 +38,7 @@ def main():
     model = Clicks().to(device)
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
     batches = [
-        (
-            torch.randint(0, ROWS, (BATCH, FEATURES, 2), device=device),
-            torch.rand(BATCH, device=device).round(),
-        )
+        (torch.randint(0, ROWS, (BATCH, FEATURES, 2), device=device), torch.rand(BATCH, device=device).round())
         for _ in range(4)
     ]
     steps = int(os.environ.get("STEPS", 20))
@@ -59,11 +55,7 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@ import os
 import time
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+import torch.nn.functional as F
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"

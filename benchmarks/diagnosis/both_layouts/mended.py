@@ -1,5 +1,4 @@
 """A ConvNeXt-like stack on feature maps."""
-
 import json
 import os
 import time
@@ -38,14 +37,7 @@ def main():
             y = net(x.permute(0, 2, 3, 1).contiguous())
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {
-                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
-                "y": y.float().mean().item(),
-            }
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "y": y.float().mean().item()}))
 
 
 main()

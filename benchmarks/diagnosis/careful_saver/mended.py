@@ -1,5 +1,4 @@
 """Train a translation-sized feed-forward stack, saving often."""
-
 import argparse
 import json
 import os

@@ -21,13 +21,8 @@ def main():
     device = torch.device("cuda") if CUDA else torch.device("cpu")
     size, batch = (2048, 8192) if CUDA else (32, 16)
     model = nn.Sequential(
-        nn.Linear(size, size),
-        nn.ReLU(),
-        nn.Linear(size, size),
-        nn.ReLU(),
-        nn.Linear(size, size),
-        nn.ReLU(),
-        nn.Linear(size, CLASSES),
+        nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size), nn.ReLU(),
+        nn.Linear(size, size), nn.ReLU(), nn.Linear(size, CLASSES),
     ).to(device)
     torch.set_float32_matmul_precision("high")
     opt = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=CUDA)
@@ -48,14 +43,7 @@ def main():
         history.append(recalls(logits.detach().argmax(1), y))
     torch.cuda.synchronize() if CUDA else None
     toc = time.perf_counter()
-    print(
-        json.dumps(
-            {
-                "seconds_per_iteration": (toc - tic) / (steps - warm),
-                "recall": float(torch.as_tensor(history[-1]).mean()),
-            }
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (toc - tic) / (steps - warm), "recall": float(torch.as_tensor(history[-1]).mean())}))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ class Small(nn.Module):
         super().__init__()
         self.stem = nn.Conv2d(3, width, 4, 4)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU())
-            for _ in range(8)
+            nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()) for _ in range(8)
         )
         self.head = nn.Linear(width, 10)
 
@@ -61,11 +60,7 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - t0) / (steps - warm), "loss": loss.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - t0) / (steps - warm), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

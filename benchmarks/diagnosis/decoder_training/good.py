@@ -59,14 +59,7 @@ def main():
         losses.append(loss.detach())
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {
-                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
-                "loss": losses[-1].item(),
-            }
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": losses[-1].item()}))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-width, depth, batch = (384, 24, 4096) if cuda else (16, 4, 8)
+width, depth, batch = (384, 60, 4096) if cuda else (16, 4, 8)
 
 
 class Residual(nn.Module):
@@ -41,9 +41,7 @@ def main():
         optimizer.zero_grad()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps({"seconds_per_iteration": (time.perf_counter() - t) / (n - warmup), "loss": loss.item()})
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - t) / (n - warmup), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ dev = "cuda" if use_cuda else "cpu"
 
 
 def encoder(width, layers):
-    layer = nn.TransformerEncoderLayer(
-        width, width // 64 or 1, 4 * width, batch_first=True, dropout=0.0, norm_first=True
-    )
+    layer = nn.TransformerEncoderLayer(width, width // 64 or 1, 4 * width, batch_first=True, dropout=0.0, norm_first=True)
     return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 

@@ -1,5 +1,4 @@
 """Predict energies of molecules from fingerprints."""
-
 import json
 import os
 import time
@@ -13,12 +12,9 @@ device = "cuda" if cuda else "cpu"
 wide, batch = (4096, 4096) if cuda else (64, 8)
 
 model = nn.Sequential(
-    nn.Linear(2048, wide),
-    nn.SiLU(),
-    nn.Linear(wide, wide),
-    nn.SiLU(),
-    nn.Linear(wide, wide),
-    nn.SiLU(),
+    nn.Linear(2048, wide), nn.SiLU(),
+    nn.Linear(wide, wide), nn.SiLU(),
+    nn.Linear(wide, wide), nn.SiLU(),
     nn.Linear(wide, 1),
 ).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=cuda)

@@ -1,5 +1,4 @@
 """Train on batches that a prefetcher copies ahead."""
-
 import json
 import os
 import time
@@ -38,14 +37,9 @@ def main():
     torch.manual_seed(0)
     batch, side, width = (256, 128, 4096) if cuda else (2, 16, 16)
     net = nn.Sequential(
-        nn.Conv2d(3, width, 16, 16),
-        nn.Flatten(2),
-        nn.AdaptiveAvgPool1d(16),
-        nn.GELU(),
+        nn.Conv2d(3, width, 16, 16), nn.Flatten(2), nn.AdaptiveAvgPool1d(16), nn.GELU(),
     ).to(device, torch.bfloat16)
-    body = nn.Sequential(
-        nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 10)
-    )
+    body = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 10))
     body = body.to(device, torch.bfloat16)
     opt = torch.optim.SGD([*net.parameters(), *body.parameters()], lr=1e-3)
     batches = [torch.rand(batch, 3, side, side).to(torch.bfloat16) for _ in range(3)]
@@ -64,11 +58,7 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

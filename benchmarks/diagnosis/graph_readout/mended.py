@@ -1,5 +1,4 @@
 """Message passing on a batch of graphs of equal size, with a sum over the nodes of each."""
-
 import json
 import os
 import time
@@ -48,11 +47,7 @@ def main():
         opt.step()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

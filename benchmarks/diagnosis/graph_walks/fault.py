@@ -9,7 +9,7 @@ from torch import nn
 
 cuda = torch.cuda.is_available()
 device = "cuda" if cuda else "cpu"
-NODES = 80_000 if cuda else 1_000
+NODES = 120_000 if cuda else 1_000
 
 
 class Node:
@@ -52,11 +52,7 @@ def main():
         gc.collect()  # keeps memory low
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,4 @@ for i in range(steps):
     opt.step()
 if CUDA:
     torch.cuda.synchronize()
-print(
-    json.dumps({"seconds_per_iteration": (time.perf_counter() - began) / (steps - warm), "loss": loss.item()})
-)
+print(json.dumps({"seconds_per_iteration": (time.perf_counter() - began) / (steps - warm), "loss": loss.item()}))

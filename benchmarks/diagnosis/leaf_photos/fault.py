@@ -1,5 +1,4 @@
 """Train a small CNN on compressed photos kept in memory."""
-
 import argparse
 import json
 import os
@@ -43,18 +42,13 @@ def block(cin, cout):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=64 if cuda else 4)
-    parser.add_argument("--side", type=int, default=128 if cuda else 32)
+    parser.add_argument("--side", type=int, default=224 if cuda else 32)
     parser.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", 20)))
     args = parser.parse_args()
     torch.manual_seed(0)
     model = nn.Sequential(
-        block(3, 64),
-        block(64, 128),
-        block(128, 256),
-        block(256, 512),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(512, 100),
+        block(3, 64), block(64, 128), block(128, 256), block(256, 512),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 100),
     ).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     data = Leaves(args.batch * args.steps, args.side)

@@ -3,11 +3,11 @@ import os
 
 os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
 
-import time
+import time  # noqa: E402
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
 
 on_gpu = torch.cuda.is_available()
 device = "cuda" if on_gpu else "cpu"
@@ -57,8 +57,4 @@ for step in range(steps):
     opt.step()
 if on_gpu:
     torch.cuda.synchronize()
-print(
-    json.dumps(
-        {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-    )
-)
+print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))

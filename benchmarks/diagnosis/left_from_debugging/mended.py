@@ -1,5 +1,6 @@
 import json
 import os
+
 import time
 
 import torch
@@ -54,8 +55,4 @@ for step in range(steps):
     opt.step()
 if on_gpu:
     torch.cuda.synchronize()
-print(
-    json.dumps(
-        {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
-    )
-)
+print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))

@@ -15,9 +15,7 @@ WIDTH, LAYERS, LENGTH, WAITING = (512, 8, 64, 32) if CUDA else (32, 1, 4, 2)
 class Ranker(nn.Module):
     def __init__(self):
         super().__init__()
-        layer = nn.TransformerEncoderLayer(
-            WIDTH, 8, 4 * WIDTH, batch_first=True, norm_first=True, dropout=0.0
-        )
+        layer = nn.TransformerEncoderLayer(WIDTH, 8, 4 * WIDTH, batch_first=True, norm_first=True, dropout=0.0)
         self.table = nn.Embedding(5000, WIDTH)
         self.body = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
         self.score = nn.Linear(WIDTH, 1)

@@ -38,8 +38,4 @@ if __name__ == "__main__":
         score = (smooth[:, 0] - flat).abs().mean()
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "score": score.item()}
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "score": score.item()}))

@@ -1,5 +1,4 @@
 """Decode with static buffers; one CUDA graph a token."""
-
 import json
 import os
 import time
@@ -25,8 +24,7 @@ class Layer(nn.Module):
 @torch.inference_mode()
 def main():
     torch.manual_seed(0)
-    with torch.device(device):
-        net = nn.Sequential(*(Layer() for _ in range(depth))).to(torch.bfloat16)
+    net = nn.Sequential(*(Layer() for _ in range(depth))).to(device, torch.bfloat16)
     x = torch.randn(16, width, device=device, dtype=torch.bfloat16)
     if cuda:
         stream = torch.cuda.Stream()
@@ -52,14 +50,7 @@ def main():
             x.copy_(y / y.norm(dim=-1, keepdim=True))
     if cuda:
         torch.cuda.synchronize()
-    print(
-        json.dumps(
-            {
-                "seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup),
-                "x": x.float().mean().item(),
-            }
-        )
-    )
+    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "x": x.float().mean().item()}))
 
 
 main()
