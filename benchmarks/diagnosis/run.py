@@ -32,8 +32,8 @@ sys.path.insert(0, str(ROOT))
 
 LIMIT_S = 60.0  # for a program, start-up included
 PIECE = 15 << 20
-PIECES = 5  # and three small files
-PENDING = 5  # reports that may wait to be exported
+PIECES = 4
+PENDING = 9  # reports that may wait to be exported
 
 
 @dataclass(frozen=True)
@@ -342,7 +342,7 @@ class Driver:
         """All under nsys; the case where the budget ended, '' at the end."""
         waiting: list[Recording] = []
         making: list[tuple[Program, dict[str, Any], Future[dict[str, Any]]]] = []
-        with ProcessPoolExecutor(max_workers=4) as pool:
+        with ProcessPoolExecutor(max_workers=6) as pool:
 
             def look() -> None:
                 for one in [w for w in waiting if w.process.poll() is not None]:
