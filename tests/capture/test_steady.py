@@ -54,7 +54,7 @@ def test_some_of_the_last_iterations_stay_whole(tmp_path: Path) -> None:
 
 
 def test_names_of_numbers_go_but_those_that_are_read(tmp_path: Path) -> None:
-    path = training(tmp_path / "a.sqlite", steps=100, each=20)
+    path = training(tmp_path / "a.sqlite", steps=100, each=15)
     with closing(sqlite3.connect(path)) as db:
         for name in ("ENUM_NSYS_EVENT_TYPE", "ENUM_SAMPLING_THREAD_STATE"):
             db.execute(f"CREATE TABLE IF NOT EXISTS {name} (id INTEGER, name TEXT)")
@@ -66,7 +66,7 @@ def test_names_of_numbers_go_but_those_that_are_read(tmp_path: Path) -> None:
 
 
 def test_of_short_iterations_more_stay(tmp_path: Path) -> None:
-    path = training(tmp_path / "a.sqlite", steps=100, each=20)
+    path = training(tmp_path / "a.sqlite", steps=100, each=15)
     window = trim_program(path, iterations=8)
     assert window is not None
     inside = f"WHERE start BETWEEN {window[0]} AND {window[1]}"

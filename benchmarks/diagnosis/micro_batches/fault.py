@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
-BATCH = 32 if CUDA else 4
+BATCH = 12 if CUDA else 4
 MICRO = 1
 LENGTH, WIDTH, LAYERS = (128, 512, 6) if CUDA else (8, 16, 1)
 
@@ -47,7 +47,11 @@ def main():
         opt.zero_grad()
     if CUDA:
         torch.cuda.synchronize()
-    print(json.dumps({"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"seconds_per_iteration": (time.perf_counter() - start) / (steps - warmup), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

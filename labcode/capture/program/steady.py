@@ -13,10 +13,10 @@ from pathlib import Path
 
 from labcode.capture.trim import CALL_TABLES, EVENT_TABLES, STACK_TABLES, Beginning, columns, cut, table_names
 
-ITERATIONS = 6
-OPERATIONS = 2000  # of a GPU: with more, fewer iterations are kept
-LEAST = 200  # operations: with less, more iterations are kept
-FEWEST = 3  # iterations
+ITERATIONS = 5
+OPERATIONS = 1200  # of a GPU: with more, fewer iterations are kept
+LEAST = 150  # operations: with less, more iterations are kept
+FEWEST = 2  # iterations
 REGULAR = 0.25  # of a distance: what it may differ by, and the share of distances that may differ by more
 FIRST = 20  # operations of the beginning
 CALL_NS, OS_NS = 1_000_000, 20_000_000
@@ -89,7 +89,7 @@ def _marks(names: Sequence[int]) -> list[int]:
         long = max(pauses, default=0) / 2
         ends = [place for place, pause in zip(found, pauses, strict=False) if pause > long]
         ends += found[-1:]
-        if len(ends) <= FEWEST:
+        if len(ends) <= FEWEST + 1:
             continue
         gaps = sorted(after - before for before, after in pairwise(ends))
         usual = gaps[len(gaps) // 2]
