@@ -131,8 +131,8 @@ def main(set_name: str, *, show_aside: bool, json_file: Path | None, console: Co
         verdicts = dict(zip(paths, pool.map(judged, map(str, paths.values())), strict=True))
     seconds = {name: _seconds(path.with_name(f"{name}.clean.json")) for name, path in paths.items()}
     rows = [row_of(case, folder, verdicts, seconds) for case in cases if _names(case)[0] in held]
-    shown = _table(row for row in rows if show_aside or not row.aside)
-    console.print(shown, width=_WIDTH, crop=False)
+    console.width = max(console.width, _WIDTH)
+    console.print(_table(row for row in rows if show_aside or not row.aside))
     lacking = [case.name for case in cases if _names(case)[0] not in held]
     for title, some in (
         ("all", rows),
