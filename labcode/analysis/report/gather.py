@@ -75,6 +75,7 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
             ("cuda_api_sum", "Calls of the runtime and the driver"),
             ("osrt_sum", "Calls of the OS runtime"),
         ),
+        "memory": (("cuda_memory_usage", "Memory that CUDA handed out"),),
     },
     "kineto": {
         "operators": (("op_sum", "Operators, calls and kernels by name"),),
