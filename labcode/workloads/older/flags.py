@@ -1,8 +1,8 @@
 """The attention programs of older guides: their flags in, the commands of `labcode.workloads.attention` out.
 
-python -m labcode.workloads.benchmark_attention --seq-lengths 128,256,512 --output results.json
-python -m labcode.workloads.profile_kernels --seq-len 512 --impl flash
-python -m labcode.workloads.visualize_results --input results.json --output-dir plots/
+python -m labcode.workloads.older.benchmark_attention --seq-lengths 128,256,512 --output results.json
+python -m labcode.workloads.older.profile_kernels --seq-len 512 --impl flash
+python -m labcode.workloads.older.visualize_results --input results.json --output-dir plots/
 """
 
 from collections.abc import Callable, Sequence

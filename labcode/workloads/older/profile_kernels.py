@@ -1,6 +1,6 @@
 """`labcode.workloads.attention profile` by the name and with the flags that older guides give it."""
 
-from labcode.workloads.older_flags import main_of
+from labcode.workloads.older.flags import main_of
 from labcode.workloads.shared import common
 
 PROGRAM = "profile_kernels"
