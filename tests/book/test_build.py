@@ -253,8 +253,9 @@ def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
     assert (whole / "claims.json").read_text(encoding="utf-8") == recorded
     page = text_of(html(house, "page"))
     assert (
-        "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them. Claims on "
-        "them have the values recorded with the whole set. The page shows the H200 instead." in page
+        "The traces of fusion are not in this thin set; labcode captures add ARCHIVE brings them, where "
+        "whoever measured it gave you an archive. Claims on them have the values recorded with the whole "
+        "set. The page shows the H200 instead." in page
     )
     assert (
         "✗ fusing helps: 1.00 (at least 2.00) recorded with the whole set · does not hold on this GPU" in page
