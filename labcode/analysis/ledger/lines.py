@@ -1,0 +1,241 @@
+"""A timeline with stacks of Python in; the line of the user's program at a time of a thread, out.
+
+A line is that of the innermost frame outside of PyTorch, installed packages and the standard library. Of
+nsys' exports there are stacks at calls of CUDA and samples; of traces the functions that were running.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import spans
+from labcode.reports.columns import Ints
+from labcode.reports.frames import codes_of
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import TimelineReport
+
+FOREIGN = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib/python\d|^<|(?:^|/)torch/|^\[|^nn\.Module: |^$|"
+    r"(?:^|/)(?:contextlib|threading|runpy|queue|selectors|socket|multiprocessing/\w+|concurrent/\w+|"
+    r"asyncio/\w+|importlib/\w+|functools|typing|enum|random|copy|pickle|json/\w+|tempfile|subprocess)\.py$"
+)
+DATA = re.compile(
+    r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
+    r"load_batch|load_data|collate|torch/utils/data|prefetch"
+)
+_KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the program: the function and ``file:line`` of the innermost own frame, '' where unknown;
+    whether data are loaded there (by the names of any frame).
+    """
+
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    loads: bool = False
+
+    @property
+    def text(self) -> str:
+        """In words: “in `train`, train.py:14”; '' where unknown."""
+        return f"in `{self.function}`, {self.file}:{self.line}" if self.file else ""
+
+
+NOWHERE = Place()
+
+
+def own(function: str, file: str) -> bool:
+    """Whether a frame is of the user's program."""
+    return not FOREIGN.search(file) and not file.startswith("<")
+
+
+def short(path: str) -> str:
+    """The last two parts of a file's path."""
+    parts = PurePosixPath(path).parts
+    return "/".join(parts[-1:])
+
+
+class Lines:
+    """The places in a program; nothing is read before it is asked for."""
+
+    def __init__(self, report: TimelineReport) -> None:
+        self.report = report
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether the report has stacks at all."""
+        return bool(self._stacks) or bool(self._functions)
+
+    def at_calls(self, calls: pd.DataFrame) -> list[Place]:
+        """The place of each call (start_ns, end_ns, pid, tid)."""
+        return self._between(calls, inside=False)
+
+    def during(self, stretches: pd.DataFrame) -> list[Place]:
+        """Where a thread was in each stretch of time between calls (start_ns, end_ns, pid, tid)."""
+        return self._between(stretches, inside=True)
+
+    # ---- nsys
+
+    @cached_property
+    def _stacks(self) -> dict[tuple[int, int], tuple[Ints, Ints, Ints]]:
+        """Of each thread: when its stacks were taken, which path each is, and whether a sample."""
+        if not isinstance(self.report, NsysReport):
+            return {}
+        self._paths: list[tuple[tuple[str, str, int], ...]] = []
+        parts = []
+        for key, stacks, frames in (
+            ("backtrace", self.report.python_backtraces, self.report.python_backtrace_frames),
+            ("sample", self.report.python_samples, self.report.python_frames),
+        ):
+            found = stacks()
+            if not len(found):
+                continue
+            table = frames().sort_values([key, "depth"], ascending=[True, False], kind="stable")
+            numbers = table[key].to_numpy(np.int64)
+            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])) if len(numbers) else numbers
+            rows = list(
+                zip(table["function"].tolist(), table["file"].tolist(), table["line"].tolist(), strict=True)
+            )
+            known: dict[int, int] = {}
+            distinct: dict[tuple[tuple[str, str, int], ...], int] = {}
+            for low, high in zip(first.tolist(), np.append(first[1:], len(rows)).tolist(), strict=True):
+                path = tuple(rows[low:high])
+                if path not in distinct:
+                    distinct[path] = len(self._paths)
+                    self._paths.append(path)
+                known[int(numbers[low])] = distinct[path]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "pid": found["pid"],
+                        "tid": found["tid"],
+                        "at": found["start_ns"],
+                        "path": found[key].map(known).fillna(-1).astype("int64"),
+                        "sampled": np.int64(key == "sample"),
+                    }
+                )
+            )
+        if not parts:
+            return {}
+        every = pd.concat(parts, ignore_index=True)
+        every = every[every["path"] >= 0].sort_values("at", kind="stable")
+        columns = [every[c].to_numpy(np.int64) for c in ("at", "path", "sampled")]
+        pids, tids = every["pid"].to_numpy(np.int64), every["tid"].to_numpy(np.int64)
+        return {
+            (int(pids[rows[0]]), int(tids[rows[0]])): (columns[0][rows], columns[1][rows], columns[2][rows])
+            for rows in every.groupby(["pid", "tid"]).indices.values()
+        }
+
+    # ---- traces
+
+    @cached_property
+    def _functions(self) -> dict[tuple[int, int], pd.DataFrame]:
+        if not isinstance(self.report, KinetoReport):
+            return {}
+        table = self.report.python_functions()
+        table = table[["start_ns", "end_ns", "pid", "tid", "name"]]
+        return {(int(p), int(t)): mine for (p, t), mine in table.groupby(["pid", "tid"])}
+
+    # ---- both
+
+    def _between(self, table: pd.DataFrame, *, inside: bool) -> list[Place]:
+        found = [NOWHERE] * len(table)
+        if not len(table) or not self.known:
+            return found
+        low, high = spans(table)
+        pids, tids = table["pid"].to_numpy(np.int64), table["tid"].to_numpy(np.int64)
+        for rows in table.groupby(["pid", "tid"]).indices.values():
+            key = int(pids[rows[0]]), int(tids[rows[0]])
+            if key in self._stacks:
+                places = [self._of_stacks(key, int(low[row]), int(high[row]), inside) for row in rows]
+            elif key in self._functions:
+                places = _of_functions(self._functions[key], low[rows], high[rows])
+            else:
+                continue
+            for row, place in zip(rows.tolist(), places, strict=True):
+                found[row] = place
+        return found
+
+    def _of_stacks(self, key: tuple[int, int], low: int, high: int, inside: bool) -> Place:
+        at, path, sampled = self._stacks[key]
+        first, last = np.searchsorted(at, low, "left"), np.searchsorted(at, high, "left")
+        taken = path[first:last][sampled[first:last] == 1] if inside else path[first:last]
+        if len(taken):
+            values, counts = np.unique(taken, return_counts=True)
+            return place_of([self._paths[v] for v in values.tolist()], counts.tolist())
+        if not first or last == len(at):
+            return NOWHERE
+        return place_of([_common(self._paths[int(path[first - 1])], self._paths[int(path[last])])], [1])
+
+
+def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:
+    """The place most of some stacks (frames from the outermost on) are at."""
+    weights: dict[tuple[str, str, int], int] = {}
+    loads = 0
+    for path, count in zip(paths, counts, strict=True):
+        if any(DATA.search(function) or DATA.search(file) for function, file, _ in path):
+            loads += count
+        inner = next(((f, p, n) for f, p, n in reversed(path) if own(f, p)), None)
+        if inner is not None:
+            weights[inner] = weights.get(inner, 0) + count
+    loading = 2 * loads > sum(counts)
+    if not weights:
+        return Place(loads=loading)
+    functions: dict[tuple[str, str], int] = {}
+    for (function, file, _), count in weights.items():
+        functions[function, file] = functions.get((function, file), 0) + count
+    best = max(functions, key=lambda one: functions[one])
+    line = max((one for one in weights if one[:2] == best), key=lambda one: weights[one])
+    return Place(best[0], short(best[1]), line[2], loading)
+
+
+def _common(
+    one: Sequence[tuple[str, str, int]], other: Sequence[tuple[str, str, int]]
+) -> list[tuple[str, str, int]]:
+    """What two stacks share from the outside; of the function in which they part, the line of the first."""
+    shared = []
+    for mine, theirs in zip(one, other, strict=False):
+        if mine[:2] != theirs[:2]:
+            break
+        shared.append(mine)
+        if mine != theirs:
+            break
+    return shared
+
+
+def _of_functions(functions: pd.DataFrame, low: Ints, high: Ints) -> list[Place]:
+    """The innermost own function for most of each stretch."""
+    codes, names = codes_of(functions["name"])
+    split = [_KINETO.match(str(name)) for name in names]
+    mine = np.array(
+        [one is not None and own(one["function"], one["file"]) for one in split] + [False], np.bool_
+    )
+    loading = np.array([bool(DATA.search(str(name))) for name in names] + [False], np.bool_)
+    start, end = spans(functions)
+    picked = np.flatnonzero(mine[codes])
+    begun, ended, which = intervals.innermost(start[picked], end[picked])
+    loads = intervals.covered_within(start[loading[codes]], end[loading[codes]], low, high)
+    found = []
+    for a, b, spent in zip(low.tolist(), high.tolist(), loads.tolist(), strict=True):
+        first, last = np.searchsorted(ended, a, "right"), np.searchsorted(begun, max(b, a + 1), "left")
+        best: dict[int, int] = {}
+        for piece in range(int(first), int(min(last, first + 200))):
+            code = int(codes[picked[which[piece]]])
+            best[code] = best.get(code, 0) + min(int(ended[piece]), b) - max(int(begun[piece]), a)
+        is_loading = 2 * spent > max(b - a, 1)
+        if not best:
+            found.append(Place(loads=is_loading))
+            continue
+        one = split[max(best, key=lambda code: best[code])]
+        assert one is not None
+        found.append(Place(one["function"], short(one["file"]), int(one["line"]), is_loading))
+    return found
