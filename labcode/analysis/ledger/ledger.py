@@ -20,9 +20,9 @@ from labcode.analysis.ledger.steady import LOADING, Steady
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
-from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
-from labcode.reports.columns import Bools, Ints
+from labcode.reports.columns import Bools, Ints, Objects
 from labcode.reports.kineto.report import STEP, KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED
@@ -39,8 +39,12 @@ COMPILING = (
     r"torch/_dynamo/(?:convert_frame|eval_frame)\.py.*(?:compile|_convert)|triton/compiler/compiler\.py|"
     r"CachingAutotuner|Torch-Compiled Region: (?!0/)|TorchDynamo|CompiledFxGraph|inductor_compile"
 )
-LOADS = r"(?i)\b(?:load|loading|load_?data|dataload\w*|data|fetch|next_?batch|decode|augment|collate)\b|__next__|h2d_prepare"
+LOADS = (
+    r"(?i)\b(?:load|loading|load_?data|dataload\w*|data|fetch|next_?batch|decode|augment|collate)\b|__next__"
+)
 READING = r"^(?:poll|ppoll|select|epoll_wait|sem_wait|sem_timedwait|read|pread64|pread|readv|open64|openat)$"
+PACE = 10  # times what usually lies between two launches
+SLOWEST_PACE_NS = 500_000
 USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches
 BATCH_BYTES = 16_384  # a copy to the GPU from there on is of a batch, and not of a number
 WAITING = 0.5  # of a stretch
@@ -137,9 +141,11 @@ class Ledger:
 
 @dataclass(frozen=True, eq=False)
 class Host:
-    """What the launching threads of a process did: their calls, outermost, by start; when they were in which.
+    """What the launching threads of a process did: their calls, outermost, by start and end; ``row`` is the
+    place of each in the table of calls.
 
-    ``calls`` has end_ns never before that of an earlier call; ``row`` is the place in the table of calls.
+    ``launch_ns``: a launch call, in the median. ``patience_ns``: how long an operation may take to begin
+    after its call. ``pace_ns``: code of the CPU between two calls that is no longer is the pace of launching.
     """
 
     pid: int
@@ -148,6 +154,7 @@ class Host:
     end: Ints
     row: Ints
     patience_ns: int
+    pace_ns: int
     launch_ns: float
 
 
@@ -163,14 +170,19 @@ def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
         tids = np.unique(api["tid"].to_numpy(np.int64)[inside & named_like(api["name"], COPYING)])
     rows = np.flatnonzero(inside & np.isin(api["tid"].to_numpy(np.int64), tids))
     order = rows[np.lexsort((-end[rows], start[rows]))]
-    low, high = start[order], end[order]
+    high = end[order]
     reach = np.maximum.accumulate(high) if len(high) else high
     outer = np.append(True, high[1:] > reach[:-1])[: len(order)]
     order = order[outer]
     spent = (end - start)[launching]
     launch_ns = float(np.median(spent)) if len(spent) else float(USUAL_LAUNCH_NS)
     patience = int(min(max(5 * launch_ns, 10_000), 50_000))
-    return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, launch_ns)
+    calls = np.flatnonzero(launching)
+    calls = calls[np.argsort(start[calls], kind="stable")]
+    between = start[calls][1:] - end[calls][:-1]
+    usual = float(np.median(between)) if len(between) else 0.0
+    pace = int(min(max(PACE * usual, patience), SLOWEST_PACE_NS))
+    return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, pace, launch_ns)
 
 
 def main_process(view: View, device: int, window: tuple[int, int]) -> int:
@@ -180,7 +192,9 @@ def main_process(view: View, device: int, window: tuple[int, int]) -> int:
     mine = mine[(mine["start_ns"] < window[1]) & (mine["end_ns"] > window[0])]
     if not len(mine):
         return -1
-    return int(pd.Series(duration_ns(mine)).groupby(mine["pid"].to_numpy()).sum().idxmax())
+    pids = mine["pid"].to_numpy(np.int64)
+    distinct, code = np.unique(pids, return_inverse=True)
+    return int(distinct[np.bincount(code, weights=duration_ns(mine)).argmax()])
 
 
 def devices_of(view: View, window: tuple[int, int]) -> list[int]:
@@ -349,7 +363,7 @@ class _Idle:
         low, high = self._stretches(left)
         width = high - low
         cut = np.maximum(left[0], low), np.minimum(left[1], high)
-        pace = width <= self.host.patience_ns
+        pace = width <= self.host.pace_ns
         launch.append((left[0][pace], left[1][pace]))
         for owner, some in self._told_apart(cut, low, high, ~pace):
             yield left[0][some], left[1][some], CODE[owner]
@@ -434,14 +448,14 @@ class _Idle:
             found, most = _dominant(mine, "label", low, high)
             loading = mine[named_like(mine["label"], LOADS)]
             covered = intervals.covered_within(*spans(loading), low, high)
-            for place, row in enumerate(rows.tolist()):
+            for place, row in enumerate(np.asarray(rows).tolist()):
                 width = max(int(high[place] - low[place]), 1)
-                names[row], shares[row] = str(found[place]), float(most[place] / width)
+                names[row], shares[row] = NUMBER.sub("", str(found[place])), float(most[place] / width)
                 loads[row] = covered[place] >= WAITING * width
         return names, shares, loads
 
     def _reading(self, table: pd.DataFrame) -> Bools:
-        """Whether the thread waited in a call of the system for most of a stretch while worker processes ran."""
+        """Whether the thread waited in a call of the system for most of a stretch."""
         if not isinstance(self.view.report, NsysReport):
             return np.zeros(len(table), np.bool_)
         system = self.view.report.osrt()
@@ -525,7 +539,7 @@ class _Idle:
                 self.told[int(taken[0][piece])] = (found[row], "")
         return taken
 
-    def tell(self, start: Ints, codes: Ints, place: np.ndarray, ranges: np.ndarray) -> None:  # type: ignore[type-arg]
+    def tell(self, start: Ints, codes: Ints, place: Objects, ranges: Objects) -> None:
         """Write places and ranges of pieces into columns."""
         if not self.told:
             return

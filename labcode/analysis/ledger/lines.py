@@ -143,7 +143,11 @@ class Lines:
             return {}
         table = self.report.python_functions()
         table = table[["start_ns", "end_ns", "pid", "tid", "name"]]
-        return {(int(p), int(t)): mine for (p, t), mine in table.groupby(["pid", "tid"])}
+        pids, tids = table["pid"].to_numpy(np.int64), table["tid"].to_numpy(np.int64)
+        return {
+            (int(pids[rows[0]]), int(tids[rows[0]])): table.iloc[rows]
+            for rows in table.groupby(["pid", "tid"]).indices.values()
+        }
 
     # ---- both
 
@@ -153,7 +157,8 @@ class Lines:
             return found
         low, high = spans(table)
         pids, tids = table["pid"].to_numpy(np.int64), table["tid"].to_numpy(np.int64)
-        for rows in table.groupby(["pid", "tid"]).indices.values():
+        for places_of in table.groupby(["pid", "tid"]).indices.values():
+            rows = np.asarray(places_of, np.int64)
             key = int(pids[rows[0]]), int(tids[rows[0]])
             if key in self._stacks:
                 places = [self._of_stacks(key, int(low[row]), int(high[row]), inside) for row in rows]

@@ -2,8 +2,8 @@
 
 Judged is the steady state: from after the warm-up to the last whole iteration (`labcode.analysis.timeline.
 iterations`). Where nothing repeats, it is the stretch from the first to the last kernel without the loading
-of code at its beginning. A range ``lab:measured`` is the outer bound of either. What lies outside is start-up,
-warm-up or the end: a table of its own, for a longer run has the same start-up and a smaller share of it.
+of code at its beginning. A range ``lab:measured`` is the outer bound of either. What lies outside is
+start-up, warm-up or the end: a table of its own, for a longer run has the same start-up and a smaller share.
 """
 
 from collections.abc import Iterator
@@ -114,45 +114,60 @@ def _longest(usual: Bools) -> Bools:
 
 
 def _of_iterations(outer: Window, found: Iterations, kept: pd.DataFrame) -> Steady:
-    kept = kept.assign(end_ns=kept["start_ns"] + kept["duration_ns"])
-    by = kept.groupby("pid").agg(
-        begin=("start_ns", "min"), end=("end_ns", "max"), busy=("busy_ns", "sum"), n=("ops", "size")
-    )
-    by["median"] = kept.groupby("pid")["duration_ns"].median()
-    main = by["busy"].idxmax()
+    ends = (kept["start_ns"] + kept["duration_ns"]).to_numpy(np.int64)
+    kept = kept.assign(end_ns=ends)
+    own = {
+        int(str(pid)): _Own(
+            int(mine["start_ns"].min()),
+            int(mine["end_ns"].max()),
+            int(mine["busy_ns"].sum()),
+            len(mine),
+            float(mine["duration_ns"].median()),
+        )
+        for pid, mine in kept.groupby("pid", sort=True)
+    }
+    main = max(own, key=lambda pid: own[pid].busy)
     notes: list[str] = []
-    near = (by["median"] - by.loc[main, "median"]).abs() <= ALIKE_PERIOD * by.loc[main, "median"]
-    together = by[near]
-    window = int(together["begin"].max()), int(together["end"].min())
-    if window[1] <= window[0] or not near.all():
-        if not near.all():
-            notes.append(
-                f"{len(by)} processes have iterations of different lengths; judged is process {main}, with "
-                "the most work"
-            )
-        else:
-            notes.append(
-                f"the iterations of {len(by)} processes do not overlap; judged is process {main}, with the "
-                "most work"
-            )
-        together = by.loc[[main]]
-        window = int(by.loc[main, "begin"]), int(by.loc[main, "end"])
-    rows = kept[kept["pid"].isin(together.index)]
+    near = [
+        pid
+        for pid, one in own.items()
+        if abs(one.median - own[main].median) <= ALIKE_PERIOD * own[main].median
+    ]
+    window = max(own[pid].begin for pid in near), min(own[pid].end for pid in near)
+    if len(near) < len(own) or window[1] <= window[0]:
+        why = (
+            f"{len(own)} processes have iterations of different lengths"
+            if len(near) < len(own)
+            else f"the iterations of {len(own)} processes do not overlap"
+        )
+        notes.append(f"{why}; judged is process {main}, with the most work")
+        near, window = [main], (own[main].begin, own[main].end)
+    rows = kept[kept["pid"].isin(near)]
     inside = (rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])
     rows = rows[inside].drop(columns="end_ns").reset_index(drop=True)
     mine = found.table[found.table["pid"] == main]
-    usual = alike(mine[~mine["warm_up"]]) if (~mine["warm_up"]).any() else np.ones(0, np.bool_)
-    others, dropped = int((~usual).sum()), int((~mine["warm_up"]).sum()) - int(by.loc[main, "n"])
-    if others >= 2 and dropped > 0:
+    later = mine[~mine["warm_up"]]
+    count, others = own[main].count, int((~alike(later)).sum())
+    if others >= 2 and len(later) > count:
         notes.append(
-            f"iterations of {others:,} of {len(usual):,} have other numbers of operations (validation, for "
-            f"one); judged are the {int(by.loc[main, 'n']):,} of the more frequent kind that follow each other"
+            f"{others:,} of {len(later):,} iterations have other numbers of operations (validation, for "
+            f"one); judged are {count:,} of the more frequent kind that follow each other"
         )
     warm = int(mine["warm_up"].sum())
-    count = int(by.loc[main, "n"])
     told = f"{count:,} iteration{'s' * (count != 1)}, found by {found.how}"
     told += f"; {warm} before them are warm-up" if warm else ""
     return Steady(window, outer, told, rows, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Own:
+    """The stretch of iterations of one process."""
+
+    begin: int
+    end: int
+    busy: int
+    count: int
+    median: float
 
 
 def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None) -> Steady:

@@ -7,7 +7,8 @@ import pandas as pd
 
 from labcode.analysis.ledger.owners import owners_of
 from labcode.analysis.timeline.joins import launch_rows
-from labcode.reports.columns import Ints
+from labcode.analysis.timeline.transfers import host_memory
+from labcode.reports.columns import Bools, Ints, process_keys
 from labcode.reports.report import TimelineReport
 
 
@@ -44,6 +45,20 @@ class View:
     def owner(self) -> Ints:
         """For each operation its owner (`labcode.analysis.ledger.owners`)."""
         return owners_of(self.ops)
+
+    @cached_property
+    def pageable(self) -> Bools:
+        """For each operation whether it copies from or to pageable memory of the host."""
+        found = np.zeros(len(self.ops), np.bool_)
+        copies = self.report.memcpys()
+        slow = copies[(host_memory(copies) == "pageable").to_numpy(np.bool_)]
+        if len(slow):
+            keys, theirs = process_keys(
+                *(self.ops[c].to_numpy(np.int64) for c in ("pid", "correlation")),
+                *(slow[c].to_numpy(np.int64) for c in ("pid", "correlation")),
+            )
+            found = np.isin(keys, theirs) & (self.ops["kind"] == "memcpy").to_numpy()
+        return found
 
     def of_call(self, column: str, missing: int = -1) -> Ints:
         """A column of the launching call for each operation; ``missing`` where there is none."""
