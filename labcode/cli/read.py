@@ -29,6 +29,14 @@ Scheduler = Annotated[
         "Without it in processes of this machine.",
     ),
 ]
+JudgedWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="Part to judge: steady (the iterations after the warm-up; the default), all, a range's name, step#3, or "
+        "10ms..25ms.",
+    ),
+]
 
 
 def stats(
@@ -133,8 +141,9 @@ def diagnose(
     kernel: KernelName = None,
     launch: LaunchNumber = None,
     scheduler: Scheduler = None,
+    window: JudgedWindow = None,
 ) -> None:
-    """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
+    """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
     from labcode.analysis.rules import driver
 
     if list_only:
@@ -150,6 +159,7 @@ def diagnose(
         kernel=kernel,
         launch=launch,
         scheduler=scheduler,
+        window=window,
         output=sys.stdout,
         notes=sys.stderr,
     )

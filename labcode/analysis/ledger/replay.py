@@ -21,7 +21,6 @@ from labcode.analysis.ledger.ledger import Host, Ledger, host_of
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline.joins import named_like, spans
-from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.columns import Bools, Floats, Ints
 
@@ -168,7 +167,9 @@ class Replay:
     def _made(self, inside: Ints, mine: Ints, high: int, count: int) -> Program | None:
         api, host = self.view.api, self.host
         a_start, a_end = spans(api)
-        order = inside[np.lexsort((self.view.ops["start_ns"].to_numpy(np.int64)[inside], a_start[self.view.row[inside]]))]
+        order = inside[
+            np.lexsort((self.view.ops["start_ns"].to_numpy(np.int64)[inside], a_start[self.view.row[inside]]))
+        ]
         begun, ended = (self.view.ops[c].to_numpy(np.int64)[order] for c in ("start_ns", "end_ns"))
         called = self.view.row[order]
         begin = int(a_start[called].min())
@@ -201,7 +202,21 @@ class Replay:
         gap[0] += tail_gap  # the code after the last call of a round comes before the first of the next
         length = np.maximum(ended - begun, 0).astype(np.float64)
         return Program(
-            gap, spent, waits, target, tail, rows, first, last, made, latency, length, stream, after, order, count
+            gap,
+            spent,
+            waits,
+            target,
+            tail,
+            rows,
+            first,
+            last,
+            made,
+            latency,
+            length,
+            stream,
+            after,
+            order,
+            count,
         )
 
     def _times(
@@ -221,7 +236,9 @@ class Replay:
             free = int(ended[back]) if back >= 0 else int(made_at[k])
             ready = max(free, int(made_at[k]))
             since = int(called_at[back]) if back >= 0 else -1
-            waited = np.searchsorted(asked, called_at[k]) > np.searchsorted(asked, since) if len(asked) else False
+            waited = (
+                np.searchsorted(asked, called_at[k]) > np.searchsorted(asked, since) if len(asked) else False
+            )
             if waited or begun[k] - ready > SLACK_NS:
                 best = -1
                 for other, place in last_of.items():

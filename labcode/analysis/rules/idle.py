@@ -3,17 +3,21 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.predicted import cause, gain_of, op_sizes, owned, told_places
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Bools, Ints
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
-SYNC_SHARE = 0.10
 SYNC_CALLS = 3
 CHUNKS = 30
 LOW = 0.5
@@ -32,9 +36,9 @@ def idle_gaps(tables: Tables) -> Finding:
 
     Long is more than five launch calls of this capture (see `Tables.patience_ns`): what is shorter is
     the pace of the launches. Time in which the profiler held the launching process up is not counted.
-    Numerator: the idle time of the GPU with most of it. Bound: if these gaps vanish and everything else
-    stays, at most the time in which some GPU is in such a gap is saved, and never more than the busiest
-    GPU's idle time (`Tables.idle_bound`).
+    Numerator: the idle time of the GPU with most of it. A fact, and no cause: what the CPU did is judged by
+    other rules. Bound: if these gaps vanish and everything else stays, at most the time in which some GPU is
+    in such a gap is saved, and never more than the busiest GPU's idle time (`Tables.idle_bound`).
     """
     tables.need_busy()
     gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
@@ -47,7 +51,7 @@ def idle_gaps(tables: Tables) -> Finding:
     share = worst / tables.width
     found = share >= IDLE_SHARE
     message = (
-        f"GPU {device} is idle for {percent(share)} of the window in gaps of {time_text(tables.patience_ns)} "
+        f"GPU {device} is idle for {tables.told(worst)} in gaps of {time_text(tables.patience_ns)} "
         f"or more ({int((gaps['device'] == device).sum()):,} of them)"
     )
     if found:
@@ -69,6 +73,7 @@ def idle_gaps(tables: Tables) -> Finding:
         "ns idle in long gaps on the worst GPU",
         top(gaps[[*columns, *more]], "duration_ns"),
         gain=gain,
+        severity="info",
     )
 
 
@@ -85,8 +90,8 @@ def launch_bound(tables: Tables) -> Finding:
     Short is at most five launch calls (`Tables.patience_ns`); as soon: no longer than that after the call
     returned. Nodes of a graph, which share one call, are left out: no launch precedes them. Numerator: such
     idle time on the GPU with most of it. Evidence: stretches of consecutive operations each of which
-    waited so. Bound: as of idle gaps (`Tables.idle_bound`); a graph leaves about a microsecond between
-    its kernels, so the real gain is smaller.
+    waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph; cautious:
+    half, as fused kernels do.
     """
     tables.need_busy()
     tables.need_api()
@@ -95,16 +100,27 @@ def launch_bound(tables: Tables) -> Finding:
     gaps = gaps[waited & (gaps["duration_ns"] < tables.patience_ns)]
     idle = gaps.groupby("device")["duration_ns"].sum()
     worst, device = _most(idle)
-    share = worst / tables.width
     stretches = _stretches(tables, gaps)
-    return tables.finding(
-        share >= LAUNCH_BOUND_SHARE,
-        f"GPU {device} waits for the next launch for {percent(share)} of the window, in {len(gaps):,} gaps "
-        f"shorter than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
+    ledger = tables.ledger
+    owed = ledger.each("launch") * ledger.count
+
+    def cheaper(program: Program, factor: float) -> Program:
+        paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
+        return changes.cheaper_launches(program, paced, factor, 1_000)
+
+    gain = gain_of(tables, lambda p: cheaper(p, 0.1), lambda p: cheaper(p, 0.5), 1.0 if owed else 0.0)
+    count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
+    where = told_places(ledger.places("launch"), 1)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for the next launch for {tables.told(owed, ledger)}; {count:,.0f} operations "
+        f"{'an iteration' if tables.count else 'in all'}, a launch call takes {time_text(tables.launch_ns)}"
+        + (f"; {where}" if where else ""),
         worst,
         "ns idle waiting for a launch on the worst GPU",
         stretches,
-        gain=tables.idle_bound(*spans(gaps)),
+        enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
     )
 
 
@@ -119,10 +135,9 @@ def sync_in_loop(tables: Tables) -> Finding:
     """Synchronizing calls of the launching thread during which the GPU ran dry, so that it then had to wait.
 
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
-    at the end of the program does no harm. Numerator: the CPU's time in such calls. Bound: without them
-    the CPU is ahead by the time it waited, which may shorten any later gap that ended as soon as its
-    operation was launched; no more is saved than that waiting in all, nor than those gaps in all, nor
-    than the bound of idle gaps.
+    at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
+    to the host count: a number is read. Gain: the replay in which nobody waits in these calls; the CPU may
+    then be ahead. Where the CPU hardly waits and the GPU does, `drained-queue` tells of it.
     """
     tables.need_busy()
     tables.need_api()
@@ -145,21 +160,103 @@ def sync_in_loop(tables: Tables) -> Finding:
     )
     used = np.unique(hits[some])
     waiting = intervals.total(*spans(waits.iloc[used]))
-    late = gaps[gaps["queue_ns"] <= tables.patience_ns]
-    gain = min(waiting / tables.width, tables.idle_bound(*spans(late)))
-    names = ", ".join(evidence["call"].value_counts().index[:3])
-    message = f"{len(used):,} synchronizing calls let the GPU run dry"
-    if names:
-        message += f" ({names}); the CPU waits in them for {percent(waiting / tables.width)} of the window"
-        message += f", and the gaps they can shorten are {percent(tables.idle_bound(*spans(late)))} of it"
-    return tables.finding(
-        len(used) >= SYNC_CALLS and gain >= SYNC_SHARE,
-        message,
-        waiting,
-        "ns of the CPU in synchronizing calls that let the GPU run dry",
-        top(evidence, "gap_ns"),
-        gain=gain,
+    return _synchronizing(tables, waiting, len(used), evidence, short=False)
+
+
+@rule(
+    "drained-queue",
+    title="A synchronization drains the queue, though the CPU hardly waits",
+    book="nsys/patterns",
+    advice="The calls are quick, but all that was launched is done when they return, and the GPU waits until "
+    "new work arrives: remove them, or launch the next work first. Look for synchronize(), .item(), .cpu().",
+)
+def drained_queue(tables: Tables) -> Finding:
+    """Synchronizations whose cost is not the CPU's waiting but the GPU's afterwards.
+
+    Numerator: the idle time of the GPU after synchronizations, until its queue is filled again. Gain: as of
+    sync-in-loop, which tells of those that the CPU waits in for longer than they would save.
+    """
+    tables.need_busy()
+    tables.need_api()
+    ledger = tables.ledger
+    drained = ledger.each("sync") * ledger.count
+    return _synchronizing(tables, int(drained), 0, ledger.places("sync"), short=True)
+
+
+def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame, *, short: bool) -> Finding:
+    """What synchronizations of the launching threads cost, of either kind."""
+    names = tables.api["name"]
+    read = 0
+
+    def chosen(program: Program) -> Bools:
+        nonlocal read
+        copied = (program.waits == 2) & (program.last > program.first)
+        sizes = np.append(op_sizes(tables, program), 0)[program.target]
+        outward = np.append(owned(tables, program, "copy-out"), False)[program.target]
+        reads = copied & outward & (sizes <= READ_BYTES)
+        large = np.append(False, (copied & ~reads)[:-1])  # the wait right after a large copy is of the copy
+        waits = (program.waits > 0) & ~copied & ~large
+        waits &= ~named_like(names.iloc[program.row], ALLOCATING)
+        read = int(reads.sum())
+        return np.asarray(waits | reads, np.bool_)
+
+    gain = gain_of(tables, lambda p: changes.without_waits(p, chosen(p)), None, 1.0)
+    program = tables.replay.program
+    count = waited = 0.0
+    places, kinds = "", ""
+    if program is not None:
+        gain = tables.replay.gain(*[lambda p: changes.without_waits(p, chosen(p))] * 2) or gain
+        mine = chosen(program)
+        count = float(mine.sum()) / program.count
+        calls = tables.api.iloc[program.row[mine]]
+        waited = float(duration_ns(calls).sum()) / program.count
+        kinds = ", ".join(calls["name"].map(one_line).value_counts().index[:3])
+        places = _told_calls(tables, calls)
+        often = program.count < 2 or count >= 0.5
+        often &= mine.sum() >= (SYNC_CALLS if not tables.count else 1)
+    else:
+        often = dry >= SYNC_CALLS
+        gain = Gain(gain.share if often else 0.0, 0.0, gain.high)
+    each = tables.ledger.each_ns
+    is_short = waited < 0.5 * gain.share * each
+    message = (
+        f"{count:,.3g} synchronizing calls {'an iteration' if tables.count else 'in all'}"
+        if program is not None
+        else f"{dry:,} synchronizing calls let the GPU run dry"
     )
+    message += f" ({kinds})" if kinds else ""
+    if count:
+        message += f"; the CPU waits in them for {time_text(waited)}, the GPU then for "
+        message += time_text(tables.ledger.each("sync"))
+        message += (
+            f"; {read / max(program.count, 1):.3g} of them read a number from the GPU (.item(), .cpu(), print)"
+            if read and program is not None
+            else ""
+        )
+    message += f"; {places}" if places else ""
+    return cause(
+        tables,
+        gain,
+        message,
+        min(spent, tables.width),
+        "ns idle after synchronizations on the worst GPU"
+        if short
+        else "ns of the CPU in synchronizing calls that let the GPU run dry",
+        evidence if short else top(evidence, "gap_ns"),
+        enough=bool(often) and is_short == short and bool(len(evidence)),
+    )
+
+
+def _told_calls(tables: Tables, calls: pd.DataFrame, most: int = 2) -> str:
+    """Where in the program most of some calls stand, in words."""
+    lines = tables.lines
+    if not len(calls) or not lines.known:
+        return ""
+    found = pd.Series([one.text for one in lines.at_calls(calls)])
+    spent = pd.Series(duration_ns(calls)).groupby(found.to_numpy()).sum().sort_values(ascending=False)
+    spent = spent[spent.index != ""]
+    whole = max(int(duration_ns(calls).sum()), 1)
+    return ", ".join(f"{percent(ns / whole)} of that {place}" for place, ns in spent.iloc[:most].items())
 
 
 @rule(
@@ -174,8 +271,8 @@ def low_utilization(tables: Tables) -> Finding:
 
     Busy is the union of the operations of all processes, whole graphs included, so no part exceeds 100 %. The
     evidence tells kernels apart from time with copies or memsets alone, in which nothing is computed.
-    Numerator: the length of such stretches on the GPU with most of it. Bound: the idle time in them
-    (`Tables.idle_bound`).
+    Numerator: the length of such stretches on the GPU with most of it. A fact, and no cause. Bound: the idle
+    time in them (`Tables.idle_bound`).
     """
     tables.need_busy()
     edges = tables.window[0] + (np.arange(CHUNKS + 1) * tables.width) // CHUNKS
@@ -216,6 +313,7 @@ def low_utilization(tables: Tables) -> Finding:
         "ns in stretches less than half busy on the worst GPU",
         top(found, "duration_ns"),
         gain=gain,
+        severity="info",
     )
 
 
@@ -223,7 +321,7 @@ def _causes(gaps: pd.DataFrame) -> str:
     """What the CPU did in most of the idle time, in words."""
     where = pd.DataFrame(
         {
-            "range": gaps["range"].map(one_line),
+            "range": gaps["range"].where(gaps["range_share"] >= 0.5, "").map(one_line),
             "call": gaps["call"].where(gaps["call_share"] >= 0.5, "").map(one_line),
             "own_ns": gaps["own_ns"],
         }

@@ -1,0 +1,234 @@
+"""Rules about a CPU that holds the GPU up by its own work: the tables of a capture in, findings out."""
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.owners import CODE
+from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.predicted import cause, gain_of, told_places
+from labcode.analysis.rules.tables import Tables, top
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
+from labcode.reports.columns import Bools
+from labcode.reports.nsys.report import NsysReport
+
+ALLOCATIONS = 2
+BLOCKED = 0.5  # of the samples
+_LOADING = CODE["loading"]
+_OF_CODE = [CODE[one] for one in ("host-code", "launch", "data-loading")]
+
+
+def _stretches(tables: Tables, owner: str, program: Program) -> Bools:
+    return tables.replay.owned(owner, program=program)
+
+
+@rule(
+    "data-loading",
+    title="The GPU waits for data",
+    book="nsys/timeline-basics",
+    advice="Load ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
+    "persistent_workers=True), with as many workers as keep up; make the loading itself cheaper; decode and augment on the GPU.",
+)
+def data_loading(tables: Tables) -> Finding:
+    """Idle time of the GPU in which the launching thread loads data, or waits for those who do.
+
+    Told by the stack of Python (`__getitem__`, a data loader's frames), else by a range that says so, else
+    because the first that is launched after it is a copy of a batch to the GPU. Gain: the replay without
+    that code; cautious: a fifth of it stays, for somebody must hand the batches on.
+    """
+    ledger = tables.ledger
+    found = ledger.places("data-loading")
+    spent = float(found["total_ns"].sum())
+    share = spent / max(ledger.whole_ns, 1)
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p)),
+        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p), 0.2),
+        1.0 if spent else 0.0,
+    )
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for data for {tables.told(spent, ledger)}"
+        + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle while data are loaded on the worst GPU",
+        found,
+        enough=share > 0,
+    )
+
+
+@rule(
+    "host-code",
+    title="The GPU waits for the program's own code",
+    book="nsys/timeline-basics",
+    advice="Do it less often, on another thread or process, or on the GPU: logging, checkpoints (save a copy "
+    "in the background), metrics, tokenizing, Python loops over samples.",
+)
+def host_code(tables: Tables) -> Finding:
+    """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
+
+    Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
+    Gain: the replay without that code; cautious: half of it stays.
+    """
+    ledger = tables.ledger
+    found = ledger.places("host-code")
+    spent = float(found["total_ns"].sum())
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_code(p, _stretches(tables, "host-code", p)),
+        lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
+        1.0 if spent else 0.0,
+    )
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for code of the program between calls of CUDA for "
+        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle in the program's own code on the worst GPU",
+        found,
+        enough=bool(spent),
+    )
+
+
+@rule(
+    "allocation-in-loop",
+    title="Memory is allocated and freed in each iteration",
+    book="nsys/patterns",
+    advice="Allocate once before the loop and reuse; use cudaMallocAsync or a caching allocator; in PyTorch "
+    "look for empty_cache() and for memory so scarce that the cache is given back.",
+)
+def allocation_in_loop(tables: Tables) -> Finding:
+    """cudaMalloc, cudaFree and their kin in the steady state; the stream-ordered ones are left out.
+
+    A driver call inside a runtime call counts once. Numerator: the time in such calls, in the process with
+    most of it. Gain: the replay in which they take no time and wait for nothing; cautious: a fifth stays.
+    """
+    tables.need_api()
+    tables.need_busy()
+    calls = in_window(tables.api[named_like(tables.api["name"], ALLOCATING)], tables.window)
+    count, worst = 0, 0
+    for _, mine in calls.groupby("pid"):
+        worst = max(worst, intervals.total(*spans(mine)))
+        for _, thread in mine.groupby("tid"):
+            count += int((intervals.parents(*spans(thread)) < 0).sum())
+
+    def chosen(program: Program) -> Bools:
+        return named_like(tables.api["name"].iloc[program.row], ALLOCATING)
+
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_calls(p, chosen(p)),
+        lambda p: changes.without_calls(changes.without_waits(p, chosen(p)), chosen(p), 0.2),
+        1.0 if count else 0.0,
+    )
+    where = told_places(tables.ledger.places("allocation"))
+    table = calls.assign(duration_ns=duration_ns(calls))
+    columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
+    each = f" ({count / tables.count:.3g} an iteration)" if tables.count and count else ""
+    return cause(
+        tables,
+        gain,
+        f"{count:,} calls allocate or free memory in the steady state{each}, for {tables.told(worst)}"
+        + (f"; {where}" if where else ""),
+        worst,
+        "ns in allocating and freeing calls in the worst process",
+        top(table[columns], "duration_ns"),
+        enough=count >= max(ALLOCATIONS, tables.count // 2),
+    )
+
+
+@rule(
+    "compiling-in-loop",
+    title="Code is compiled or loaded in the steady state",
+    book="nsys/patterns",
+    advice="Look for shapes that change (pad them, mark_dynamic, bucket the batches), graph breaks and "
+    "guards that fail (TORCH_LOGS=recompiles); call each shape once before the loop.",
+)
+def compiling_in_loop(tables: Tables) -> Finding:
+    """Idle time of the GPU while code is compiled or modules are loaded, after the warm-up.
+
+    Gain: the replay without these calls and the code before them; cautious: half of it stays.
+    """
+    tables.need_api()
+    ledger = tables.ledger
+    found = ledger.places("loading")
+    spent = float(found["total_ns"].sum())
+    pieces = ledger.pieces[(ledger.pieces["owner"] == _LOADING).to_numpy()]
+
+    def changed(program: Program, keep: float) -> Program:
+        start, end = spans(tables.api.iloc[program.row])
+        low, high = spans(pieces)
+        inside = intervals.covered_within(low, high, start, end) > 0
+        before = np.append(0, np.maximum.accumulate(end)[:-1])
+        code = intervals.covered_within(low, high, np.minimum(before, start), start) > 0
+        less = changes.without_calls(program, inside, keep)
+        return changes.without_code(less, code, keep)
+
+    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits while code is compiled or loaded for "
+        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle while code is compiled or loaded on the worst GPU",
+        found,
+        enough=bool(spent),
+    )
+
+
+@rule(
+    "gil",
+    title="The launching thread waits for other threads of Python",
+    book="advanced/own-program",
+    advice="Only one thread runs Python at a time: move the work of the others to processes (a DataLoader's "
+    "workers, multiprocessing), or into code that lets the lock go (NumPy, torch, compiled extensions).",
+)
+def gil(tables: Tables) -> Finding:
+    """Samples in which the launching thread is not running while another thread of its process runs Python.
+
+    Needs samples of Python's stacks. Of the samples of the launching thread in idle time of the GPU those
+    count in which it waits, is not inside of a call of CUDA, and another thread of the process runs. Gain:
+    that share of the idle time that the CPU causes; cautious: half of it.
+    """
+    report = tables.report
+    samples = report.python_samples() if isinstance(report, NsysReport) else pd.DataFrame()
+    if not len(samples):
+        raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
+    ledger = tables.ledger
+    host = tables.replay.host
+    low, high = tables.window
+    samples = samples[(samples["pid"] == ledger.pid) & samples["start_ns"].between(low, high)]
+    mine = samples[samples["tid"].isin(host.tids)]
+    others = samples[~samples["tid"].isin(host.tids) & (samples["thread_state"] == "running")]
+    owner = ledger.pieces["owner"].to_numpy(np.int64)
+    at = np.searchsorted(ledger.pieces["start_ns"].to_numpy(np.int64), mine["start_ns"], "right") - 1
+    waiting = np.isin(owner[np.maximum(at, 0)], _OF_CODE) & (mine["thread_state"] != "running").to_numpy()
+    there = np.sort(others["start_ns"].to_numpy(np.int64))
+    times = mine["start_ns"].to_numpy(np.int64)
+    step = int(np.median(np.diff(np.unique(times)))) if len(times) > 1 else 0
+    near = np.searchsorted(there, times + step, "right") > np.searchsorted(there, times - step, "left")
+    in_code = int(np.isin(owner[np.maximum(at, 0)], _OF_CODE).sum())
+    blocked = int((waiting & near).sum())
+    share = blocked / max(in_code, 1)
+    caused = ledger.share("host-code", "launch", "data-loading")
+    at_most = share * caused
+    table = others.groupby("tid").size().rename("running_samples").reset_index()
+    return cause(
+        tables,
+        Gain(0.75 * at_most, 0.5 * at_most, at_most),
+        f"in {blocked:,} of {in_code:,} samples in idle time of GPU {ledger.device} the launching thread waits "
+        "while another thread of its process runs Python",
+        blocked,
+        "samples in which the launching thread waits and another one runs",
+        top(table, "running_samples"),
+        enough=share >= BLOCKED and blocked >= 5,
+    )
