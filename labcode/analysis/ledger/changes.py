@@ -6,7 +6,7 @@ Each function takes a cause out, whole (``keep`` 0) or in part: ``keep`` is the 
 import numpy as np
 
 from labcode.analysis.ledger.replay import Program
-from labcode.reports.columns import Bools, Floats
+from labcode.reports.columns import Bools, Floats, Ints
 
 
 def without_code(program: Program, stretches: Bools, keep: float = 0.0) -> Program:
@@ -30,30 +30,26 @@ def cheaper_launches(program: Program, calls: Bools, factor: float, latency_ns: 
     gap, spent = (np.where(calls, column * factor, column) for column in (program.gap, program.spent))
     late = np.minimum(program.latency, latency_ns)
     return program.change(
-        gap=gap, spent=spent, latency=np.where(calls[_call_of(program)], late, program.latency)
+        gap=gap, spent=spent, latency=np.where(calls[call_of(program)], late, program.latency)
     )
 
 
 def own_stream(program: Program, ops: Bools) -> Program:
-    """Some operations run beside all others, each kind in its own line; nobody waits for them in this round."""
+    """Some operations run beside all others, in a line of their own; in this round nobody waits for them."""
     stream = np.where(ops, int(program.stream.max(initial=0)) + 1, program.stream)
     after = np.where(ops | np.append(ops, False)[program.after], -1, program.after)
-    waited = (program.waits == 2) & np.append(ops, False)[program.target]
-    spent = np.where(waited, np.minimum(program.spent, 5_000.0), program.spent)
-    return program.change(
-        stream=stream,
-        after=after,
-        latency=np.where(ops, 0.0, program.latency),
-        waits=np.where(waited, 0, program.waits),
-        spent=spent,
-    )
+    moved = program.change(stream=stream, after=after, latency=np.where(ops, 0.0, program.latency))
+    return not_blocking(moved, ops)
 
 
 def not_blocking(program: Program, ops: Bools) -> Program:
-    """Nobody waits in the calls of some copies."""
+    """Nobody waits in the calls of some copies, nor elsewhere for them alone."""
     waited = (program.waits == 2) & np.append(ops, False)[program.target]
-    spent = np.where(waited, np.minimum(program.spent, 5_000.0), program.spent)
-    return program.change(waits=np.where(waited, 0, program.waits), spent=spent)
+    mine = np.zeros(len(program.row), np.bool_)
+    mine[call_of(program)[ops]] = True
+    spent = np.where(mine | waited, np.minimum(program.spent, 5_000.0), program.spent)
+    made = np.where(ops, np.minimum(program.made, 5_000.0), program.made)
+    return program.change(waits=np.where(waited, 0, program.waits), spent=spent, made=made)
 
 
 def with_lengths(program: Program, length: Floats) -> Program:
@@ -64,7 +60,7 @@ def with_lengths(program: Program, length: Floats) -> Program:
 def without_ops(program: Program, ops: Bools) -> Program:
     """Some operations are not launched: neither they nor their calls take time."""
     calls = np.zeros(len(program.row), np.bool_)
-    of_call = _call_of(program)
+    of_call = call_of(program)
     every = np.bincount(of_call, minlength=len(calls))
     some = np.bincount(of_call[ops], minlength=len(calls))
     calls[(some > 0) & (some == every)] = True
@@ -76,9 +72,6 @@ def without_ops(program: Program, ops: Bools) -> Program:
     )
 
 
-def _call_of(program: Program) -> np.ndarray:  # type: ignore[type-arg]
+def call_of(program: Program) -> Ints:
     """For each operation its call."""
     return np.repeat(np.arange(len(program.row)), program.last - program.first)
-
-
-call_of = _call_of

@@ -22,11 +22,11 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
-from labcode.reports.columns import Bools, Floats, Ints
+from labcode.reports.columns import Bools, Floats, Ints, Objects
 
-MOST = 12_000  # operations and calls of a round
+MOST = 5_000  # operations and calls of a round
 ROOM = 1_000  # operations that fit into the queue
-ROUNDS = 4
+ROUNDS = 3
 QUEUED_NS = 100_000  # a launch that takes so long waits for room
 STREAM_WAIT = r"StreamWaitEvent"
 SLACK_NS = 3_000  # between the end of what was waited for and what follows
@@ -83,15 +83,22 @@ class Program:
             for i in range(len(gap)):
                 cpu += gap[i]
                 low, high = first[i], last[i]
-                if high > low:
+                several = high - low > 1
+                barrier = (
+                    max(free) if several else 0.0
+                )  # a graph begins when what was launched before is done
+                if high > low and not several:
                     # room in the queue
                     back = high - 1 - room
                     limit = begun[back] if back >= 0 else before[back + count]
                     if (full or back < 0) and limit > cpu:
                         cpu = limit
+                if high > low:
                     for k in range(low, high):
                         at = cpu + made[k]
                         s = stream[k]
+                        if barrier > at:
+                            at = barrier
                         if free[s] > at:
                             at = free[s]
                         if after[k] >= 0 and ended[after[k]] > at:
@@ -136,6 +143,7 @@ class Replay:
     def __init__(self, view: View, ledger: Ledger) -> None:
         self.view, self.ledger = view, ledger
         self.why = ""
+        self.chosen = slice(0, 1)
 
     @cached_property
     def host(self) -> Host:
@@ -155,11 +163,16 @@ class Replay:
             return None
         per = np.searchsorted(begun[mine], edges[1]) - np.searchsorted(begun[mine], edges[0])
         calls = np.searchsorted(self.host.start, edges[1]) - np.searchsorted(self.host.start, edges[0])
-        sizes = np.cumsum(per + calls)
-        count = max(int(np.searchsorted(sizes, MOST, "right")), 1)
-        low, high = int(edges[0][0]), int(edges[1][count - 1])
+        sizes = per + calls
+        count = max(min(int(MOST // max(sizes.mean(), 1)), len(sizes)), 1)
+        # as many as fit, which follow each other and take about as long as all do in the mean
+        ends = np.append(0, np.cumsum(edges[1] - edges[0]))
+        mean = (ends[count:] - ends[:-count]) / count
+        first = int(np.abs(mean - ends[-1] / len(sizes)).argmin())
+        self.chosen = slice(first, first + count)
+        low, high = int(edges[0][first]), int(edges[1][first + count - 1])
         inside = mine[(begun[mine] >= low) & (begun[mine] < high)]
-        if len(inside) < 2 or sizes[count - 1] > 20 * MOST:
+        if len(inside) < 2 or int(sizes[self.chosen].sum()) > 20 * MOST:
             self.why = "an iteration holds too few or too many operations"
             return None
         return self._made(inside, mine, high, count)
@@ -254,13 +267,14 @@ class Replay:
                 if best >= 0 and (waited or begun[k] - ended[best] <= 4 * SLACK_NS):
                     after[k] = best
                     ready = max(ready, int(ended[best]))
-            latency[k] = max(int(begun[k]) - ready, 0)
+            # an operation may begin before the one before it has ended (programmatic dependent launches)
+            latency[k] = int(begun[k]) - ready if ready == free else max(int(begun[k]) - ready, 0)
             last_of[s] = k
         return made, latency, after
 
     def _waits(
         self,
-        names: np.ndarray,  # type: ignore[type-arg]
+        names: Objects,
         syncs: Bools,
         start: Ints,
         end: Ints,
@@ -293,9 +307,8 @@ class Replay:
                 spent[i] = min(spent[i], OF_ITSELF_NS)
                 continue
             if len(own):
-                if spent[i] >= QUEUED_NS and ended[max(own)] > 0 and usual < QUEUED_NS:
-                    if self._full(start[i], begun, done):
-                        spent[i] = usual
+                if usual < QUEUED_NS <= spent[i] and self._full(int(start[i]), begun, done):
+                    spent[i] = usual
                 continue
             if not syncs[i]:
                 continue
@@ -357,7 +370,7 @@ class Replay:
         if program is None:
             return float("nan")
         low, high = self.ledger.edges
-        measured = float((high[: program.count] - low[: program.count]).mean())
+        measured = float((high[self.chosen] - low[self.chosen]).mean())
         return abs(self.base_ns - measured) / max(measured, 1.0)
 
     def gain(self, bold: Callable[[Program], Program], cautious: Callable[[Program], Program]) -> Gain | None:

@@ -136,8 +136,8 @@ def sync_in_loop(tables: Tables) -> Finding:
 
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
     at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
-    to the host count: a number is read. Gain: the replay in which nobody waits in these calls; the CPU may
-    then be ahead. Where the CPU hardly waits and the GPU does, `drained-queue` tells of it.
+    to the host count: a number is read. Gain: the replay in which nobody waits in these calls, so that the
+    CPU may be ahead; cautious: a fifth less, for some results must be read. Where the CPU hardly waits and the GPU does, `drained-queue` tells of it.
     """
     tables.need_busy()
     tables.need_api()
@@ -200,23 +200,24 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         read = int(reads.sum())
         return np.asarray(waits | reads, np.bool_)
 
-    gain = gain_of(tables, lambda p: changes.without_waits(p, chosen(p)), None, 1.0)
     program = tables.replay.program
     count = waited = 0.0
     places, kinds = "", ""
     if program is not None:
-        gain = tables.replay.gain(*[lambda p: changes.without_waits(p, chosen(p))] * 2) or gain
         mine = chosen(program)
+        free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
+        gain = Gain(0.9 * free.high, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]
         waited = float(duration_ns(calls).sum()) / program.count
         kinds = ", ".join(calls["name"].map(one_line).value_counts().index[:3])
         places = _told_calls(tables, calls)
         often = program.count < 2 or count >= 0.5
-        often &= mine.sum() >= (SYNC_CALLS if not tables.count else 1)
+        often &= mine.sum() >= (1 if tables.count else SYNC_CALLS)
     else:
         often = dry >= SYNC_CALLS
-        gain = Gain(gain.share if often else 0.0, 0.0, gain.high)
+        bound = spent / tables.width if often else 0.0
+        gain = Gain(bound, 0.0, bound)
     each = tables.ledger.each_ns
     is_short = waited < 0.5 * gain.share * each
     message = (

@@ -10,7 +10,7 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import Finding
 from labcode.analysis.rules.tables import Tables, one_line, percent
-from labcode.reports.columns import Bools
+from labcode.reports.columns import Bools, Ints
 
 Change = Callable[[Program], Program]
 FOUND = 0.03  # of an iteration: what gains less is not worth a verdict
@@ -22,6 +22,8 @@ def gain_of(tables: Tables, bold: Change, cautious: Change | None, at_most: floa
     Without a cautious change it is half of the bold one's gain. No gain is more than ``at_most``: the share
     of the iteration that is owed to the cause, where a rule knows it.
     """
+    if at_most < FOUND / 2:
+        return Gain(at_most / 2, 0.0, at_most)
     replay = tables.replay
     found = replay.gain(bold, bold if cautious is None else cautious)
     if found is None:
@@ -85,7 +87,7 @@ def owned(tables: Tables, program: Program, *owners: str) -> Bools:
     return np.isin(tables.view.owner[program.op], [CODE[one] for one in owners])
 
 
-def op_sizes(tables: Tables, program: Program) -> np.ndarray:  # type: ignore[type-arg]
+def op_sizes(tables: Tables, program: Program) -> Ints:
     """The bytes of each operation of a program, 0 where it has none."""
     return tables.view.ops["bytes"].fillna(0).to_numpy(np.int64)[program.op]
 
