@@ -260,7 +260,7 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
             parts.append((*taken, code))
             free = intervals.subtract(*free, *taken)
     host = host_of(view, pid, window)
-    idle = _Idle(view, host, window, mine, free, lines)
+    idle = _Idle(view, host, window, mine, free, lines, len(edges[0]))
     parts += [(a, b, code) for a, b, code in idle.parts()]
     start = np.concatenate([a for a, _, _ in parts]) if parts else free[0]
     end = np.concatenate([b for _, b, _ in parts]) if parts else free[1]
@@ -278,10 +278,17 @@ class _Idle:
     """The idle time of a GPU, by what the launching threads did in it."""
 
     def __init__(
-        self, view: View, host: Host, window: tuple[int, int], mine: Ints, free: Spans, lines: Lines
+        self,
+        view: View,
+        host: Host,
+        window: tuple[int, int],
+        mine: Ints,
+        free: Spans,
+        lines: Lines,
+        iterations: int,
     ) -> None:
         self.view, self.host, self.window, self.free, self.lines = view, host, window, free, lines
-        self.mine = mine
+        self.mine, self.iterations = mine, iterations
         self.told: dict[int, tuple[Place, str]] = {}  # by the begin of a piece
 
     def parts(self) -> Iterator[tuple[Ints, Ints, int]]:
@@ -414,14 +421,18 @@ class _Idle:
         next_copy = np.where(beyond, False, self._leads_to_a_batch(after, high[looked]))
         owner = np.full(len(rows), "host-code", object)
         position = {int(row): place for place, row in enumerate(rows)}
+        guessed = []
         for number, row in enumerate(looked.tolist()):
             place = places[number]
             inside = named[number] if share[number] >= WAITING else ""
-            loads = place.loads or bool(loads_range[number])
-            if not loads and not place.file:
-                loads = bool(reads[number] or next_copy[number])
-            owner[position[row]] = "data-loading" if loads else "host-code"
+            if place.loads or bool(loads_range[number]):
+                owner[position[row]] = "data-loading"
+            elif not (place.file and place.seen) and not inside and bool(reads[number] or next_copy[number]):
+                guessed.append(position[row])
             self.told[int(cut[0][row])] = (place, inside)
+        # what comes before the copy of a batch now and then only is something else
+        if 2 * len(guessed) >= self.iterations:
+            owner[guessed] = "data-loading"
         for name in ("data-loading", "host-code"):
             some = rows[owner == name]
             if len(some):

@@ -6,7 +6,7 @@ nsys' exports there are stacks at calls of CUDA and samples; of traces the funct
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
@@ -36,18 +36,25 @@ _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 @dataclass(frozen=True)
 class Place:
     """Where in the program: the function and ``file:line`` of the innermost own frame, '' where unknown;
-    whether data are loaded there (by the names of any frame).
+    whether data are loaded there (by the names of any frame). Where only the calls around are known,
+    ``until`` is the line of the next one, if that is another.
     """
 
     function: str = ""
     file: str = ""
     line: int = 0
     loads: bool = False
+    until: int = 0
+    seen: bool = True
 
     @property
     def text(self) -> str:
         """In words: “in `train`, train.py:14”; '' where unknown."""
-        return f"in `{self.function}`, {self.file}:{self.line}" if self.file else ""
+        if not self.file:
+            return ""
+        if self.until:
+            return f"in `{self.function}`, {self.file}, between lines {self.line} and {self.until}"
+        return f"in `{self.function}`, {self.file}:{self.line}"
 
 
 NOWHERE = Place()
@@ -179,7 +186,10 @@ class Lines:
             return place_of([self._paths[v] for v in values.tolist()], counts.tolist())
         if not first or last == len(at):
             return NOWHERE
-        return place_of([_common(self._paths[int(path[first - 1])], self._paths[int(path[last])])], [1])
+        before, after = self._paths[int(path[first - 1])], self._paths[int(path[last])]
+        found = place_of([_common(before, after)], [1])
+        line = next((n for f, p, n in reversed(after) if (f, short(p)) == (found.function, found.file)), 0)
+        return replace(found, until=0 if line == found.line else line, seen=False)
 
 
 def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:

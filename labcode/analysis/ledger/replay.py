@@ -27,6 +27,7 @@ from labcode.reports.columns import Bools, Floats, Ints, Objects
 MOST = 5_000  # operations and calls of a round
 ROOM = 1_000  # operations that fit into the queue
 ROUNDS = 3
+LEAST_ERROR = 0.05  # however well what was recorded is replayed
 QUEUED_NS = 100_000  # a launch that takes so long waits for room
 STREAM_WAIT = r"StreamWaitEvent"
 SLACK_NS = 3_000  # between the end of what was waited for and what follows
@@ -382,7 +383,7 @@ class Replay:
         least = 1 - cautious(program).play() / self.base_ns
         low, high = min(most, least), max(most, least)
         share = (low + high) / 2
-        off = min(self.error, 0.5)
+        off = min(max(self.error, LEAST_ERROR), 0.5)
         return Gain(max(share, 0.0), max(low * (1 - off), 0.0), min(max(high * (1 + off), 0.0), 1.0))
 
     def owned(self, *owners: str, program: Program | None = None) -> Bools:

@@ -59,6 +59,7 @@ def data_loading(tables: Tables) -> Finding:
         "ns idle while data are loaded on the worst GPU",
         found,
         enough=share > 0,
+        owner="data-loading",
     )
 
 
@@ -94,6 +95,7 @@ def host_code(tables: Tables) -> Finding:
         "ns idle in the program's own code on the worst GPU",
         found,
         enough=bool(spent),
+        owner="host-code",
     )
 
 
@@ -141,6 +143,7 @@ def allocation_in_loop(tables: Tables) -> Finding:
         "ns in allocating and freeing calls in the worst process",
         top(table[columns], "duration_ns"),
         enough=count >= max(ALLOCATIONS, tables.count // 2),
+        owner="allocation",
     )
 
 
@@ -182,6 +185,7 @@ def compiling_in_loop(tables: Tables) -> Finding:
         "ns idle while code is compiled or loaded on the worst GPU",
         found,
         enough=bool(spent),
+        owner="loading",
     )
 
 

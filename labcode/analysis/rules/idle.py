@@ -121,6 +121,7 @@ def launch_bound(tables: Tables) -> Finding:
         "ns idle waiting for a launch on the worst GPU",
         stretches,
         enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
+        owner="launch",
     )
 
 
@@ -245,6 +246,7 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         else "ns of the CPU in synchronizing calls that let the GPU run dry",
         evidence if short else top(evidence, "gap_ns"),
         enough=bool(often) and is_short == short and bool(len(evidence)),
+        owner="sync",
     )
 
 

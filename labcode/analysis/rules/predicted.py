@@ -46,8 +46,16 @@ def cause(
     enough: bool = True,
     least: float = FOUND,
     advice: str = "",
+    owner: str = "",
 ) -> Finding:
-    """A finding with a predicted gain; found where that is worth it and the rule has seen enough."""
+    """A finding with a predicted gain; found where that is worth it and the rule has seen enough.
+
+    ``owner`` is what of the ledger the cause is about. Where the worst GPU alone has it and the others wait
+    for that one, no more is gained than they wait.
+    """
+    wait = tables.lateness(owner)
+    if wait is not None:
+        gain = Gain(min(gain.share, 0.9 * wait), min(gain.low, wait / 2), min(gain.high, wait))
     return Finding(
         enough and gain.share >= least,
         message,

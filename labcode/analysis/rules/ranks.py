@@ -163,7 +163,7 @@ def stragglers(tables: Tables) -> Finding:
     usual = float(others.median()) / tables.width
     return cause(
         tables,
-        Gain(0.75 * usual, usual / 2, worst / tables.width),
+        Gain(usual, usual / 2, worst / tables.width),
         f"GPU {late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
         f"{time_text(late['median_late_ns'])} in the median; others wait for it for up to {tables.told(worst)}"
         + _why_late(tables, int(late["device"])),

@@ -88,6 +88,17 @@ class Tables:
         """The ledger of each GPU, that of the worst first; none without work on a GPU."""
         return ledgers(self.view, self.judged, self.lines)
 
+    def lateness(self, owner: str) -> float | None:
+        """What share of an iteration the other GPUs wait for the worst one, where it alone has so much of an
+        owner; None where all have it, or nobody waits.
+        """
+        if not owner or len(self.ledgers) < 2:
+            return None
+        others = self.ledgers[1:]
+        wait = float(np.median([one.share("late-rank") for one in others]))
+        usual = float(np.median([one.each(owner) for one in others]))
+        return wait if wait >= 0.02 and usual < 0.5 * self.ledgers[0].each(owner) else None
+
     @cached_property
     def lines(self) -> Lines:
         """Where in the program threads were."""
