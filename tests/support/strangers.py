@@ -230,6 +230,12 @@ def allocates(m: Machine) -> None:
     m.wait("cudaFree")
 
 
+def logs(m: Machine) -> None:
+    """A number is read in each layer, and something is done with it."""
+    m.item()
+    m.python(60 * US)
+
+
 def compiles(m: Machine, step: int) -> None:
     """A new shape in every step."""
     m.python(200 * US)
@@ -240,7 +246,7 @@ FAULTS: dict[str, Callable[[Machine], Machine]] = {
     "good": train,
     "data-loading": lambda m: train(m, batch=loads(15 * MS)),
     "host-code": lambda m: train(m, after=checkpoint),
-    "sync-in-loop": lambda m: train(m, gemm_ns=50 * US, in_layer=Machine.item),
+    "sync-in-loop": lambda m: train(m, gemm_ns=100 * US, in_layer=logs),
     "launch-bound": lambda m: train(m, layers=40, gemm_ns=4 * US, small=2 * US),
     "pageable-copies": lambda m: train(m, batch=pageable_batches),
     "copies-not-hidden": lambda m: train(m, batch=big_copies),

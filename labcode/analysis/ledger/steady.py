@@ -85,7 +85,7 @@ def _judged(found: Iterations) -> pd.DataFrame:
     for _, mine in found.table.groupby("pid", sort=True):
         mine = mine[~mine["warm_up"]] if (~mine["warm_up"]).any() else mine
         usual = alike(mine)
-        parts.append(mine[_longest(usual)])
+        parts.append(mine[_longest(usual) & usual])
     return pd.concat(parts, ignore_index=True) if parts else found.table.iloc[:0]
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import Lines
+from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
 from labcode.analysis.ledger.steady import Steady
 from labcode.analysis.ledger.view import View
@@ -260,8 +261,11 @@ class Tables:
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """The synchronizing calls within the window."""
-        return self.calls[named_like(self.calls["name"], SYNCHRONIZING)]
+        """The synchronizing calls within the window, and those that copy to pageable memory: they wait, too."""
+        view = self.view
+        outward = view.pageable & (view.owner == CODE["copy-out"]) & (view.row >= 0)
+        waits = named_like(self.calls["name"], SYNCHRONIZING)
+        return self.calls[waits | np.isin(self.calls.index.to_numpy(np.int64), view.row[outward])]
 
     @property
     def has_counters(self) -> bool:
