@@ -4,7 +4,6 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
     ...
 """
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,7 @@ from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, rules_on
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
-from labcode.analysis.rules.tables import Tables, one_line, time_text
+from labcode.analysis.rules.tables import Tables, kept, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
@@ -41,7 +40,6 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
-_KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
         *(f"{what} ({unit})" for what in ("Min", "Max", "StdDev") for unit in ("ns", "MB")),
@@ -167,8 +165,7 @@ def _opened(path: Path, stack: ExitStack) -> Any:
     report = reports.open(path)
     if isinstance(report, NsysReport | KinetoReport):
         stack.enter_context(report)
-        for name in _KEPT:  # each is asked for many times; reading takes as long as asking
-            setattr(report, name, functools.cache(getattr(report, name)))
+        kept(report)
     return report
 
 

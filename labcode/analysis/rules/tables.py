@@ -1,5 +1,6 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
+import functools
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +34,7 @@ LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
 GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
+KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx", "gpus")
 _LOSS = 20
 LAYOUT = (
     r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nchw2nhwc|nhwc2nchw|tensorTransform|transposeReadWrite|"
@@ -49,7 +51,7 @@ class Tables:
     """
 
     def __init__(self, report: TimelineReport, window: str | None = None) -> None:
-        self.report = report
+        self.report = kept(report)
         self.chosen = window
 
     # ---- time
@@ -379,6 +381,16 @@ class Tables:
         """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
+
+
+def kept(report: TimelineReport) -> TimelineReport:
+    """The report, which from now on keeps the tables that are asked for many times: reading takes long."""
+    if isinstance(report, NsysReport):
+        for name in KEPT:
+            method = getattr(report, name)
+            if not hasattr(method, "cache_info"):
+                setattr(report, name, functools.cache(method))
+    return report
 
 
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:
