@@ -146,6 +146,7 @@ class Host:
 
     ``launch_ns``: a launch call, in the median. ``patience_ns``: how long an operation may take to begin
     after its call. ``pace_ns``: code of the CPU between two calls that is no longer is the pace of launching.
+    ``main``: the thread whose program it is: the process' first, if that launches, else the one with most.
     """
 
     pid: int
@@ -156,6 +157,7 @@ class Host:
     patience_ns: int
     pace_ns: int
     launch_ns: float
+    main: int = -1
 
 
 def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
@@ -182,7 +184,11 @@ def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     between = start[calls][1:] - end[calls][:-1]
     usual = float(np.median(between)) if len(between) else 0.0
     pace = int(min(max(PACE * usual, patience), SLOWEST_PACE_NS))
-    return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, pace, launch_ns)
+    ours = api["tid"].to_numpy(np.int64)[order]
+    distinct, counts = np.unique(ours, return_counts=True)
+    main = int(distinct[counts.argmax()]) if len(distinct) else -1
+    main = pid if pid in tids else main
+    return Host(pid, tuple(tids.tolist()), start[order], end[order], order, patience, pace, launch_ns, main)
 
 
 def main_process(view: View, device: int, window: tuple[int, int]) -> int:
@@ -408,10 +414,7 @@ class _Idle:
         beyond = following >= len(host.start)
         after = np.minimum(following, max(len(host.start) - 1, 0))
         # a thread of autograd's has nothing of its own to do: its stretches are those of the main thread
-        main = int(np.bincount(np.unique(tids[host.row], return_inverse=True)[1]).argmax())
-        main = int(np.unique(tids[host.row])[main])
-        main = host.pid if host.pid in host.tids else main
-        tid = np.where(np.isin(tid, [main]), tid, main) if len(host.tids) > 1 else tid
+        tid = np.full(len(tid), host.main, np.int64) if len(host.tids) > 1 else tid
         table = pd.DataFrame(
             {"start_ns": cut[0][looked], "end_ns": cut[1][looked], "pid": host.pid, "tid": tid}
         )

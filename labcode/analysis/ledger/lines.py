@@ -15,7 +15,7 @@ import pandas as pd
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import spans
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Floats, Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
@@ -30,6 +30,7 @@ DATA = re.compile(
     r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
     r"load_batch|load_data|collate|torch/utils/data|prefetch"
 )
+NEAR_NS = 300_000  # from a call to a sample
 _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 
 
@@ -89,6 +90,48 @@ class Lines:
     def during(self, stretches: pd.DataFrame) -> list[Place]:
         """Where a thread was in each stretch of time between calls (start_ns, end_ns, pid, tid)."""
         return self._between(stretches, inside=True)
+
+    def spread(self, pid: int, tid: int, start: Ints, end: Ints) -> list[tuple[Place, float]]:
+        """Where a thread was during some stretches of time together: places and their shares, most first."""
+        if not self.known or not len(start):
+            return []
+        low, high = intervals.union(start, end)
+        if (pid, tid) in self._functions:
+            return _spread(self._functions[pid, tid], low, high)
+        if (pid, tid) not in self._stacks:
+            return []
+        at, path, sampled = self._stacks[pid, tid]
+        inside = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
+        some = inside & (sampled == 1) if sampled.any() else inside
+        return self._shares(path[some], np.ones(int(some.sum()), np.float64))
+
+    def launched(self, pid: int, tid: int, calls: Ints, weight: Floats) -> list[tuple[Place, float]]:
+        """Where a thread was when calls were made (their times), by weight: places and shares, most first.
+
+        Of samples the nearest one counts, where it is near.
+        """
+        if not self.known or not len(calls):
+            return []
+        if (pid, tid) in self._functions:
+            places = _of_functions(self._functions[pid, tid], calls, calls + 1)
+            return _together(places, weight)
+        if (pid, tid) not in self._stacks:
+            return []
+        at, path, _ = self._stacks[pid, tid]
+        after = np.searchsorted(at, calls, "left")
+        before, after = np.maximum(after - 1, 0), np.minimum(after, len(at) - 1)
+        nearest = np.where(np.abs(at[before] - calls) <= np.abs(at[after] - calls), before, after)
+        distance = np.abs(at[nearest] - calls)
+        for near in (NEAR_NS, 5 * NEAR_NS):
+            some = distance <= near
+            if some.any():
+                return self._shares(path[nearest[some]], weight[some])
+        return []
+
+    def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
+        distinct, code = np.unique(paths, return_inverse=True)
+        sums = np.bincount(code, weights=weight, minlength=len(distinct)).astype(np.float64)
+        return _together([place_of([self._paths[one]], [1]) for one in distinct.tolist()], sums)
 
     # ---- nsys
 
@@ -211,6 +254,34 @@ def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[i
     best = max(functions, key=lambda one: functions[one])
     line = max((one for one in weights if one[:2] == best), key=lambda one: weights[one])
     return Place(best[0], short(best[1]), line[2], loading)
+
+
+def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, float]]:
+    """Places by function, each with the line that has most of it, and shares; the most first."""
+    sums: dict[Place, float] = {}
+    for place, one in zip(places, weight.tolist(), strict=True):
+        sums[place] = sums.get(place, 0.0) + one
+    functions: dict[tuple[str, str], float] = {}
+    for place, one in sums.items():
+        functions[place.function, place.file] = functions.get((place.function, place.file), 0.0) + one
+    whole = max(sum(functions.values()), 1e-9)
+    found = []
+    for key in sorted(functions, key=lambda one: -functions[one]):
+        best = max((p for p in sums if (p.function, p.file) == key), key=lambda p: sums[p])
+        found.append((best, functions[key] / whole))
+    return found
+
+
+def _spread(functions: pd.DataFrame, low: Ints, high: Ints) -> list[tuple[Place, float]]:
+    """The innermost own functions during stretches together."""
+    names = functions["name"].map(lambda name: _KINETO.match(str(name)))
+    mine = np.array([one is not None and own(one["function"], one["file"]) for one in names], np.bool_)
+    start, end = spans(functions[mine])
+    begun, ended, which = intervals.innermost(start, end)
+    inside = intervals.covered_within(low, high, begun, ended)
+    split = names[mine].to_numpy(object)
+    places = [Place(split[w]["function"], short(split[w]["file"]), int(split[w]["line"])) for w in which]
+    return _together(places, inside.astype(np.float64))
 
 
 def _common(

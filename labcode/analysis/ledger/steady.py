@@ -16,7 +16,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.windows import everything
-from labcode.reports.columns import Bools
+from labcode.reports.columns import Bools, Ints
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
 
@@ -64,7 +64,7 @@ def steady(report: TimelineReport) -> Steady:
     """The steady state of a report."""
     outer = report.window()
     found = iterations(report)
-    if found is not None and len(kept := _judged(found)):
+    if found is not None and len(kept := _judged(report, found)):
         return _of_iterations(outer, found, kept)
     return _of_kernels(report, outer, found)
 
@@ -79,24 +79,35 @@ def within(report: TimelineReport, window: Window, told: str) -> Steady:
     return Steady(window, window, told, rows, found)
 
 
-def _judged(found: Iterations) -> pd.DataFrame:
-    """Of each process the longest stretch of iterations of its most frequent kind, without warm-up."""
+def _judged(report: TimelineReport, found: Iterations) -> pd.DataFrame:
+    """Of each process the longest stretch of iterations of its most frequent kind, without warm-up.
+
+    With a column usual: those of other kinds in between, which others than the main process may have.
+    """
     parts = []
-    for _, mine in found.table.groupby("pid", sort=True):
+    ops = report.gpu_ops()
+    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    for pid, mine in found.table.groupby("pid", sort=True):
         mine = mine[~mine["warm_up"]] if (~mine["warm_up"]).any() else mine
-        usual = alike(mine)
-        parts.append(mine[_longest(usual) & usual])
-    return pd.concat(parts, ignore_index=True) if parts else found.table.iloc[:0]
+        begun = np.sort(work.loc[work["pid"] == pid, "start_ns"].to_numpy(np.int64))
+        start = mine["start_ns"].to_numpy(np.int64)
+        kernels = np.searchsorted(begun, start + mine["duration_ns"].to_numpy(np.int64))
+        usual = alike(kernels - np.searchsorted(begun, start))
+        parts.append(mine.assign(others=int((~usual).sum()))[_longest(usual) & usual])
+    return pd.concat(parts, ignore_index=True) if parts else found.table.iloc[:0].assign(others=0)
 
 
-def alike(rows: pd.DataFrame) -> Bools:
-    """Which iterations are of the most frequent kind: about as many operations as most others have."""
-    ops = rows["ops"].to_numpy(np.int64)
-    if len(ops) < 3:
-        return np.ones(len(ops), np.bool_)
-    near = np.abs(ops[:, None] - ops[None, :1000]) <= ALIKE_OPS * np.maximum(ops[None, :1000], 1)
-    centre = ops[int(near.sum(axis=0).argmax())]
-    return np.asarray(np.abs(ops - centre) <= ALIKE_OPS * max(int(centre), 1), np.bool_)
+def alike(kernels: Ints) -> Bools:
+    """Which iterations are of the most frequent kind: about as many kernels as most others have.
+
+    Copies do not count: every so often results are written, which makes no other kind of an iteration.
+    """
+    if len(kernels) < 3:
+        return np.ones(len(kernels), np.bool_)
+    some = kernels[None, :1000]
+    near = np.abs(kernels[:, None] - some) <= ALIKE_OPS * np.maximum(some, 1)
+    centre = int(kernels[int(near.sum(axis=0).argmax())])
+    return np.asarray(np.abs(kernels - centre) <= ALIKE_OPS * max(centre, 1), np.bool_)
 
 
 def _longest(usual: Bools) -> Bools:
@@ -144,13 +155,13 @@ def _of_iterations(outer: Window, found: Iterations, kept: pd.DataFrame) -> Stea
         near, window = [main], (own[main].begin, own[main].end)
     rows = kept[kept["pid"].isin(near)]
     inside = (rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])
-    rows = rows[inside].drop(columns="end_ns").reset_index(drop=True)
+    rows = rows[inside].drop(columns=["end_ns", "others"]).reset_index(drop=True)
     mine = found.table[found.table["pid"] == main]
     later = mine[~mine["warm_up"]]
-    count, others = own[main].count, int((~alike(later)).sum())
+    count, others = own[main].count, int(kept.loc[kept["pid"] == main, "others"].iloc[0])
     if others >= 2 and len(later) > count:
         notes.append(
-            f"{others:,} of {len(later):,} iterations have other numbers of operations (validation, for "
+            f"{others:,} of {len(later):,} iterations have other numbers of kernels (validation, for "
             f"one); judged are {count:,} of the more frequent kind that follow each other"
         )
     warm = int(mine["warm_up"].sum())

@@ -9,7 +9,7 @@ from labcode.analysis.ledger import changes
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.predicted import Change, cause, gain_of, owned
+from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
 from labcode.analysis.rules.tables import Tables, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
@@ -96,6 +96,7 @@ def no_tensor_cores(tables: Tables) -> Finding:
     message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for {tables.told(spent, tables.ledger)}"
     if spent and spec:
         message += f"; {spec.name} promises {best / (spec.fp32 * 1e12):.3g} × the rate with them"
+    message += _where(tables, slow)
     return cause(
         tables,
         gain,
@@ -106,6 +107,12 @@ def no_tensor_cores(tables: Tables) -> Finding:
         enough=spent >= TENSOR_SHARE * tables.width,
         advice=advice,
     )
+
+
+def _where(tables: Tables, kernels: pd.DataFrame) -> str:
+    """Which lines launched kernels, as the end of a message."""
+    where = lines_of_kernels(tables, kernels)
+    return f"; {where}" if where else ""
 
 
 def _name(tables: Tables) -> str:
@@ -173,7 +180,7 @@ def unfused_elementwise(tables: Tables) -> Finding:
         gain,
         f"{members:,} elementwise kernels, casts and reductions follow each other in {count:,} chains of "
         f"{members / max(count, 1):.3g}; they take {tables.told(spent, tables.ledger)}, of which fused ones would "
-        f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time",
+        f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time" + _where(tables, table),
         min(spent, tables.width),
         "ns in chains of elementwise kernels on the worst GPU",
         _told_kernels(table),
@@ -255,7 +262,7 @@ def small_grids(tables: Tables) -> Finding:
         tables,
         gain,
         f"{int(small.sum()):,} kernels have blocks for less than half of the {sms} SMs; alone on the GPU they "
-        f"take {tables.told(spent, tables.ledger)}",
+        f"take {tables.told(spent, tables.ledger)}" + _where(tables, kernels[small]),
         min(spent, tables.width),
         "ns in kernels with few blocks on the worst GPU",
         evidence,
@@ -321,7 +328,8 @@ def layout_conversions(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"{int(some.sum()):,} kernels copy tensors into another layout, for {tables.told(spent, tables.ledger)}",
+        f"{int(some.sum()):,} kernels copy tensors into another layout, for {tables.told(spent, tables.ledger)}"
+        + _where(tables, kernels[some]),
         min(spent, tables.width),
         "ns in kernels that change the layout on the worst GPU",
         tables.relaid_evidence(kernels[some]),
@@ -353,7 +361,8 @@ def atomics(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"{int(some.sum()):,} kernels add at indices, where threads collide, for {tables.told(spent, tables.ledger)}",
+        f"{int(some.sum()):,} kernels add at indices, where threads collide, for {tables.told(spent, tables.ledger)}"
+        + _where(tables, kernels[some]),
         min(spent, tables.width),
         "ns in kernels that add at indices on the worst GPU",
         _told_kernels(kernels[some]),

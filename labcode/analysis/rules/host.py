@@ -74,7 +74,7 @@ def host_code(tables: Tables) -> Finding:
     """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
 
     Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
-    Gain: the replay without that code; cautious: half of it stays.
+    Gain: the replay without that code; cautious: half of it stays. Predicted is nearer to the former.
     """
     ledger = tables.ledger
     found = ledger.places("host-code")
@@ -85,6 +85,7 @@ def host_code(tables: Tables) -> Finding:
         lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
         1.0 if spent else 0.0,
     )
+    gain = Gain(max(gain.share, 0.85 * gain.high), gain.low, gain.high)
     where = told_places(found)
     return cause(
         tables,

@@ -8,7 +8,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.predicted import cause, gain_of, op_sizes, owned, told_places
+from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, op_sizes, owned
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
@@ -90,8 +90,8 @@ def launch_bound(tables: Tables) -> Finding:
     Short is at most five launch calls (`Tables.patience_ns`); as soon: no longer than that after the call
     returned. Nodes of a graph, which share one call, are left out: no launch precedes them. Numerator: such
     idle time on the GPU with most of it. Evidence: stretches of consecutive operations each of which
-    waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph; cautious:
-    half, as fused kernels do.
+    waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph, and so
+    do kernels shorter than a launch, for one may do the work of many; cautious: half of the launching.
     """
     tables.need_busy()
     tables.need_api()
@@ -104,13 +104,17 @@ def launch_bound(tables: Tables) -> Finding:
     ledger = tables.ledger
     owed = ledger.each("launch") * ledger.count
 
-    def cheaper(program: Program, factor: float) -> Program:
+    def cheaper(program: Program, factor: float, fewer: bool) -> Program:
         paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
-        return changes.cheaper_launches(program, paced, factor, 1_000)
+        less = changes.cheaper_launches(program, paced, factor, 1_000)
+        tiny = fewer & (program.length < tables.launch_ns)
+        return changes.with_lengths(less, np.where(tiny, less.length * factor, less.length))
 
-    gain = gain_of(tables, lambda p: cheaper(p, 0.1), lambda p: cheaper(p, 0.5), 1.0 if owed else 0.0)
+    gain = gain_of(
+        tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
+    )
     count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
-    where = told_places(ledger.places("launch"), 1)
+    where = lines_of_idle(tables, "launch")
     return cause(
         tables,
         gain,

@@ -1,15 +1,17 @@
 """What taking a cause out gains: the tables of a capture and two changes of its replay in, a finding out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.lines import Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import Finding
 from labcode.analysis.rules.tables import Tables, one_line, percent
+from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.reports.columns import Bools, Ints
 
 Change = Callable[[Program], Program]
@@ -88,6 +90,39 @@ def told_places(found: pd.DataFrame, most: int = 2) -> str:
         if len(parts) == most:
             break
     return ", ".join(parts)
+
+
+def told_lines(found: Sequence[tuple[Place, float]], most: int = 2) -> str:
+    """The first lines of the program in words; '' for none."""
+    return ", ".join(
+        f"{percent(share)} of that {one.text}" for one, share in found[:most] if one.text and share >= 0.1
+    )
+
+
+def lines_of_idle(tables: Tables, owner: str) -> str:
+    """Where the program was in the idle time of an owner, by samples of its thread, in words."""
+    pieces = tables.ledger.pieces
+    mine = pieces[pieces["owner"].to_numpy(np.int64) == CODE[owner]]
+    host = tables.replay.host
+    return told_lines(tables.lines.spread(host.pid, host.main, *spans(mine)))
+
+
+def lines_of_kernels(tables: Tables, ops: pd.DataFrame) -> str:
+    """Which lines launched some operations of the view (by its index), by their time, in words.
+
+    Those of the main thread where it launched any: what autograd's thread launches has the line of backward().
+    """
+    if not len(ops) or not tables.lines.known:
+        return ""
+    row = tables.view.row[ops.index.to_numpy(np.int64)]
+    spent = duration_ns(ops)[row >= 0].astype(np.float64)
+    calls = tables.api.iloc[row[row >= 0]]
+    host = tables.replay.host
+    mine = (calls["tid"] == host.main).to_numpy()
+    if mine.any():
+        calls, spent = calls[mine], spent[mine]
+    start = calls["start_ns"].to_numpy(np.int64)
+    return told_lines(tables.lines.launched(host.pid, host.main, start, spent))
 
 
 def owned(tables: Tables, program: Program, *owners: str) -> Bools:

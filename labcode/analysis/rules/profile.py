@@ -172,7 +172,7 @@ def dropped_events(tables: Tables) -> Finding:
         "messages of the profiler",
         None,
         table,
-        "high" if bool(losing.any()) else "low",
+        "high" if bool(losing.any()) else "info",
     )
 
 

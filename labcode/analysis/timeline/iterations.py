@@ -1,9 +1,10 @@
 """A timeline in; its iterations, found without being told (steps of training, requests, frames), out.
 
-Three ways, of which the first that answers counts:
+Four ways, of which the first that answers counts:
 
 - ranges: a name, its number left out, that comes again and again on one thread;
 - optimizer: the end of an optimizer's step, which PyTorch itself marks (``Optimizer.step#AdamW.step``);
+- updates: the first kernel of each update by an optimizer, known by its name;
 - period: the kernel that comes once in each repetition of the sequence of launches.
 
 An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
@@ -109,7 +110,7 @@ def iterations(report: TimelineReport) -> Iterations | None:
     nvtx = report.nvtx()
     nvtx = nvtx[nvtx["start_ns"].between(begin, end)]
     how, found = "", []
-    for way in (_by_ranges, _by_optimizer, _by_period):
+    for way in (_by_ranges, _by_optimizer, _by_updates, _by_period):
         for pid, place in ops.groupby("pid").indices.items():
             mine = _Process(int(str(pid)), ops.iloc[place], rows[place], api, nvtx)
             told, edges = way(mine)
@@ -221,6 +222,34 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     return f"steps of the optimizer ({name.removeprefix('Optimizer.step#')})", _ascending(
         np.append(began[:1], edges)
     )
+
+
+def _by_updates(process: _Process) -> tuple[str, Ints]:
+    """Starts of the optimizer's kernels, known by their names, that follow other kernels: one an update."""
+    ops = process.ops[process.ops["kind"] == "kernel"]
+    if not len(ops):
+        return "", process.rows[:0]
+    device = ops["device"].value_counts().index[0]
+    ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
+    codes, names = codes_of(ops["name"])
+    of_step = np.array([bucket_of_name(str(name)) == "optimizer" for name in names] + [False], np.bool_)[
+        codes
+    ]
+    places = np.flatnonzero(of_step)
+    if len(places) < FEWEST + 1 or 2 * len(places) > len(ops):
+        return "", process.rows[:0]
+    distance = np.diff(places)
+    apart = int(distance.max())
+    first = places[np.append(True, distance > max(apart // 4, 1))]  # within an update few others run
+    gaps = np.diff(first)
+    if len(first) < FEWEST + 1 or int(gaps.sum()) < COVERED * len(ops):
+        return "", process.rows[:0]
+    usual = float(np.median(gaps))
+    if (np.abs(gaps - usual) <= ABOUT * usual).mean() < 0.5:
+        return "", process.rows[:0]
+    return "updates by the optimizer, from one’s first kernel to the next", ops["start_ns"].to_numpy(
+        np.int64
+    )[first]
 
 
 def _by_period(process: _Process) -> tuple[str, Ints]:
