@@ -30,6 +30,7 @@ DATA = re.compile(
     r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
     r"load_batch|load_data|collate|torch/utils/data|prefetch"
 )
+STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
 NEAR_NS = 300_000  # from a call to a sample
 _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 
@@ -127,6 +128,52 @@ class Lines:
             if some.any():
                 return self._shares(path[nearest[some]], weight[some])
         return []
+
+    def share_in(self, pid: int, tid: int, start: Ints, end: Ints, pattern: str) -> float:
+        """Of the samples of a thread during some stretches, the share with a frame like a pattern
+        (``file:function``); 0 without samples.
+        """
+        if not self.known or not len(start) or (pid, tid) not in self._stacks:
+            return 0.0
+        at, path, sampled = self._stacks[pid, tid]
+        low, high = intervals.union(start, end)
+        some = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
+        some &= sampled == 1
+        search = re.compile(pattern).search
+        distinct, counts = np.unique(path[some], return_counts=True)
+        hits = [
+            any(search(f"{file}:{function}") for function, file, _ in self._paths[one])
+            for one in distinct.tolist()
+        ]
+        return float(counts[np.array(hits, np.bool_)].sum() / max(counts.sum(), 1)) if len(distinct) else 0.0
+
+    def busy_threads(
+        self, pid: int, without: Sequence[int], window: tuple[int, int]
+    ) -> list[tuple[int, Place, int]]:
+        """Other threads of a process that run the program's own code in a window: tid, place, samples.
+
+        A thread that is always at one line waits there: it does not count.
+        """
+        found = []
+        for (process, tid), (at, path, sampled) in (self._stacks if self.known else {}).items():
+            if process != pid or tid in without:
+                continue
+            some = (at >= window[0]) & (at < window[1]) & (sampled == 1)
+            inner = [self._paths[one][-1] for one in path[some].tolist()]
+            if not inner or not any(own(f, p) for f, p, _ in inner):
+                continue
+            most = max(pd.Series(inner).value_counts())
+            if most < STUCK * len(inner):
+                place = place_of([self._paths[one] for one in path[some].tolist()], [1] * len(inner))
+                found.append((tid, place, len(inner)))
+        return sorted(found, key=lambda one: -one[2])
+
+    def samples(self, pid: int, tid: int, window: tuple[int, int]) -> int:
+        """How many samples of a thread lie in a window."""
+        if not self.known or (pid, tid) not in self._stacks:
+            return 0
+        at, _, sampled = self._stacks[pid, tid]
+        return int(((at >= window[0]) & (at < window[1]) & (sampled == 1)).sum())
 
     def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
         distinct, code = np.unique(paths, return_inverse=True)

@@ -16,6 +16,7 @@ from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
+LONG = 8
 CHAIN = 2  # elementwise kernels in a row that one could do
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
@@ -150,8 +151,9 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """Elementwise kernels, casts and reductions that follow each other on one stream.
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
-    the data move once. Gain: the replay in which a chain takes as long as its longest kernel and is launched
-    once; cautious: half of the time between that and what it takes.
+    the data move once. Gain: the replay in which a chain of eight or more takes as long as its longest kernel
+    and is launched once, and the scores of attention (a softmax between two matmuls) take no time; cautious:
+    half of that. Shorter chains are usual; of what they could save a quarter is predicted.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
@@ -159,20 +161,25 @@ def unfused_elementwise(tables: Tables) -> Finding:
     spent, least = _fused(duration_ns(kernels).astype(np.float64), chain)
     saved = spent - least
 
-    def fused(program: Program, keep: float) -> Program:
-        inside = owned(tables, program, "elementwise", "layout", "reduction")
-        where = _chains(tables.view.ops.iloc[program.op], inside)
+    def fused(program: Program, longer: int, keep: float) -> Program:
+        ops = tables.view.ops.iloc[program.op]
+        where = _chains(ops, owned(tables, program, "elementwise", "layout", "reduction"), longer)
+        scores = _scores(tables, program, where)
         first = np.append(True, where[1:] != where[:-1])[: len(where)] | (where < 0)
         longest = np.zeros(int(where.max(initial=-1)) + 2)
         np.maximum.at(longest, where, program.length)
-        length = np.where(where >= 0, np.where(first, longest[where], 0.0), program.length)
+        one = np.where(scores, 0.0, longest[where])
+        length = np.where(where >= 0, np.where(first, one, 0.0), program.length)
         if keep:
-            half = program.length * keep + length * (1 - keep)
-            return changes.with_lengths(program, half)
+            return changes.with_lengths(program, program.length * keep + length * (1 - keep))
         return changes.with_lengths(changes.without_ops(program, (where >= 0) & ~first), length)
 
     count = int(chain.max(initial=-1)) + 1
-    gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), 1.0 if count else 0.0)
+    gain = gain_of(
+        tables, lambda p: fused(p, LONG, 0.0), lambda p: fused(p, LONG, 0.5), 1.0 if count else 0.0
+    )
+    every = gain_of(tables, lambda p: fused(p, CHAIN, 0.0), None, 1.0 if count else 0.0)
+    gain = Gain(max(gain.share, every.high / 4), max(gain.low, every.low / 4), max(gain.high, every.high))
     table = kernels[chain >= 0]
     members = int((chain >= 0).sum())
     return cause(
@@ -188,8 +195,26 @@ def unfused_elementwise(tables: Tables) -> Finding:
     )
 
 
-def _chains(ops: pd.DataFrame, part: Bools) -> Ints:
-    """For each operation the number of its chain on its stream, -1 for none."""
+def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
+    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand."""
+    count = int(chain.max(initial=-1)) + 1
+    names = tables.view.ops["name"].iloc[program.op]
+    soft = named_like(names, r"(?i)softmax") & (chain >= 0)
+    has = np.bincount(chain[soft], minlength=count + 1) > 0
+    product = owned(tables, program, "matmul", "no-tensor-cores")
+    before = np.append(False, product[:-1]) & (chain >= 0)
+    after = np.append(product[1:], False) & (chain >= 0)
+    has &= np.bincount(chain[before], minlength=count + 1) > 0
+    has &= np.bincount(chain[after], minlength=count + 1) > 0
+    return np.asarray(has[chain] & (chain >= 0), np.bool_)
+
+
+def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
+    """For each operation the number of its chain on its stream, -1 for none.
+
+    Shorter chains than ``longer`` count only where they hold a softmax.
+    """
+    soft = named_like(ops["name"], r"(?i)softmax")
     found = np.full(len(ops), -1, np.int64)
     number = 0
     for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
@@ -199,7 +224,9 @@ def _chains(ops: pd.DataFrame, part: Bools) -> Ints:
         first = inside & ~np.append(False, inside[:-1])
         run = np.cumsum(first) - 1
         counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
-        long = inside & (counts[np.maximum(run, 0)] >= CHAIN) if len(counts) else inside & False
+        softened = np.bincount(run[inside & soft[place]], minlength=len(counts)) > 0
+        kept = (counts >= longer) | ((counts >= CHAIN) & softened)
+        long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
         values, again = np.unique(run[long], return_inverse=True)
         found[place[long]] = number + again
         number += len(values)

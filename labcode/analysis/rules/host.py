@@ -9,7 +9,7 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of, told_places
-from labcode.analysis.rules.tables import Tables, top
+from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Bools
@@ -18,7 +18,6 @@ from labcode.reports.nsys.report import NsysReport
 ALLOCATIONS = 2
 BLOCKED = 0.5  # of the samples
 _LOADING = CODE["loading"]
-_OF_CODE = [CODE[one] for one in ("host-code", "launch", "data-loading")]
 
 
 def _stretches(tables: Tables, owner: str, program: Program) -> Bools:
@@ -198,42 +197,58 @@ def compiling_in_loop(tables: Tables) -> Finding:
     "workers, multiprocessing), or into code that lets the lock go (NumPy, torch, compiled extensions).",
 )
 def gil(tables: Tables) -> Finding:
-    """Samples in which the launching thread is not running while another thread of its process runs Python.
+    """Another thread of the process runs the program's own Python while the launching one does, too.
 
-    Needs samples of Python's stacks. Of the samples of the launching thread in idle time of the GPU those
-    count in which it waits, is not inside of a call of CUDA, and another thread of the process runs. Gain:
-    that share of the idle time that the CPU causes; cautious: half of it.
+    Needs samples of Python's stacks. A thread counts that launches nothing and is not always at one line,
+    where it would wait. Numerator: its samples for each hundred of the launching thread's. Gain: that share
+    of the idle time in which the launching thread runs code, for they take turns; cautious: half of it.
     """
     report = tables.report
-    samples = report.python_samples() if isinstance(report, NsysReport) else pd.DataFrame()
-    if not len(samples):
+    if not isinstance(report, NsysReport) or not len(report.python_samples()):
         raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
-    ledger = tables.ledger
-    host = tables.replay.host
-    low, high = tables.window
-    samples = samples[(samples["pid"] == ledger.pid) & samples["start_ns"].between(low, high)]
-    mine = samples[samples["tid"].isin(host.tids)]
-    others = samples[~samples["tid"].isin(host.tids) & (samples["thread_state"] == "running")]
-    owner = ledger.pieces["owner"].to_numpy(np.int64)
-    at = np.searchsorted(ledger.pieces["start_ns"].to_numpy(np.int64), mine["start_ns"], "right") - 1
-    waiting = np.isin(owner[np.maximum(at, 0)], _OF_CODE) & (mine["thread_state"] != "running").to_numpy()
-    there = np.sort(others["start_ns"].to_numpy(np.int64))
-    times = mine["start_ns"].to_numpy(np.int64)
-    step = int(np.median(np.diff(np.unique(times)))) if len(times) > 1 else 0
-    near = np.searchsorted(there, times + step, "right") > np.searchsorted(there, times - step, "left")
-    in_code = int(np.isin(owner[np.maximum(at, 0)], _OF_CODE).sum())
-    blocked = int((waiting & near).sum())
-    share = blocked / max(in_code, 1)
-    caused = ledger.share("host-code", "launch", "data-loading")
-    at_most = share * caused
-    table = others.groupby("tid").size().rename("running_samples").reset_index()
+    share, place, active = tables.contended
     return cause(
         tables,
-        Gain(0.75 * at_most, 0.5 * at_most, at_most),
-        f"in {blocked:,} of {in_code:,} samples in idle time of GPU {ledger.device} the launching thread waits "
-        "while another thread of its process runs Python",
-        blocked,
-        "samples in which the launching thread waits and another one runs",
-        top(table, "running_samples"),
-        enough=share >= BLOCKED and blocked >= 5,
+        Gain(0.9 * share, share / 2, share),
+        f"another thread of the process runs Python in {active} of 100 samples of the launching thread"
+        + (f", {place.text}" if place.text else "")
+        + f"; GPU {tables.ledger.device} waits for the launching thread's code for "
+        + tables.told(tables.ledger.each("host-code", "launch") * tables.ledger.count, tables.ledger)
+        if active
+        else "no other thread of the process runs the program's Python",
+        active,
+        "samples of other threads for 100 of the launching thread's",
+        pd.DataFrame({"thread runs": [place.text], "samples of 100": [active]}) if active else pd.DataFrame(),
+        enough=active >= 100 * BLOCKED,
+        least=0.05,
+    )
+
+
+@rule(
+    "unfused-optimizer",
+    title="The optimizer updates parameter by parameter",
+    book="pytorch/bottleneck-hunt",
+    advice="Give the optimizer fused=True (one kernel for all parameters), or foreach=True.",
+)
+def unfused_optimizer(tables: Tables) -> Finding:
+    """Samples of Python's stacks inside of PyTorch's loop over single parameters (``_single_tensor_…``).
+
+    Numerator: their share of the launching thread's samples, in percent. Gain: as much of the iteration, but
+    no more than the GPU idles; cautious: half of it. In traces of torch.profiler kernels tell it.
+    """
+    report = tables.report
+    if not isinstance(report, NsysReport) or not len(report.python_samples()):
+        raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
+    share = tables.optimizer_share
+    most = min(share, tables.ledger.side("idle") / max(tables.ledger.each_ns, 1))
+    host = tables.replay.host
+    return cause(
+        tables,
+        Gain(0.9 * most, most / 2, most),
+        f"the launching thread spends {percent(share)} of the iterations in an update parameter by parameter "
+        "(_single_tensor_…)",
+        100 * share,
+        "percent of samples in the update of single parameters",
+        pd.DataFrame({"share": [share], "thread": [host.main]}),
+        enough=share >= 0.05,
     )

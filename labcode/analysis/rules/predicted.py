@@ -55,6 +55,9 @@ def cause(
     ``owner`` is what of the ledger the cause is about. Where the worst GPU alone has it and the others wait
     for that one, no more is gained than they wait.
     """
+    if owner in ("host-code", "launch") and tables.contended[2] >= 50:  # what another thread costs is told so
+        most = 0.9 * tables.contended[0]
+        gain = Gain(min(gain.share, 0.9 * most), min(gain.low, most / 2), gain.high)
     wait = tables.lateness(owner)
     if wait is not None:
         gain = Gain(min(gain.share, 0.9 * wait), min(gain.low, wait / 2), min(gain.high, wait))

@@ -8,7 +8,7 @@ import pandas as pd
 
 from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import Ledger, ledgers
-from labcode.analysis.ledger.lines import Lines
+from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
 from labcode.analysis.ledger.steady import Steady
@@ -101,6 +101,27 @@ class Tables:
         wait = float(np.median([one.share("late-rank") for one in others]))
         usual = float(np.median([one.each(owner) for one in others]))
         return wait if wait >= 0.02 and usual < 0.5 * self.ledgers[0].each(owner) else None
+
+    @cached_property
+    def contended(self) -> tuple[float, Place, int]:
+        """Of an iteration, what other threads that run Python may cost the launching one; where they run; their
+        samples for each of the launching thread's. (0, …) where there are none.
+        """
+        host, ledger = self.replay.host, self.ledger
+        mine = self.lines.samples(host.pid, host.main, self.window)
+        others = self.lines.busy_threads(host.pid, host.tids, self.window) if mine else []
+        if not others:
+            return 0.0, NOWHERE, 0
+        _, place, count = others[0]
+        active = min(sum(one[2] for one in others) / mine, 1.0)
+        return active * ledger.share("host-code", "launch", "copy-call"), place, round(100 * active)
+
+    @cached_property
+    def optimizer_share(self) -> float:
+        """Of the samples of the launching thread, the share in an update parameter by parameter."""
+        host = self.replay.host
+        low, high = self.ledger.edges
+        return self.lines.share_in(host.pid, host.main, low, high, r"torch/optim/.*:_single_tensor_")
 
     @cached_property
     def lines(self) -> Lines:
