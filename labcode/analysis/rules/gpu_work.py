@@ -163,7 +163,8 @@ def unfused_elementwise(tables: Tables) -> Finding:
 
     def fused(program: Program, longer: int, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
-        where = _chains(ops, owned(tables, program, "elementwise", "layout", "reduction"), longer)
+        inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
+        where = _chains(ops, inside, longer)
         scores = _scores(tables, program, where)
         first = np.append(True, where[1:] != where[:-1])[: len(where)] | (where < 0)
         longest = np.zeros(int(where.max(initial=-1)) + 2)

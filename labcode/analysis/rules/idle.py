@@ -9,7 +9,15 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.predicted import FOUND, cause, gain_of, lines_of_idle, op_sizes, owned
+from labcode.analysis.rules.predicted import (
+    FOUND,
+    calls_of_ops,
+    cause,
+    gain_of,
+    lines_of_idle,
+    op_sizes,
+    owned,
+)
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
@@ -156,6 +164,16 @@ def _without_recorder(tables: Tables, program: Program) -> Program:
     return program.change(spent=spent, gap=gap)
 
 
+def _reads(tables: Tables, program: Program) -> Bools:
+    """Which calls wait for a number: copies of 4 KiB or less to the host, or the wait right after one."""
+    small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+    asked = calls_of_ops(program, small)
+    waiting = program.waits > 0
+    after = np.append(False, asked[:-1]) & waiting & (program.last == program.first)
+    own = asked & (program.waits == 2) & ~np.append(after[1:], False)
+    return np.asarray(after | own, np.bool_)
+
+
 def _of_reads(tables: Tables) -> tuple[float, float]:
     """Where many numbers are read in each iteration: the share of the launching that the function has which
     reads them, and the numbers read in an iteration.
@@ -163,9 +181,7 @@ def _of_reads(tables: Tables) -> tuple[float, float]:
     program, lines = tables.replay.program, tables.lines
     if program is None or not lines.known:
         return 0.0, 0.0
-    copied = (program.waits == 2) & (program.last > program.first)
-    outward = np.append(owned(tables, program, "copy-out"), False)[program.target]
-    reads = copied & outward & (np.append(op_sizes(tables, program), 0)[program.target] <= READ_BYTES)
+    reads = _reads(tables, program)
     count = float(reads.sum()) / program.count
     if count < MANY_READS:
         return 0.0, count
@@ -247,13 +263,14 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     def chosen(program: Program) -> Bools:
         nonlocal read
         copied = (program.waits == 2) & (program.last > program.first)
-        sizes = np.append(op_sizes(tables, program), 0)[program.target]
-        outward = np.append(owned(tables, program, "copy-out"), False)[program.target]
-        reads = copied & outward & (sizes <= READ_BYTES)
-        large = np.append(False, (copied & ~reads)[:-1])  # the wait right after a large copy is of the copy
+        reads = _reads(tables, program)
+        small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+        quick = copied & calls_of_ops(program, small)  # the copy itself, where the wait comes after it
+        large = np.append(False, (copied & ~quick)[:-1])  # the wait right after a large copy is of the copy
         waits = (program.waits > 0) & ~copied & ~large
         waits &= ~named_like(names.iloc[program.row], ALLOCATING)
         read = int(reads.sum())
+        reads = reads | quick
         return np.asarray(waits | reads, np.bool_)
 
     program = tables.replay.program
@@ -278,7 +295,7 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         bound = spent / tables.width if often else 0.0
         gain = Gain(bound, 0.0, bound)
     each = tables.ledger.each_ns
-    is_short = waited < 0.5 * gain.share * each
+    is_short = waited < 0.5 * gain.share * each and (program is None or 2 * read < count * program.count)
     message = (
         f"{count:,.3g} synchronizing calls {'an iteration' if tables.count else 'in all'}"
         if program is not None
