@@ -58,6 +58,7 @@ class Ledger:
 
     ``edges`` are begins and ends of its iterations; ``why`` says why waits for other GPUs are not told apart.
     ``place`` is where in the program an idle piece was caused (`Place`), ``range`` the range around it.
+    Where ``repeats`` is false, nothing repeats, and the window stands for an iteration.
     """
 
     device: int
@@ -66,6 +67,7 @@ class Ledger:
     edges: tuple[Ints, Ints]
     pieces: pd.DataFrame
     why: str = ""
+    repeats: bool = True
 
     @property
     def count(self) -> int:
@@ -277,7 +279,7 @@ def ledger_of(view: View, judged: Steady, device: int, met: pd.DataFrame, why: s
     ranges = np.full(len(start), "", object)
     idle.tell(start, codes, place, ranges)
     pieces = pd.DataFrame({"start_ns": start, "end_ns": end, "owner": codes, "place": place, "range": ranges})
-    return Ledger(device, pid, window, edges, pieces, why)
+    return Ledger(device, pid, window, edges, pieces, why, bool(len(rows)))
 
 
 class _Idle:

@@ -27,6 +27,7 @@ from labcode.reports.columns import Bools, Floats, Ints, Objects
 MOST = 5_000  # operations and calls of a round
 ROOM = 1_000  # operations that fit into the queue
 ROUNDS = 3
+EARLIER = 500  # operations before a round that may still run when it begins
 LEAST_ERROR = 0.05  # however well what was recorded is replayed
 QUEUED_NS = 100_000  # a launch that takes so long waits for room
 STREAM_WAIT = r"StreamWaitEvent"
@@ -188,9 +189,11 @@ class Replay:
         called = self.view.row[order]
         begin = int(a_start[called].min())
         following = mine[self.view.ops["start_ns"].to_numpy(np.int64)[mine] >= high]
-        until = int(a_start[self.view.row[following]].min()) if len(following) else int(self.ledger.window[1])
-        if until <= int(a_start[called].max()):
-            until = max(int(a_start[called].max()) + 1, min(until, int(host.end.max())))
+        last = int(a_start[called].max())
+        until = int(self.ledger.window[1]) if self.ledger.repeats else last + 1
+        until = int(a_start[self.view.row[following]].min()) if len(following) else until
+        if until <= last:  # launched before: the round ends with its own last call
+            until = last + 1
         some = np.flatnonzero((host.start >= begin) & (host.start < until))
         # operations that other threads launched: their calls stand among those of the launching threads
         rows = np.unique(np.concatenate((host.row[some], called)))
@@ -206,13 +209,16 @@ class Replay:
         last = np.searchsorted(of_call, np.arange(len(rows)), "right")
         streams = self.view.ops[["context", "stream"]].iloc[order]
         stream = np.asarray(streams.groupby(["context", "stream"], sort=True).ngroup(), np.int64)
-        made, latency, after = self._times(order, begun, ended, called, stream)
+        earlier = self._earlier(
+            order, mine[max(int(np.searchsorted(mine, order.min())) - EARLIER, 0) :], stream
+        )
+        made, latency, after = self._times(order, begun, ended, called, stream, earlier)
         names = api["name"].iloc[rows]
         syncs = named_like(names, SYNCHRONIZING)
         waits, target, tail, spent = self._waits(
             names.to_numpy(object), syncs, start, end, spent, first, last, begun, ended, stream, order
         )
-        tail_gap = max(until - int(end.max()), 0)
+        tail_gap = max(until - int(end.max()), 0) if len(following) or self.ledger.repeats else 0
         gap[0] += tail_gap  # the code after the last call of a round comes before the first of the next
         length = np.maximum(ended - begun, 0).astype(np.float64)
         return Program(
@@ -233,8 +239,23 @@ class Replay:
             count,
         )
 
+    def _earlier(self, order: Ints, before: Ints, stream: Ints) -> dict[int, int]:
+        """When what ran on each stream before the round had ended."""
+        ops = self.view.ops
+        keys = ["context", "stream"]
+        begun, first = ops["start_ns"].to_numpy(np.int64), {}
+        before = before[begun[before] < begun[order].min()]
+        where = ops[keys].to_numpy(np.int64)
+        ended = ops["end_ns"].to_numpy(np.int64)
+        for number in np.unique(stream).tolist():
+            key = where[order[int(np.argmax(stream == number))]]
+            mine = before[(where[before] == key).all(axis=1)]
+            if len(mine):
+                first[number] = int(ended[mine].max())
+        return first
+
     def _times(
-        self, order: Ints, begun: Ints, ended: Ints, called: Ints, stream: Ints
+        self, order: Ints, begun: Ints, ended: Ints, called: Ints, stream: Ints, earlier: dict[int, int]
     ) -> tuple[Floats, Floats, Ints]:
         """When each was made after its call began; its latency; what of another stream it waited for."""
         a_start, a_end = spans(self.view.api)
@@ -247,7 +268,7 @@ class Replay:
         for k in range(len(order)):
             s = int(stream[k])
             back = last_of.get(s, -1)
-            free = int(ended[back]) if back >= 0 else int(made_at[k])
+            free = int(ended[back]) if back >= 0 else earlier.get(s, int(made_at[k]))
             ready = max(free, int(made_at[k]))
             since = int(called_at[back]) if back >= 0 else -1
             waited = (

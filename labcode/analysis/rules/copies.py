@@ -46,13 +46,15 @@ def pageable_copies(tables: Tables) -> Finding:
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
     asynchronous = named_like(copies["call"], ASYNC)
-    large = copies["bytes"] > READ_BYTES  # less is a number that somebody reads
+    # a few bytes to the host are a number that somebody reads
+    large = (copies["bytes"] > READ_BYTES) | (copies["copy_kind"] != "D2H")
     slow = copies[asynchronous & large & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
     spent = intervals.total(*_copies_and_calls(tables, slow))
 
     def pinned(program: Program, faster: bool) -> Program:
-        some = tables.view.pageable[program.op] & (op_sizes(tables, program) > READ_BYTES)
-        inward = some & owned(tables, program, "copy-in")
+        inward = owned(tables, program, "copy-in")
+        some = tables.view.pageable[program.op] & (inward | (op_sizes(tables, program) > READ_BYTES))
+        inward &= some
         free = changes.not_blocking(program, some)
         free = changes.own_stream(free, inward) if faster else free
         least = op_sizes(tables, program) / _link(tables) * 1e9

@@ -42,6 +42,8 @@ NOT_OF_TRACES = (
     "profiler-overhead",
     "dropped-events",
     "start-up",
+    "gil",
+    "unfused-optimizer",  # which has a rule of its own for traces
 )  # of nsys alone
 _ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
 S = TypeVar("S")

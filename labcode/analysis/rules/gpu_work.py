@@ -340,7 +340,7 @@ def layout_conversions(tables: Tables) -> Finding:
     """Kernels that only bring data into another order, by their names (and, in traces, their operators).
 
     Strided copies (``.contiguous()``) and conversions between NCHW and NHWC; casts of the dtype do not count.
-    Gain: the replay without them, as if the next operator read the other layout as fast; cautious: half of
+    Numerator: their time. Gain: the replay without them, as if the next operator read the other layout as fast; cautious: half of
     their time stays.
     """
     kernels, _ = _mine(tables)

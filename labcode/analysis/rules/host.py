@@ -35,8 +35,8 @@ def data_loading(tables: Tables) -> Finding:
     """Idle time of the GPU in which the launching thread loads data, or waits for those who do.
 
     Told by the stack of Python (`__getitem__`, a data loader's frames), else by a range that says so, else
-    because the first that is launched after it is a copy of a batch to the GPU. Gain: the replay without
-    that code; cautious: a fifth of it stays, for somebody must hand the batches on.
+    because the first that is launched after it is a copy of a batch to the GPU. Numerator: that idle time.
+    Gain: the replay without that code; cautious: a fifth of it stays, for somebody must hand the batches on.
     """
     ledger = tables.ledger
     found = ledger.places("data-loading")
@@ -73,7 +73,7 @@ def host_code(tables: Tables) -> Finding:
     """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
 
     Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
-    Gain: the replay without that code; cautious: half of it stays. Predicted is nearer to the former.
+    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays. Predicted is nearer to the former.
     """
     ledger = tables.ledger
     found = ledger.places("host-code")
@@ -157,7 +157,7 @@ def allocation_in_loop(tables: Tables) -> Finding:
 def compiling_in_loop(tables: Tables) -> Finding:
     """Idle time of the GPU while code is compiled or modules are loaded, after the warm-up.
 
-    Gain: the replay without these calls and the code before them; cautious: half of it stays.
+    Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it stays.
     """
     tables.need_api()
     ledger = tables.ledger

@@ -70,6 +70,7 @@ def everything(report: TimelineReport) -> Window:
     tables = [table for table in tables if len(table)]
     if not tables:
         return 0, 0
-    start = min(int(table["start_ns"].min()) for table in tables)
+    begin, last = report.window()
+    start = min(begin, *(int(table["start_ns"].min()) for table in tables))
     ends = [table["end_ns"].astype("Int64").fillna(table["start_ns"]).max() for table in tables]
-    return start, max(start, *(int(end) for end in ends))
+    return start, max(start, last, *(int(end) for end in ends))
