@@ -305,10 +305,13 @@ class _Idle:
         if not len(start):
             return
         called = self._called(end)
-        if not len(self.host.start):
-            yield start, end, CODE["unknown"]
-            return
         known = called >= 0
+        if not len(self.host.start):
+            ends = np.append(self.view.api["end_ns"].to_numpy(np.int64), 0)
+            early = known & (ends[called] <= start)
+            yield start[early], end[early], CODE["queued"]
+            yield start[~early], end[~early], CODE["unknown"]
+            return
         yield start[~known & (end < self.window[1])], end[~known & (end < self.window[1])], CODE["unknown"]
         # after the last operation of the window the next one's call is not looked for: all is the CPU's
         known |= end >= self.window[1]
@@ -324,7 +327,8 @@ class _Idle:
         short = after & (end - cut < self.host.patience_ns)
         long = after & ~short
         yield cut[long], end[long], CODE["queued"]
-        rest = start[late], np.where(short | ~after, end, cut)[late]
+        yield cut[short], end[short], CODE["launch"]
+        rest = start[late], np.where(after, cut, end)[late]
         rest = rest[0][rest[1] > rest[0]], rest[1][rest[1] > rest[0]]
         yield from self._of_cpu(*rest)
 

@@ -189,7 +189,9 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
         after = np.append(False, calls_of_ops(program, some)[:-1])  # the wait right after such a copy
         return changes.without_waits(moved, after & (program.waits != 2))
 
-    gain = gain_of(tables, aside, None, 1.0 if len(mine) else 0.0)
+    # no more than nothing hides, and the CPU waits for
+    owed = exposed / tables.width + tables.ledger.share("copy-call", "sync")
+    gain = gain_of(tables, aside, None, owed if len(mine) else 0.0)
     where = told_places(tables.ledger.places("copy-call"), 1)
     moved = int(mine["bytes"].sum())
     return cause(

@@ -239,7 +239,8 @@ def _by_updates(process: _Process) -> tuple[str, Ints]:
     if len(places) < FEWEST + 1 or 2 * len(places) > len(ops):
         return "", process.rows[:0]
     distance = np.diff(places)
-    apart = int(distance.max())
+    ordered = np.sort(distance)
+    apart = int(ordered[np.searchsorted(ordered.cumsum(), ordered.sum() / 2)])  # half of all lies in such
     first = places[np.append(True, distance > max(apart // 4, 1))]  # within an update few others run
     gaps = np.diff(first)
     if len(first) < FEWEST + 1 or int(gaps.sum()) < COVERED * len(ops):

@@ -265,7 +265,9 @@ def test_a_capture_that_lacks_a_table(tmp_path: Path, lacking: str) -> None:
 def test_no_capture_breaks_a_rule(tmp_path: Path, seed: int) -> None:
     with open_report(make_random_export(tmp_path / "a.sqlite", seed, shuffled=bool(seed % 2))) as report:
         verdicts = diagnose(report)
-    assert sorted(verdict.rule for verdict in verdicts) == sorted(["good", *(rule.id for rule in all_rules()[0])])
+    assert sorted(verdict.rule for verdict in verdicts) == sorted(
+        ["good", *(rule.id for rule in all_rules()[0])]
+    )
     for verdict in verdicts:
         assert verdict.status != "failed", verdict.message
         assert verdict.gain is None or 0 <= verdict.gain <= 1
