@@ -219,6 +219,12 @@ def compare(
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
     kernel: KernelName = None,
     scheduler: Scheduler = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window", help="Part of two timelines to compare: steady, all, a range's name, 10ms..25ms."
+        ),
+    ] = None,
 ) -> None:
     """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
 
@@ -261,6 +267,7 @@ def compare(
         only=only or [],
         kernel=kernel,
         scheduler=scheduler,
+        window=window,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -359,6 +366,7 @@ def report(
     book: Annotated[
         str | None, typer.Option("--book", metavar="ADDRESS", help="Where the book's pages lie, to link to.")
     ] = None,
+    window: JudgedWindow = None,
 ) -> None:
     """Make one page on one program: where the time goes, the timeline, tables; several tools joined.
 
@@ -376,6 +384,7 @@ def report(
         title=title,
         book=book,
         stream=sys.stdout,
+        window=window,
     )
     if written is not None:
         typer.echo(str(written))

@@ -16,3 +16,9 @@ def judged(report: TimelineReport, text: str | None = None) -> Steady:
     if text is None or text == STEADY:
         return steady(report)
     return within(report, choose_window(report, text), TOLD.get(text, f"the window {text}"))
+
+
+def only_within(report: TimelineReport, text: str) -> None:
+    """Have a report's measured part be the window that a text names."""
+    window = judged(report, text).window
+    report.window = lambda: window  # type: ignore[method-assign]
