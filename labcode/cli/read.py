@@ -29,6 +29,14 @@ Scheduler = Annotated[
         "Without it in processes of this machine.",
     ),
 ]
+JudgedWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        help="Part to judge: steady (the iterations after the warm-up; the default), all, a range's name, step#3, or "
+        "10ms..25ms.",
+    ),
+]
 
 
 def stats(
@@ -133,8 +141,9 @@ def diagnose(
     kernel: KernelName = None,
     launch: LaunchNumber = None,
     scheduler: Scheduler = None,
+    window: JudgedWindow = None,
 ) -> None:
-    """Judge a capture by expert rules: each verdict with its evidence and a bound on what mending gains."""
+    """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
     from labcode.analysis.rules import driver
 
     if list_only:
@@ -150,6 +159,7 @@ def diagnose(
         kernel=kernel,
         launch=launch,
         scheduler=scheduler,
+        window=window,
         output=sys.stdout,
         notes=sys.stderr,
     )
@@ -209,6 +219,12 @@ def compare(
     output_format: Annotated[str, typer.Option("--format", "-f", help="table, csv, json or md.")] = "table",
     kernel: KernelName = None,
     scheduler: Scheduler = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window", help="Part of two timelines to compare: steady, all, a range's name, 10ms..25ms."
+        ),
+    ] = None,
 ) -> None:
     """Compare kernels, ranges and transfers of two captures: ratios with intervals, new and vanished ones.
 
@@ -251,6 +267,7 @@ def compare(
         only=only or [],
         kernel=kernel,
         scheduler=scheduler,
+        window=window,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -349,6 +366,7 @@ def report(
     book: Annotated[
         str | None, typer.Option("--book", metavar="ADDRESS", help="Where the book's pages lie, to link to.")
     ] = None,
+    window: JudgedWindow = None,
 ) -> None:
     """Make one page on one program: where the time goes, the timeline, tables; several tools joined.
 
@@ -366,6 +384,7 @@ def report(
         title=title,
         book=book,
         stream=sys.stdout,
+        window=window,
     )
     if written is not None:
         typer.echo(str(written))

@@ -20,6 +20,7 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.compare import launches, power, ranks
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
+from labcode.analysis.ledger.judged import only_within
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
 
@@ -62,6 +63,7 @@ def run(
     only: Sequence[str] = (),
     kernel: str | None = None,
     scheduler: str | None = None,
+    window: str | None = None,
     output: TextIO,
 ) -> int:
     """Compare two files, write what was found to ``output``, and return the exit code.
@@ -70,7 +72,7 @@ def run(
     1 is returned when something became slower by more than that, of timelines the whole interval above it;
     otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written; ``only``
     names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches; ``scheduler``
-    says where the reports of folders are read. Raises `LabError` for a bad format, limit or gate and for
+    says where the reports of folders are read; ``window`` what of each timeline is compared. Raises `LabError` for a bad format, limit or gate and for
     files that cannot be compared, `InputError` for a file that cannot be read.
     """
     check_format(fmt)
@@ -79,6 +81,8 @@ def run(
     kinds = [
         reports.expect(file, "compare", "nsys", "kineto", "ncu", "power", "ranks") for file in (before, after)
     ]
+    if window is not None and not {"nsys", "kineto"} & set(kinds):
+        raise LabError(f"compare: --window is for captures and traces; leave it out for {before}")
     if "ncu" in kinds:
         if kinds[0] != kinds[1]:
             odd, own = (before, after) if kinds[1] == "ncu" else (after, before)
@@ -117,6 +121,8 @@ def run(
         reports.open_timeline(after, "compare") as other,
     ):
         for report in (one, other):
+            if window is not None:
+                only_within(report, window)
             if report.window()[0] >= report.window()[1]:
                 raise LabError(
                     f"{report.path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or "

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode import reports
+from labcode.analysis.ledger.steady import steady
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import in_window, spans
 from labcode.analysis.timeline.overlap import is_communication, is_meeting
@@ -22,6 +23,8 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 POINTS = 512  # of a curve: exact where fewer intervals make it
+MOSTLY = 0.5  # of a report is the steady state, or it is looked at alone
+FEWEST = 5  # iterations of a steady state that is worth leaving the rest out
 KERNELS = 64  # names of kernels that are kept, those with the most time
 
 
@@ -95,7 +98,7 @@ def rank_of(report: TimelineReport) -> tuple[int, int]:
 
 
 def _traced(report: TimelineReport) -> list[Lane]:
-    window = report.window()
+    window = _steady(report)
     ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
@@ -152,6 +155,15 @@ def _traced(report: TimelineReport) -> list[Lane]:
             )
         )
     return lanes
+
+
+def _steady(report: TimelineReport) -> tuple[int, int]:
+    """What of a report is compared: what it measures; its iterations after the warm-up, where most of that is
+    something else, such as start-up.
+    """
+    judged, whole = steady(report), report.window()
+    apart = judged.count >= FEWEST and judged.width < MOSTLY * (whole[1] - whole[0])
+    return judged.window if apart else whole
 
 
 def _meetings(talk: pd.DataFrame) -> pd.DataFrame:

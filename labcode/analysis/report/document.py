@@ -65,7 +65,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Document:
-    """A report; ``opened`` holds the files that pictures are drawn of, by kind."""
+    """A report; ``opened`` holds the files that pictures are drawn of, by kind. ``shares`` is the time of an
+    iteration of each GPU by owner (index: owner; columns: GPUs; ns), ``ledger`` the same as a table.
+    """
 
     title: str
     files: tuple[File, ...]
@@ -76,4 +78,5 @@ class Document:
     sections: tuple[Section, ...]
     changes: tuple[Changes, ...] = ()
     shares: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ledger: Shown | None = None
     opened: Mapping[Kind, Sequence[Any]] = field(default_factory=dict)

@@ -4,7 +4,6 @@ with gather([Path("run.sqlite"), Path("run.power.json")], before=[Path("main.sql
     ...
 """
 
-import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,15 +14,17 @@ import numpy as np
 import pandas as pd
 
 from labcode import reports
+from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.lm import attribution, kineto
 from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
 from labcode.analysis.rules.counters import LEANS
-from labcode.analysis.rules.driver import applying, diagnose, judge, rules_on
-from labcode.analysis.rules.finding import Verdict
-from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
-from labcode.analysis.rules.tables import Tables, one_line, time_text
+from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, rules_on, tables_of
+from labcode.analysis.rules.finding import CannotJudgeError, Verdict
+from labcode.analysis.rules.good import ID as GOOD
+from labcode.analysis.rules.kineto import TRACE_RULES
+from labcode.analysis.rules.tables import Tables, kept, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
@@ -44,8 +45,8 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
-HOST_SHARE = 0.05  # of the window, of a line that the headline names
-_KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
+HOST_SHARE = 0.05  # of the program's time, of a line that the headline names
+GPUS = 8  # whose ledgers are shown
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
         *(f"{what} ({unit})" for what in ("Min", "Max", "StdDev") for unit in ("ns", "MB")),
@@ -123,8 +124,12 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
 
 
 @contextmanager
-def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "") -> Iterator[Document]:
+def gather(
+    files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "", window: str | None = None
+) -> Iterator[Document]:
     """The document on ``files``, compared with those of ``before``; the files stay open inside the context.
+
+    ``window`` says what of a timeline is judged (`labcode.analysis.ledger.judged`): by default the steady state.
 
     Raises `LabError` for files that do not belong together (it says which and why), `InputError` for one that
     cannot be read.
@@ -135,11 +140,10 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
         opened = _open(files, stack)
         together.refuse_strangers(opened)
         every = [(kind, report) for kind, some in opened.items() for report in some]
-        told, found = _verdicts(every)
+        told, tables = _verdicts(every, window)
+        found = tables.iterations if tables is not None else None
         timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
-        shares = (
-            time_shares(timeline.gpu_ops(), timeline.window()) if timeline is not None else pd.DataFrame()
-        )
+        shares, ledger = _ledger(tables)
         if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
@@ -147,13 +151,14 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
         yield Document(
             title=title or " + ".join(Path(report.path).name for _, report in every),
             files=tuple(_file(kind, report, notes) for kind, report in every),
-            headline=tuple(_headline(timeline, shares, found)),
+            headline=tuple(_headline(tables, found)),
             found=tuple(one for one in told if one.verdict.status == "found"),
             others=tuple(one for one in told if one.verdict.status != "found"),
             iterations=found,
             sections=_sections(every, joined, told),
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
+            ledger=ledger,
             opened=opened,
         )
 
@@ -174,17 +179,43 @@ def _opened(path: Path, stack: ExitStack) -> Any:
     report = reports.open(path)
     if isinstance(report, NsysReport | KinetoReport):
         stack.enter_context(report)
-        for name in _KEPT:  # each is asked for many times; reading takes as long as asking
-            setattr(report, name, functools.cache(getattr(report, name)))
+        kept(report)
     return report
 
 
 # ---- what is said first
 
 
-def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterations | None) -> Iterator[str]:
-    if report is not None and len(shares):
-        begin, end = report.window()
+def _ledger(tables: Tables | None) -> tuple[pd.DataFrame, Shown | None]:
+    """Where an iteration's time goes on each GPU: by owner, in ns; and as a table."""
+    if tables is None:
+        return pd.DataFrame(), None
+    try:
+        tables.need_busy()
+        found = tables.ledgers
+    except CannotJudgeError:
+        return pd.DataFrame(), None
+    if not found:
+        return pd.DataFrame(), None
+    shares = pd.DataFrame(
+        {f"GPU {one.device}": [one.each(owner.id) for owner in OWNERS] for one in found[:GPUS]},
+        index=[owner.id for owner in OWNERS],
+    )
+    shares = shares[shares.sum(axis=1) > 0]
+    titles = {owner.id: owner.title for owner in OWNERS}
+    rows = pd.DataFrame({"time of an iteration": [titles[str(owner)] for owner in shares.index]})
+    for name in shares.columns:
+        rows[f"{name}_ns"] = shares[name].to_numpy()
+    rows["share"] = (shares.iloc[:, 0] / max(float(shares.iloc[:, 0].sum()), 1.0)).to_numpy()
+    title = "Where an iteration's time goes" if tables.count else "Where the time of the window goes"
+    return shares, Shown(title, rows, len(rows), Path(tables.report.path).name, "labcode diagnose")
+
+
+def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
+    if tables is not None and len(tables.ops):
+        begin, end = tables.window
+        yield f"Judged: {time_text(end - begin)}, {tables.judged.told}."
+        shares = time_shares(tables.ops, tables.window)
         for device, computing, talking, copying, idle in shares.itertuples(index=False, name=None):
             parts = [
                 f"{part / max(end - begin, 1):.0%} {name}"
@@ -197,8 +228,9 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
                 if part
             ]
             yield f"GPU {device}: {', '.join(parts)} of {time_text(end - begin)}."
-    elif isinstance(report, KinetoReport) and len(report.python_functions()):
-        yield from _host(report)
+        yield from (f"note: {line}." for line in tables.judged.notes)
+    elif tables is not None and isinstance(tables.report, KinetoReport):
+        yield from _host(tables.report)
     if found is not None:
         warm, steady = int(found.table["warm_up"].sum()), found.steady
         apart = f", {warm} of them warm-up" if warm else ""
@@ -269,12 +301,13 @@ def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:
 # ---- verdicts
 
 
-def _verdicts(every: Sequence[tuple[Kind, Any]]) -> tuple[list[Found], Iterations | None]:
+def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[list[Found], Tables | None]:
     """What all rules say: of the run first, worst first; rules that judge both timelines judge the first.
 
-    And the iterations of that one.
+    And the tables of that one.
     """
-    told, found, first = [], None, True
+    told: list[Found] = []
+    first: Tables | None = None
     for kind, report in every:
         name = Path(report.path).name
         if kind == "ncu":
@@ -284,12 +317,15 @@ def _verdicts(every: Sequence[tuple[Kind, Any]]) -> tuple[list[Found], Iteration
         elif kind == "power":
             told += [_found(v, name, "", measured_text, gain_text) for v in diagnose(report)]
         elif kind != "memory":
-            tables = TraceTables(report) if isinstance(report, KinetoReport) else Tables(report)
-            rules, broken = rules_on(kind) if first else (list(TRACE_RULES), [])
-            verdicts = judge(tables, applying(rules, tables), broken)
+            tables = tables_of(report, window)
+            if first is None:
+                rules, broken = rules_on(kind)
+                verdicts = judge_all(tables, applying(rules, tables), broken)
+                first = tables
+            else:
+                verdicts = judge(tables, applying(list(TRACE_RULES), tables), [])
             told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
-            found, first = (tables.iterations if first else found), False
-    return sorted(told, key=lambda one: (bool(one.of), -_weight(one))), found
+    return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
 
 
 def _found(
@@ -298,9 +334,13 @@ def _found(
     return Found(verdict, name, of, measured(verdict) if verdict.status == "found" else "", gain(verdict))
 
 
-def _weight(one: Found) -> float:
+def _weight(one: Found) -> tuple[int, float]:
+    """Whether all is good first, then causes, then facts."""
     verdict = one.verdict
-    return verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
+    gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
+    if verdict.status != "found":
+        return 2, -gain
+    return -1 if verdict.rule == GOOD else int(verdict.severity == "info"), -gain
 
 
 # ---- tables

@@ -83,7 +83,7 @@ def write_json(document: Document, output: TextIO) -> None:
             for one in document.files
         ],
         "headline": list(document.headline),
-        "gpu_time": records(document.shares),
+        "ledger": records(document.ledger.rows) if document.ledger is not None else [],
         "note": NOT_ADDITIVE,
         "verdicts": [
             {"file": one.file, "of": one.of, **record(one.verdict)}

@@ -3,8 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.predicted import calls_of_ops, cause, gain_of, op_sizes, owned, told_places
+from labcode.analysis.rules.tables import Tables, one_line, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Ints
@@ -15,8 +18,8 @@ SMALL_BYTES = 1 << 16
 SMALL_COPIES = 20
 SMALL_SHARE = 0.02
 REPEATED = 3
-REPEATED_SHARE = 0.10
-REPEATED_BYTES = 1 << 20  # a number for each step is no copy to think about
+READ_BYTES = 4096  # what is smaller is a number that somebody reads
+_LINKS = ((9.0, 55e9), (8.0, 25e9), (0.0, 12e9))  # by compute capability: PCIe 5, 4 and 3
 ASYNC = r"Async"
 SYNC_SHARE = 0.02  # little, for it is cheap to mend
 BUFFERED_BYTES = 64_000
@@ -33,30 +36,50 @@ SYNC_COPY, SYNC_MEMSET = r"^cu(?:da)?Memcpy(?!.*Async)", r"^cu(?:da)?Memset(?!.*
 def pageable_copies(tables: Tables) -> Finding:
     """Copies that were asked for as asynchronous and cannot be, since the memory of the host is pageable.
 
-    Each copy is joined with its call within its process. Numerator: the time in which such a copy runs or the
-    call that made it has not returned. Bound: the same; pinned copies take less time and, hidden behind other
-    work, cost none.
+    Each copy is joined with its call within its process; copies of 4 KiB or less, which are results that
+    somebody reads, are left out. Numerator: the time in which such a copy runs or the call that made it has
+    not returned. Gain: the replay in which nobody waits for them, they go as fast as the link, and those to
+    the GPU on a stream of their own; cautious: in their place, at most twice as fast as now.
     """
     copies = tables.copies
     if len(copies):
         tables.need_api()
     lost = int((copies["row"] < 0).sum())
     asynchronous = named_like(copies["call"], ASYNC)
-    slow = copies[asynchronous & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
+    # a few bytes to the host are a number that somebody reads
+    large = (copies["bytes"] > READ_BYTES) | (copies["copy_kind"] != "D2H")
+    slow = copies[asynchronous & large & (copies["host_memory"] == "pageable").to_numpy(np.bool_)]
     spent = intervals.total(*_copies_and_calls(tables, slow))
-    share = spent / tables.width
+
+    def pinned(program: Program, faster: bool) -> Program:
+        inward = owned(tables, program, "copy-in")
+        some = tables.view.pageable[program.op] & (inward | (op_sizes(tables, program) > READ_BYTES))
+        inward &= some
+        free = changes.not_blocking(program, some)
+        free = changes.own_stream(free, inward) if faster else free
+        least = op_sizes(tables, program) / _link(tables) * 1e9
+        least = least if faster else np.maximum(least, program.length / 2)
+        length = np.where(some, np.minimum(program.length, least), program.length)
+        return changes.with_lengths(free, length)
+
+    gain = gain_of(tables, lambda p: pinned(p, True), lambda p: pinned(p, False), 1.0 if len(slow) else 0.0)
+    where = told_places(tables.ledger.places("copy-call"), 1)
     message = (
-        f"{len(slow):,} of {len(copies):,} copies are asynchronous in name only; they and their calls take "
+        f"{len(slow):,} of {len(copies):,} copies are asynchronous in name only, for their memory is pageable; "
+        f"they and their calls take {tables.told(spent)}"
     )
-    message += f"{percent(share)} of the window"
+    message += f"; {where}" if where else ""
     if lost:
         message += f" ({lost:,} copies have no call in the capture and were not judged)"
-    return tables.finding(
-        share >= PAGEABLE_SHARE,
+    return cause(
+        tables,
+        gain,
         message,
         spent,
         "ns in pageable asynchronous copies and their calls",
         _shown(slow),
+        enough=bool(len(slow)) and spent >= PAGEABLE_SHARE * tables.width,
+        least=PAGEABLE_SHARE,
     )
 
 
@@ -69,53 +92,85 @@ def pageable_copies(tables: Tables) -> Finding:
 def small_copies(tables: Tables) -> Finding:
     """Copies between host and GPU (or GPUs) of less than 64 KiB, whose cost is the call and not the bytes.
 
-    Numerator: the time in which such a copy runs or the call that made it has not returned. Bound: the same,
-    for one copy of all the bytes takes at least some time.
+    Numerator: the time in which such a copy runs or the call that made it has not returned. Gain: the replay
+    without them; cautious: half of that, for one copy of all the bytes takes some time, too.
     """
     copies = tables.copies
     between = ~copies["copy_kind"].isin(["D2D", "H2H"])
     small = copies[between & (copies["bytes"] < SMALL_BYTES)]
     spent = intervals.total(*_copies_and_calls(tables, small))
-    share = spent / tables.width
-    return tables.finding(
-        len(small) >= SMALL_COPIES and share >= SMALL_SHARE,
+
+    def packed(program: Program) -> Program:
+        sizes = op_sizes(tables, program)
+        some = owned(tables, program, "copy-in", "copy-out") & (sizes < SMALL_BYTES)
+        return changes.without_ops(changes.not_blocking(program, some), some)
+
+    gain = gain_of(tables, packed, None, 1.0 if len(small) else 0.0)
+    return cause(
+        tables,
+        gain,
         f"{len(small):,} of {int(between.sum()):,} copies between host and GPU are smaller than 64 KiB; they "
-        f"and their calls take {percent(share)} of the window",
+        f"and their calls take {tables.told(spent)}",
         spent,
         "ns in small copies and their calls",
         _shown(small),
+        enough=len(small) >= SMALL_COPIES and spent >= SMALL_SHARE * tables.width,
+        least=SMALL_SHARE,
     )
 
 
 @rule(
-    "repeated-copies",
-    title="The same amount of data is copied to the GPU again and again",
+    "copies-not-hidden",
+    title="Copies to the GPU that nothing hides",
     book="nsys/memory-timeline",
-    advice="Where it is the same data, keep it on the GPU; where it is new data, hide the copy behind "
-    "kernels (pinned memory, a stream of its own).",
+    advice="Copy the next batch while this one is computed: pinned memory, a stream of its own, "
+    "non_blocking=True, an event before the first use; where it is the same data, keep it on the GPU.",
 )
-def repeated_copies(tables: Tables) -> Finding:
-    """Copies from host to GPU of one size, at least three of 1 MiB or more, while no kernel runs on that GPU.
+def copies_not_hidden(tables: Tables) -> Finding:
+    """Copies from host to GPU of 64 KiB or more, in each iteration, while no kernel runs on that GPU.
 
-    A capture knows sizes and not contents, so this is a suspicion. Copies that hide behind kernels cost
-    nothing and do not count. Numerator: the time of such copies, but for the first of each size, with
-    no kernel or graph beside them, on the GPU with most of it. Bound: the same over all GPUs.
+    Copies that hide behind kernels cost nothing and do not count, nor do those of pageable memory, which
+    pageable-copies judges. Numerator: the time of such copies with no
+    kernel or graph beside them, on the worst GPU. Gain: the replay in which they run on a stream of their own
+    and nobody waits for them; cautious: half of that.
     """
+    return _beside(tables, "H2D", "to the GPU", SMALL_BYTES)
+
+
+@rule(
+    "results-copied-back",
+    title="Results are copied back in each iteration, and all wait",
+    book="nsys/memory-timeline",
+    advice="Keep results on the GPU and copy them every hundredth step; or copy into pinned memory on a stream "
+    "of its own, and read them when an event says that they are there.",
+)
+def results_copied_back(tables: Tables) -> Finding:
+    """Copies from GPU to host of more than 4 KiB, while no kernel runs on that GPU.
+
+    Smaller ones are numbers that somebody reads: that is a synchronization. Numerator: the time of such
+    copies with no kernel beside them. Gain: the replay in which they run on a stream of their own and nobody
+    waits for them; cautious: half of that.
+    """
+    return _beside(tables, "D2H", "from the GPU", READ_BYTES + 1)
+
+
+def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Finding:
+    """Copies in one direction with nothing beside them, and what they cost."""
+    tables.need_busy()
+    owner = {"H2D": "copy-in", "D2H": "copy-out"}[kind]
+    device = tables.ledger.device
     copies = tables.copies
-    inward = copies[(copies["copy_kind"] == "H2D") & (copies["bytes"] >= REPEATED_BYTES)]
-    inward = inward.sort_values("start_ns", kind="stable")
-    by = inward.groupby(["pid", "device", "bytes"])
-    again = inward[(by.cumcount() > 0) & (by["bytes"].transform("size") >= REPEATED)]
-    uncovered = np.zeros(len(again), np.int64)
-    exposed = []
+    mine = copies[(copies["copy_kind"] == kind) & (copies["bytes"] >= least_bytes)]
+    if kind == "H2D":  # pageable ones cannot be hidden: they are judged as such
+        mine = mine[mine["host_memory"] != "pageable"]
+    mine = mine[mine["device"] == device].sort_values("start_ns", kind="stable")
     compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
-    for device, rows in again.groupby("device", sort=True).indices.items():
-        mine, beside = again.iloc[rows], spans(compute[compute["device"] == device])
-        uncovered[rows] = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
-        exposed.append(intervals.subtract(*spans(mine), *beside))
+    beside = spans(compute[compute["device"] == device])
+    exposed = intervals.total(*intervals.subtract(*spans(mine), *beside))
+    alone = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
     table = (
-        again.assign(copy_ns=duration_ns(again), exposed_ns=uncovered, total_bytes=again["bytes"])
-        .groupby(["device", "pid", "bytes"], sort=True)
+        mine.assign(copy_ns=duration_ns(mine), exposed_ns=alone, total_bytes=mine["bytes"])
+        .groupby(["device", "pid", "bytes", "host_memory"], sort=True)
         .agg(
             repetitions=("copy_ns", "size"),
             total_bytes=("total_bytes", "sum"),
@@ -124,17 +179,31 @@ def repeated_copies(tables: Tables) -> Finding:
         )
         .reset_index()
     )
-    worst = max((intervals.total(*alone) for alone in exposed), default=0)
-    share = worst / tables.width
-    everywhere = intervals.joined(exposed)
-    return tables.finding(
-        share >= REPEATED_SHARE,
-        f"{len(again):,} copies to the GPU repeat the size of an earlier one; alone on the GPU they take "
-        f"{percent(share)} of the window" + (f" ({time_text(worst)})" if worst else ""),
-        worst,
-        "ns of repeated copies with no kernel beside them on the worst GPU",
+
+    def aside(program: Program) -> Program:
+        some = owned(tables, program, owner) & (op_sizes(tables, program) >= least_bytes)
+        some &= (kind != "H2D") | ~tables.view.pageable[program.op]
+        moved = changes.own_stream(program, some)
+        if kind != "D2H":
+            return moved
+        after = np.append(False, calls_of_ops(program, some)[:-1])  # the wait right after such a copy
+        return changes.without_waits(moved, after & (program.waits != 2))
+
+    # no more than nothing hides, and the CPU waits for
+    owed = exposed / tables.width + tables.ledger.share("copy-call", "sync")
+    gain = gain_of(tables, aside, None, owed if len(mine) else 0.0)
+    where = told_places(tables.ledger.places("copy-call"), 1)
+    moved = int(mine["bytes"].sum())
+    return cause(
+        tables,
+        gain,
+        f"{len(mine):,} copies {direction} ({moved / max(tables.count, 1) / 1e6:,.3g} MB "
+        f"{'an iteration' if tables.count else 'in all'}) run with no kernel beside them for "
+        f"{tables.told(exposed)}" + (f"; {where}" if where else ""),
+        exposed,
+        f"ns of copies {direction} with no kernel beside them on the worst GPU",
         top(table, "exposed_ns"),
-        gain=intervals.total(*everywhere) / tables.width,
+        enough=len(mine) >= (tables.count / 2 if tables.count else REPEATED),
     )
 
 
@@ -184,14 +253,31 @@ def synchronous_memsets(tables: Tables) -> Finding:
 def _waited(tables: Tables, ops: pd.DataFrame, what: str) -> Finding:
     calls = tables.api.iloc[np.unique(ops["row"].to_numpy(np.int64))]
     spent = intervals.total(*intervals.clip(*spans(calls), tables.window))
-    share = spent / tables.width
-    return tables.finding(
-        share >= SYNC_SHARE,
-        f"the host waits for {len(ops):,} {what}, for {percent(share)} of the window",
+    rows = ops["row"].to_numpy(np.int64)
+
+    def free(program: Program) -> Program:
+        mine = np.isin(program.row, rows)
+        short = np.where(mine, np.minimum(program.spent, 5_000.0), program.spent)
+        return changes.without_waits(program, mine).change(spent=short)
+
+    gain = gain_of(tables, free, None, 1.0 if len(ops) else 0.0)
+    return cause(
+        tables,
+        gain,
+        f"the host waits for {len(ops):,} {what}, for {tables.told(spent)}",
         spent,
         f"ns in calls that wait for {what}",
         _shown(ops),
+        enough=spent >= SYNC_SHARE * tables.width,
+        least=SYNC_SHARE,
     )
+
+
+def _link(tables: Tables) -> float:
+    """Bytes a second from pinned memory: what PCIe of the GPU's generation gives."""
+    spec = tables.spec
+    capability = float(spec.cc) if spec else 8.0
+    return next(rate for least, rate in _LINKS if capability >= least)
 
 
 def _copies_and_calls(tables: Tables, copies: pd.DataFrame) -> tuple[Ints, Ints]:

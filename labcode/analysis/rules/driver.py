@@ -19,6 +19,8 @@ from labcode import reports
 from labcode.analysis.ranks.run import Run, open_run
 from labcode.analysis.rules import counters, many_ranks, ncu
 from labcode.analysis.rules.finding import CannotJudgeError, Rule, Verdict, verdict_of
+from labcode.analysis.rules.good import ID as GOOD
+from labcode.analysis.rules.good import good
 from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.power import POWER_RULES
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
@@ -40,6 +42,8 @@ NOT_OF_TRACES = (
     "profiler-overhead",
     "dropped-events",
     "start-up",
+    "gil",
+    "unfused-optimizer",  # which has a rule of its own for traces
 )  # of nsys alone
 _ORDER = {"found": 0, "failed": 1, "not found": 2, "could not judge": 3}
 S = TypeVar("S")
@@ -49,30 +53,47 @@ def diagnose(
     subject: TimelineReport | Launch | PowerLog | Run,
     rules: Sequence[Rule[Any]] | None = None,
     broken: Sequence[BrokenPlugin] = (),
+    *,
+    window: str | None = None,
 ) -> list[Verdict]:
     """What each rule (by default every rule there is) says about a capture, a trace or a launch.
 
-    Found ones first, the largest bound first; then failed ones, those not found, those that could not be
-    judged. A rule that raises becomes a verdict with the status 'failed', as does each of ``broken``. Raises
-    `InputError` when a table of the capture is damaged.
+    Found ones first: causes, the largest gain first, then facts (severity 'info'); then failed ones, those
+    not found, those that could not be judged. Whether all is good stands before them where it is. A rule that
+    raises becomes a verdict with the status 'failed', as does each of ``broken``. ``window`` says what of a
+    timeline is judged (`labcode.analysis.ledger.judged`), by default the steady state. Raises `InputError`
+    when a table of the capture is damaged.
     """
     kind: Kind = "nsys"
     judged: Tables | Launch | PowerLog | Run
     if isinstance(subject, Launch):
         kind, judged = "ncu", subject
     elif isinstance(subject, KinetoReport):
-        kind, judged = "kineto", TraceTables(subject)
+        kind, judged = "kineto", TraceTables(subject, window)
     elif isinstance(subject, PowerLog):
         kind, judged = "power", subject
     elif isinstance(subject, Run):
         return judge(subject, rules_of(subject) if rules is None else rules, broken)
     else:
-        judged = Tables(subject)
+        judged = Tables(subject, window)
     if rules is None:
         rules, broken = rules_on(kind)
         if isinstance(judged, Tables):
-            rules = applying(rules, judged)
+            return judge_all(judged, applying(rules, judged), broken)
     return judge(judged, rules, broken)
+
+
+def judge_all(
+    tables: Tables, rules: Sequence[Rule[Any]], broken: Sequence[BrokenPlugin] = ()
+) -> list[Verdict]:
+    """What rules say about a timeline, and whether its steady state is good."""
+    verdicts = judge(tables, rules, broken)
+    return sorted([*verdicts, good(tables, verdicts)], key=_rank)
+
+
+def tables_of(report: TimelineReport, window: str | None = None) -> Tables:
+    """What rules look at, of a timeline."""
+    return TraceTables(report, window) if isinstance(report, KinetoReport) else Tables(report, window)
 
 
 def applying(rules: Sequence[Rule[Any]], tables: Tables) -> list[Rule[Any]]:
@@ -118,6 +139,7 @@ def run(
     kernel: str | None = None,
     launch: int | None = None,
     scheduler: str | None = None,
+    window: str | None = None,
     output: TextIO,
     notes: TextIO | None = None,
 ) -> int:
@@ -158,15 +180,19 @@ def run(
             judged = [(one, judge(one, rules)) for one in chosen.list]
             write_launches(chosen, judged, fmt, output, nvidia=not only)
             return 0
-        rules = rules if only or isinstance(report, KinetoReport) else applying(rules, Tables(report))
-        verdicts = diagnose(report, [one for one in rules if one not in many_ranks.WAITING], broken)
+        tables = tables_of(report, window)
+        rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
+        own = [one for one in rules if one not in many_ranks.WAITING]
+        verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
         if waiting := [one for one in rules if one in many_ranks.WAITING]:
             verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)
         if isinstance(report, KinetoReport) and notes is not None:
             notes.writelines(f"note: {line}\n" for line in report.warnings)
             if report.metadata().get("with_stack"):
                 notes.write(f"note: {STACKS_NOTE.format(path=report.path)}\n")
-        write_verdicts(report, verdicts, fmt, output)
+        if notes is not None:
+            notes.writelines(f"note: {line}\n" for line in tables.judged.notes)
+        write_verdicts(report, verdicts, fmt, output, tables)
     return 0
 
 
@@ -277,4 +303,8 @@ def _where(which: Rule[Any], error: BaseException) -> str:
 
 def _rank(verdict: Verdict) -> tuple[int, float]:
     gain = verdict.gain if verdict.gain is not None else 1.0 if verdict.severity == "high" else 0.0
-    return _ORDER[verdict.status], -gain if verdict.status == "found" else 0.0
+    if verdict.status != "found":
+        return 2 + _ORDER[verdict.status], 0.0
+    if verdict.rule == GOOD:
+        return -1, 0.0
+    return int(verdict.severity == "info"), -gain

@@ -24,9 +24,10 @@ class Finding:
 
     ``found`` says whether the problem is there; ``message`` is one sentence with the measured value, in both
     cases. ``numerator`` and ``denominator`` are what was compared, each with its name (and unit in the name:
-    ns, calls, …). ``gain`` is an upper bound, as a share of the window, on what mending it can save: None
-    where there is nothing to save, because the profile is at fault and not the program. ``evidence`` holds
-    the rows, the weightiest first. ``severity`` follows from the gain unless it is given.
+    ns, calls, …). ``gain`` is what mending it is predicted to save, as a share of an iteration, between
+    ``low`` and ``high``; without these two it is an upper bound, as a share of the window. None where there
+    is nothing to save, because the profile is at fault and not the program. ``evidence`` holds the rows, the
+    weightiest first. ``severity`` follows from the gain unless it is given. ``advice`` replaces the rule's.
     """
 
     found: bool
@@ -38,6 +39,9 @@ class Finding:
     gain: float | None = None
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     severity: Severity = ""
+    low: float | None = None
+    high: float | None = None
+    advice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +64,11 @@ class Verdict:
     """What a rule says about a capture.
 
     ``status`` is 'found', 'not found' (``message`` and the numbers hold what was measured), 'could not judge'
-    (``message`` names the missing data) or 'failed' (a rule broke; ``message`` says how). ``gain`` is an
-    upper bound on what mending it would save, as a share of the window, argued in the rule's docstring.
-    Bounds of different rules overlap, for one nanosecond may have several causes: they may not be added.
+    (``message`` names the missing data) or 'failed' (a rule broke; ``message`` says how). ``gain`` is what
+    mending it is predicted to save, as a share of an iteration, between ``low`` and ``high``, which a replay
+    without the cause gives. Where ``low`` and ``high`` are None it
+    is an upper bound, as a share of the window, argued in the rule's docstring. Gains of different rules
+    overlap, for one nanosecond may have several causes: they may not be added.
     """
 
     rule: str
@@ -78,6 +84,13 @@ class Verdict:
     evidence: pd.DataFrame = field(default_factory=pd.DataFrame)
     book: str = ""
     advice: str = ""
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the gain is a prediction, and not a bound alone."""
+        return self.low is not None and self.high is not None
 
     @property
     def share(self) -> float | None:
@@ -112,7 +125,10 @@ def verdict_of(which: Rule[Any], found: Finding) -> Verdict:
         if not isinstance(getattr(found, name), wanted):
             is_type = type(getattr(found, name)).__name__
             raise TypeError(f"the finding's {name} is {is_type}; it should be {wanted.__name__}")
-    gain = None if found.gain is None else min(max(float(found.gain), 0.0), 1.0)
+    gain, low, high = (
+        None if share is None else min(max(float(share), 0.0), 1.0)
+        for share in (found.gain, found.low, found.high)
+    )
     return Verdict(
         rule=which.id,
         title=which.title,
@@ -126,7 +142,9 @@ def verdict_of(which: Rule[Any], found: Finding) -> Verdict:
         gain=gain,
         evidence=found.evidence,
         book=which.book,
-        advice=which.advice,
+        advice=found.advice or which.advice,
+        low=low,
+        high=high,
     )
 
 

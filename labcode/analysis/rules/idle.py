@@ -3,18 +3,33 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.owners import CODE
+from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
+from labcode.analysis.rules.predicted import (
+    FOUND,
+    calls_of_ops,
+    cause,
+    gain_of,
+    lines_of_idle,
+    op_sizes,
+    owned,
+)
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
-from labcode.reports.columns import Ints
+from labcode.reports.columns import Bools, Ints
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
-SYNC_SHARE = 0.10
 SYNC_CALLS = 3
+MANY_READS = 10  # an iteration
+CLEAN_LAUNCH_NS = 3_000  # a launch without a profiler
 CHUNKS = 30
 LOW = 0.5
 LOW_SHARE = 0.10
@@ -32,9 +47,9 @@ def idle_gaps(tables: Tables) -> Finding:
 
     Long is more than five launch calls of this capture (see `Tables.patience_ns`): what is shorter is
     the pace of the launches. Time in which the profiler held the launching process up is not counted.
-    Numerator: the idle time of the GPU with most of it. Bound: if these gaps vanish and everything else
-    stays, at most the time in which some GPU is in such a gap is saved, and never more than the busiest
-    GPU's idle time (`Tables.idle_bound`).
+    Numerator: the idle time of the GPU with most of it. A fact, and no cause: what the CPU did is judged by
+    other rules. Bound: if these gaps vanish and everything else stays, at most the time in which some GPU is
+    in such a gap is saved, and never more than the busiest GPU's idle time (`Tables.idle_bound`).
     """
     tables.need_busy()
     gaps = tables.gaps[tables.gaps["duration_ns"] >= tables.patience_ns]
@@ -47,7 +62,7 @@ def idle_gaps(tables: Tables) -> Finding:
     share = worst / tables.width
     found = share >= IDLE_SHARE
     message = (
-        f"GPU {device} is idle for {percent(share)} of the window in gaps of {time_text(tables.patience_ns)} "
+        f"GPU {device} is idle for {tables.told(worst)} in gaps of {time_text(tables.patience_ns)} "
         f"or more ({int((gaps['device'] == device).sum()):,} of them)"
     )
     if found:
@@ -69,6 +84,7 @@ def idle_gaps(tables: Tables) -> Finding:
         "ns idle in long gaps on the worst GPU",
         top(gaps[[*columns, *more]], "duration_ns"),
         gain=gain,
+        severity="info",
     )
 
 
@@ -85,8 +101,8 @@ def launch_bound(tables: Tables) -> Finding:
     Short is at most five launch calls (`Tables.patience_ns`); as soon: no longer than that after the call
     returned. Nodes of a graph, which share one call, are left out: no launch precedes them. Numerator: such
     idle time on the GPU with most of it. Evidence: stretches of consecutive operations each of which
-    waited so. Bound: as of idle gaps (`Tables.idle_bound`); a graph leaves about a microsecond between
-    its kernels, so the real gain is smaller.
+    waited so. Gain: the replay in which calls and the code before them take a tenth, as in a graph, and so
+    do kernels shorter than a launch, for one may do the work of many; cautious: half of the launching.
     """
     tables.need_busy()
     tables.need_api()
@@ -95,17 +111,89 @@ def launch_bound(tables: Tables) -> Finding:
     gaps = gaps[waited & (gaps["duration_ns"] < tables.patience_ns)]
     idle = gaps.groupby("device")["duration_ns"].sum()
     worst, device = _most(idle)
-    share = worst / tables.width
     stretches = _stretches(tables, gaps)
-    return tables.finding(
-        share >= LAUNCH_BOUND_SHARE,
-        f"GPU {device} waits for the next launch for {percent(share)} of the window, in {len(gaps):,} gaps "
-        f"shorter than {time_text(tables.patience_ns)}; a launch call takes {time_text(tables.launch_ns)}",
+    ledger = tables.ledger
+    owed = ledger.each("launch") * ledger.count
+
+    def cheaper(program: Program, factor: float, fewer: bool) -> Program:
+        paced = (program.waits == 0) & (program.gap <= tables.replay.host.pace_ns)
+        less = changes.cheaper_launches(program, paced, factor, 1_000)
+        tiny = fewer & (program.length < tables.launch_ns)
+        return changes.with_lengths(less, np.where(tiny, less.length * factor, less.length))
+
+    gain = gain_of(
+        tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
+    )
+    if tables.replay.program is not None and gain.share >= FOUND:
+        # without the profiler launches are cheaper already
+        clean = _without_recorder(tables, tables.replay.program)
+        usual = clean.play()
+        bold, cautious = (1 - cheaper(clean, *how).play() / usual for how in ((0.1, True), (0.5, False)))
+        share = (bold + cautious) / 2
+        gain = Gain(min(gain.share, share), min(gain.low, cautious), gain.high)
+    explained = max(tables.optimizer_share, _of_reads(tables)[0])
+    gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
+    count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
+    where = lines_of_idle(tables, "launch")
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for the next launch for {tables.told(owed, ledger)}; {count:,.0f} operations "
+        f"{'an iteration' if tables.count else 'in all'}, a launch call takes {time_text(tables.launch_ns)}"
+        + (f"; {where}" if where else ""),
         worst,
         "ns idle waiting for a launch on the worst GPU",
         stretches,
-        gain=tables.idle_bound(*spans(gaps)),
+        enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
+        owner="launch",
     )
+
+
+def _without_recorder(tables: Tables, program: Program) -> Program:
+    """A program whose launches take what they take without a profiler.
+
+    Of a launch call what exceeds 3 µs is taken for the profiler's, and as much of the code before it; never
+    more than half of either.
+    """
+    extra = max(tables.launch_ns - CLEAN_LAUNCH_NS, 0.0)
+    launches = program.last > program.first
+    spent, gap = (
+        np.where(launches, column - np.minimum(column / 2, extra), column)
+        for column in (program.spent, program.gap)
+    )
+    return program.change(spent=spent, gap=gap)
+
+
+def _reads(tables: Tables, program: Program) -> Bools:
+    """Which calls wait for a number: copies of 4 KiB or less to the host, or the wait right after one."""
+    small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+    asked = calls_of_ops(program, small)
+    waiting = program.waits > 0
+    after = np.append(False, asked[:-1]) & waiting & (program.last == program.first)
+    own = asked & (program.waits == 2) & ~np.append(after[1:], False)
+    return np.asarray(after | own, np.bool_)
+
+
+def _of_reads(tables: Tables) -> tuple[float, float]:
+    """Where many numbers are read in each iteration: the share of the launching that the function has which
+    reads them, and the numbers read in an iteration.
+    """
+    program, lines = tables.replay.program, tables.lines
+    if program is None or not lines.known:
+        return 0.0, 0.0
+    reads = _reads(tables, program)
+    count = float(reads.sum()) / program.count
+    if count < MANY_READS:
+        return 0.0, count
+    host, pieces = tables.replay.host, tables.ledger.pieces
+    calls = tables.api["start_ns"].to_numpy(np.int64)[program.row[reads]]
+    read_at = lines.launched(host.pid, host.main, calls, np.ones(len(calls), np.float64))
+    mine = pieces[pieces["owner"].to_numpy(np.int64) == CODE["launch"]]
+    spread = lines.spread(host.pid, host.main, *spans(mine))
+    if not read_at or not read_at[0][0].file:
+        return 0.0, count
+    key = read_at[0][0].function, read_at[0][0].file
+    return sum(share for place, share in spread if (place.function, place.file) == key), count
 
 
 @rule(
@@ -119,10 +207,9 @@ def sync_in_loop(tables: Tables) -> Finding:
     """Synchronizing calls of the launching thread during which the GPU ran dry, so that it then had to wait.
 
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
-    at the end of the program does no harm. Numerator: the CPU's time in such calls. Bound: without them
-    the CPU is ahead by the time it waited, which may shorten any later gap that ended as soon as its
-    operation was launched; no more is saved than that waiting in all, nor than those gaps in all, nor
-    than the bound of idle gaps.
+    at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
+    to the host count: a number is read. Gain: the replay in which nobody waits in these calls, so that the
+    CPU may be ahead; cautious: a fifth less, for some results must be read. Where the CPU hardly waits and the GPU does, `drained-queue` tells of it.
     """
     tables.need_busy()
     tables.need_api()
@@ -145,21 +232,109 @@ def sync_in_loop(tables: Tables) -> Finding:
     )
     used = np.unique(hits[some])
     waiting = intervals.total(*spans(waits.iloc[used]))
-    late = gaps[gaps["queue_ns"] <= tables.patience_ns]
-    gain = min(waiting / tables.width, tables.idle_bound(*spans(late)))
-    names = ", ".join(evidence["call"].value_counts().index[:3])
-    message = f"{len(used):,} synchronizing calls let the GPU run dry"
-    if names:
-        message += f" ({names}); the CPU waits in them for {percent(waiting / tables.width)} of the window"
-        message += f", and the gaps they can shorten are {percent(tables.idle_bound(*spans(late)))} of it"
-    return tables.finding(
-        len(used) >= SYNC_CALLS and gain >= SYNC_SHARE,
-        message,
-        waiting,
-        "ns of the CPU in synchronizing calls that let the GPU run dry",
-        top(evidence, "gap_ns"),
-        gain=gain,
+    return _synchronizing(tables, waiting, len(used), evidence, short=False)
+
+
+@rule(
+    "drained-queue",
+    title="A synchronization drains the queue, though the CPU hardly waits",
+    book="nsys/patterns",
+    advice="The calls are quick, but all that was launched is done when they return, and the GPU waits until "
+    "new work arrives: remove them, or launch the next work first. Look for synchronize(), .item(), .cpu().",
+)
+def drained_queue(tables: Tables) -> Finding:
+    """Synchronizations whose cost is not the CPU's waiting but the GPU's afterwards.
+
+    Numerator: the idle time of the GPU after synchronizations, until its queue is filled again. Gain: as of
+    sync-in-loop, which tells of those that the CPU waits in for longer than they would save.
+    """
+    tables.need_busy()
+    tables.need_api()
+    ledger = tables.ledger
+    drained = ledger.each("sync") * ledger.count
+    return _synchronizing(tables, int(drained), 0, ledger.places("sync"), short=True)
+
+
+def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame, *, short: bool) -> Finding:
+    """What synchronizations of the launching threads cost, of either kind."""
+    names = tables.api["name"]
+    read = 0
+
+    def chosen(program: Program) -> Bools:
+        nonlocal read
+        copied = (program.waits == 2) & (program.last > program.first)
+        reads = _reads(tables, program)
+        small = owned(tables, program, "copy-out") & (op_sizes(tables, program) <= READ_BYTES)
+        quick = copied & calls_of_ops(program, small)  # the copy itself, where the wait comes after it
+        large = np.append(False, (copied & ~quick)[:-1])  # the wait right after a large copy is of the copy
+        waits = (program.waits > 0) & ~copied & ~large
+        waits &= ~named_like(names.iloc[program.row], ALLOCATING)
+        read = int(reads.sum())
+        reads = reads | quick
+        return np.asarray(waits | reads, np.bool_)
+
+    program = tables.replay.program
+    count = waited = 0.0
+    places, kinds = "", ""
+    if program is not None:
+        mine = chosen(program)
+        free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
+        gain = Gain(0.9 * free.high, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
+        extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
+        if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
+            gain = Gain(extra, gain.low, max(gain.high, extra / 0.85))
+        count = float(mine.sum()) / program.count
+        calls = tables.api.iloc[program.row[mine]]
+        waited = float(duration_ns(calls).sum()) / program.count
+        kinds = ", ".join(calls["name"].map(one_line).value_counts().index[:3])
+        places = _told_calls(tables, calls)
+        often = program.count < 2 or count >= 0.5
+        often &= mine.sum() >= (1 if tables.count else SYNC_CALLS)
+    else:
+        often = dry >= SYNC_CALLS
+        bound = spent / tables.width if often else 0.0
+        gain = Gain(bound, 0.0, bound)
+    each = tables.ledger.each_ns
+    is_short = waited < 0.5 * gain.share * each and (program is None or 2 * read < count * program.count)
+    message = (
+        f"{count:,.3g} synchronizing calls {'an iteration' if tables.count else 'in all'}"
+        if program is not None
+        else f"{dry:,} synchronizing calls let the GPU run dry"
     )
+    message += f" ({kinds})" if kinds else ""
+    if count:
+        message += f"; the CPU waits in them for {time_text(waited)}, the GPU then for "
+        message += time_text(tables.ledger.each("sync"))
+        message += (
+            f"; {read / max(program.count, 1):.3g} of them read a number from the GPU (.item(), .cpu(), print)"
+            if read and program is not None
+            else ""
+        )
+    message += f"; {places}" if places else ""
+    return cause(
+        tables,
+        gain,
+        message,
+        min(spent, tables.width),
+        "ns idle after synchronizations on the worst GPU"
+        if short
+        else "ns of the CPU in synchronizing calls that let the GPU run dry",
+        evidence if short else top(evidence, "gap_ns"),
+        enough=bool(often) and is_short == short and bool(len(evidence)),
+        owner="sync",
+    )
+
+
+def _told_calls(tables: Tables, calls: pd.DataFrame, most: int = 2) -> str:
+    """Where in the program most of some calls stand, in words."""
+    lines = tables.lines
+    if not len(calls) or not lines.known:
+        return ""
+    found = pd.Series([one.text for one in lines.at_calls(calls)])
+    spent = pd.Series(duration_ns(calls)).groupby(found.to_numpy()).sum().sort_values(ascending=False)
+    spent = spent[spent.index != ""]
+    whole = max(int(duration_ns(calls).sum()), 1)
+    return ", ".join(f"{percent(ns / whole)} of that {place}" for place, ns in spent.iloc[:most].items())
 
 
 @rule(
@@ -174,8 +349,8 @@ def low_utilization(tables: Tables) -> Finding:
 
     Busy is the union of the operations of all processes, whole graphs included, so no part exceeds 100 %. The
     evidence tells kernels apart from time with copies or memsets alone, in which nothing is computed.
-    Numerator: the length of such stretches on the GPU with most of it. Bound: the idle time in them
-    (`Tables.idle_bound`).
+    Numerator: the length of such stretches on the GPU with most of it. A fact, and no cause. Bound: the idle
+    time in them (`Tables.idle_bound`).
     """
     tables.need_busy()
     edges = tables.window[0] + (np.arange(CHUNKS + 1) * tables.width) // CHUNKS
@@ -216,6 +391,7 @@ def low_utilization(tables: Tables) -> Finding:
         "ns in stretches less than half busy on the worst GPU",
         top(found, "duration_ns"),
         gain=gain,
+        severity="info",
     )
 
 
@@ -223,7 +399,7 @@ def _causes(gaps: pd.DataFrame) -> str:
     """What the CPU did in most of the idle time, in words."""
     where = pd.DataFrame(
         {
-            "range": gaps["range"].map(one_line),
+            "range": gaps["range"].where(gaps["range_share"] >= 0.5, "").map(one_line),
             "call": gaps["call"].where(gaps["call_share"] >= 0.5, "").map(one_line),
             "own_ns": gaps["own_ns"],
         }

@@ -3,27 +3,27 @@
 They stand beside the rules on GPU operations and calls that captures of nsys are judged by.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.owners import SIMT as _SIMT
+from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
-from labcode.analysis.rules.tables import Tables, percent, time_text, top
+from labcode.analysis.rules.predicted import cause, gain_of
+from labcode.analysis.rules.tables import Tables, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window, named_like, spans
+from labcode.reports.columns import Bools
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
 OPTIMIZER = r"^Optimizer\.step#"
-# names of matmuls and convolutions in fp32 that use no tensor cores (cuBLAS, cuDNN, CUTLASS)
-SIMT = (
-    r"(?i)(?:ampere|volta|turing|maxwell)_s(?:gemm|cudnn)|simt_sgemm|implicit_convolve_sgemm|"
-    r"f32f32_f32f32_f32|_ffma_|magma_sgemm|gemmSN_\w+<float|gemmk1_kernel<int, float"
-)
+SIMT = _SIMT.pattern
 COMPILING = (
     r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad)|torch/_inductor/compile_fx\.py|"
     r"torch/_dynamo/convert_frame\.py|triton/compiler/compiler\.py|CachingAutotuner"
@@ -31,7 +31,6 @@ COMPILING = (
 SMALL_NS = 10_000
 READ_CALLS, READ_SHARE = 3, 0.05
 MANY, UPDATE_SHARE = 20, 0.05
-SIMT_SHARE, COPY_SHARE, COPIES = 0.05, 0.03, 10
 SLOW_FIRST, FIRST_SHARE = 1.5, 0.10
 STACKS_NOTE = (
     "{path}: recorded with stacks; each call of a Python function cost the CPU some time, so that the GPU "
@@ -42,8 +41,8 @@ STACKS_NOTE = (
 class TraceTables(Tables):
     """What rules look at, of a trace: `Tables`, and every GPU operation with what launched it."""
 
-    def __init__(self, trace: KinetoReport) -> None:
-        super().__init__(trace)
+    def __init__(self, trace: KinetoReport, window: str | None = None) -> None:
+        super().__init__(trace, window)
         self.trace = trace
 
     def how(self, option: str) -> str:
@@ -79,6 +78,16 @@ class TraceTables(Tables):
         device = max(per_gpu, key=lambda number: per_gpu[number], default=0)
         return per_gpu.get(device, 0), device, intervals.total(*spans(table))
 
+    def relaid(self) -> Bools:
+        """Besides what kernels' names tell, what ``aten::contiguous`` and ``aten::reshape`` launched."""
+        asked = _ancestors(self, r"^aten::(?:contiguous|reshape)$")
+        return super().relaid() | (asked & (self.view.ops["kind"] == "kernel").to_numpy())
+
+    def relaid_evidence(self, ops: pd.DataFrame) -> pd.DataFrame:
+        """By kernel, operator and line."""
+        launched = kineto_links.op_kernel_trace(self.trace).iloc[ops.index.to_numpy(np.int64)]
+        return _evidence(launched, ["name", "op", "python"])
+
 
 def _trace(tables: Tables) -> TraceTables:
     if not isinstance(tables, TraceTables):
@@ -103,7 +112,8 @@ def reads_in_loop(tables: Tables) -> Finding:
     """Operators such as ``aten::item`` and ``aten::nonzero``, inside which the CPU waits for the GPU.
 
     Numerator: the CPU's time in synchronizing calls inside of such operators, of the thread with most of it.
-    Bound: that time, and no more than the GPUs idle (`Tables.idle_bound`).
+    A fact that names the operators of sync-in-loop. Bound: that time, and no more than the GPUs idle
+    (`Tables.idle_bound`).
     """
     trace = _trace(tables)
     tables.need_ops()
@@ -123,12 +133,12 @@ def reads_in_loop(tables: Tables) -> Finding:
     share = worst / tables.width
     return tables.finding(
         len(outer) >= READ_CALLS and share >= READ_SHARE,
-        f"{len(outer):,} operators read results back; the CPU waits in them for {percent(share)} of the "
-        "window",
+        f"{len(outer):,} operators read results back; the CPU waits in them for {tables.told(worst)}",
         worst,
         "ns of the CPU waiting inside of reading operators, on the thread with most of it",
         _evidence(_with_python(trace, outer), ["name", "python"], "waited_ns"),
         gain=min(share, idle),
+        severity="info",
     )
 
 
@@ -142,7 +152,8 @@ def unfused_optimizer(tables: Tables) -> Finding:
     """Kernels shorter than 10 µs that ``Optimizer.step`` launched, at least twenty a step.
 
     Numerator: from the first to the last kernel of each update, in steps with so many, on the GPU with most
-    of it. Bound: the same; a fused update still reads and writes every parameter.
+    of it. Gain: the replay in which they are launched once an update, for a fused update still reads and
+    writes every parameter; cautious: half of that.
     """
     trace = _trace(tables)
     tables.need_kernels()
@@ -163,71 +174,32 @@ def unfused_optimizer(tables: Tables) -> Finding:
     by = small.groupby(["device", "update"])
     spans_of = by.agg(count=("name", "size"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
     many = spans_of[spans_of["count"] >= MANY].reset_index()
-    worst, device, anywhere = trace.worst(many)
+    worst, device, _ = trace.worst(many)
     share = worst / tables.width
+    at = trace.view.ops["start_ns"].to_numpy(np.int64)
+    chosen = np.isin(at, small["start_ns"].to_numpy(np.int64))
+
+    def fused(program: Program) -> Program:
+        some = chosen[program.op]
+        kept = changes.without_ops(program, some)
+        return changes.with_lengths(kept, program.length)
+
+    gain = gain_of(tables, fused, None, 1.0 if len(many) else 0.0)
     typical = int(many["count"].median()) if len(many) else 0
     message = (
         f"{len(many):,} updates run {typical:,} kernels shorter than {time_text(SMALL_NS)} each (median) and "
-        f"take {percent(share)} of the window on GPU {device}"
+        f"take {tables.told(worst)} on GPU {device}"
         if len(many)
         else f"no update runs {MANY} or more kernels shorter than {time_text(SMALL_NS)}"
     )
-    return tables.finding(
-        share >= UPDATE_SHARE,
+    return cause(
+        tables,
+        gain,
         message,
         worst,
         "ns from first to last small kernel of an update on the worst GPU",
         _evidence(small, ["name"]),
-        gain=anywhere / tables.width,
-    )
-
-
-@rule(
-    "fp32-without-tensor-cores",
-    title="Matmuls in fp32 that use no tensor cores",
-    book="lm/precision",
-    advice="torch.set_float32_matmul_precision('high') (TF32), or bf16 by torch.autocast; for convolutions "
-    "torch.backends.cudnn.allow_tf32.",
-)
-def fp32_products(tables: Tables) -> Finding:
-    """Kernels whose names say that they multiply in fp32 on the ordinary cores.
-
-    By name alone (``sgemm``, ``simt``): a kernel that hides what it does is not found. Numerator: their time
-    on the GPU with most of it. Bound: the same, as if tensor cores took no time.
-    """
-    return _by_kernels(
-        tables,
-        lambda table: named_like(table["whole_name"], SIMT),
-        "kernels multiply in fp32 without tensor cores",
-        SIMT_SHARE,
-        1,
-        ["name", "op"],
-    )
-
-
-@rule(
-    "contiguous-copies",
-    title="Tensors are copied to change their layout",
-    book="pytorch/bottleneck-hunt",
-    advice="Keep tensors in the layout that the next operator wants: transpose weights once, use "
-    "channels_last throughout, avoid .contiguous() after .transpose() in the loop.",
-)
-def contiguous_copies(tables: Tables) -> Finding:
-    """Kernels and copies that ``aten::contiguous`` and ``aten::reshape`` launched.
-
-    Numerator: their time on the GPU with most of it. Bound: the same, as if the next operator read the
-    other layout as fast.
-    """
-    trace = _trace(tables)
-    tables.need_ops()
-    names = _ancestors(trace, r"^aten::(?:contiguous|reshape)$")
-    return _by_kernels(
-        tables,
-        lambda table: names[table.index.to_numpy()],
-        "operations copy tensors to make them contiguous",
-        COPY_SHARE,
-        COPIES,
-        ["name", "op", "python"],
+        enough=share >= UPDATE_SHARE,
     )
 
 
@@ -335,32 +307,6 @@ def cut_off_trace(tables: Tables) -> Finding:
     )
 
 
-def _by_kernels(
-    tables: Tables,
-    chosen: Callable[[pd.DataFrame], NDArray[np.bool_]],
-    what: str,
-    least_share: float,
-    least_count: int,
-    by: list[str],
-) -> Finding:
-    """A finding about the GPU time of some operations."""
-    trace = _trace(tables)
-    tables.need_kernels()
-    table = trace.launched
-    table = table[chosen(table)]
-    worst, device, anywhere = trace.worst(table)
-    share = worst / tables.width
-    return tables.finding(
-        share >= least_share and len(table) >= least_count,
-        f"{len(table):,} {what}"
-        + (f"; {percent(share)} of the window on GPU {device}" if len(table) else ""),
-        worst,
-        f"ns in which such {what.split()[0]} run on the worst GPU",
-        _evidence(table, by),
-        gain=anywhere / tables.width,
-    )
-
-
 def _ancestors(trace: TraceTables, pattern: str) -> NDArray[np.bool_]:
     """For each GPU operation of the trace whether an operator around its launch has such a name."""
     from labcode.analysis.timeline import tree as kineto_tree
@@ -379,8 +325,6 @@ def _with_python(trace: TraceTables, ops: pd.DataFrame) -> pd.DataFrame:
 TRACE_RULES: tuple[Rule[Tables], ...] = (
     reads_in_loop,
     unfused_optimizer,
-    fp32_products,
-    contiguous_copies,
     slow_first_step,
     no_steps,
     cut_off_trace,

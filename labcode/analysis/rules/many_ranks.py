@@ -75,7 +75,8 @@ def slow_link(run: Run) -> Finding:
 
     Numerator: by how much one rank leaves after the rank in the middle, summed; where that is most.
     Denominator: the time of the transfers. No bound: how much quicker all would be, a timeline does not tell;
-    in a ring a slow link holds up all ranks alike, and none of them leaves late.
+    in a ring a slow link holds up all ranks alike, and none of them leaves late. Where a rank comes late to
+    most collectives, who leaves last says nothing: all leave when the last one has come.
     """
     table = _compared(run)
     met = stragglers.meetings(run)
@@ -85,8 +86,14 @@ def slow_link(run: Run) -> Finding:
         int(worst["link_late_ns"]),
         int(worst["left_last_count"]) / max(int(worst["collectives"]), 1),
     )
+    last = table.iloc[int(table["delay_ns"].argmax())]
+    is_late = int(last["delay_ns"]) >= LATE_SHARE * run.width and 2 * int(last["last_count"]) >= int(
+        last["collectives"]
+    )
     return Finding(
-        often >= max(LINK_OFTEN, 1 / len(table) + _BEYOND_CHANCE) and late >= LINK_SHARE * transfer,
+        not is_late
+        and often >= max(LINK_OFTEN, 1 / len(table) + _BEYOND_CHANCE)
+        and late >= LINK_SHARE * transfer,
         f"rank {worst['rank']} leaves {worst['left_last_count']:,} of {worst['collectives']:,} collectives "
         f"last, in all {time_text(max(late, 0))} after the rank in the middle "
         f"({percent(late / max(transfer, 1))} of the transfers)",

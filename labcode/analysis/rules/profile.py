@@ -1,10 +1,10 @@
 """Rules about the profile itself, whether it can be believed: the tables of a capture in, findings out."""
 
 import numpy as np
-import pandas as pd
 
+from labcode.analysis.ledger.steady import phases
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import LOADING, Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.tables import Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.nvtx import unattributed
@@ -56,49 +56,41 @@ def untraced_graphs(tables: Tables) -> Finding:
 
 @rule(
     "start-up",
-    title="Much of the profile is start-up",
+    title="Start-up, warm-up and the end",
     book="nsys/quick-commands",
-    advice="Profile the steady state: wrap it in an NVTX range and record with --capture-range, or --delay; "
-    "run more steps.",
+    advice="They are left out of what is judged. For times of the whole run: run more steps, load what is "
+    "needed later once before the loop.",
 )
 def start_up(tables: Tables) -> Finding:
-    """Time before the first kernel, and later loading of modules, against the whole capture.
+    """What of the capture is no part of the steady state, by phase, against all of the capture.
 
-    The capture begins with its first event, calls of the operating system's libraries included.
-    Numerator: the time from there to the first kernel or graph, and the time in loading calls after it.
-    Bound: the same, for this run; a longer run has the same start-up and a smaller share of it.
+    The capture begins with its first event, calls of the operating system's libraries included. Numerator:
+    the time outside of what is judged. A fact: a longer run has the same start-up and a smaller share of it,
+    so there is nothing to gain in each iteration.
     """
     tables.need_ops()
-    work = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
-    if len(work) == 0:
-        tables.need_kernels()
-    begin, end = tables.window
-    if not tables.marked:
-        system = _nsys(tables).osrt()["start_ns"]
-        begin = min(begin, int(system.min())) if len(system) else begin
-    first = int(work["start_ns"].min())
-    loading = in_window(tables.api[named_like(tables.api["name"], LOADING)], (begin, end))
-    starts, ends = spans(loading)
-    spent = intervals.total(np.append(starts, begin), np.append(ends, first))
-    width = max(end - begin, 1)
-    table = pd.DataFrame(
-        {
-            "what": pd.Series(["before the first kernel", *loading["name"]], dtype="str"),
-            "start_ns": np.append(begin, starts),
-            "duration_ns": np.append(first - begin, ends - starts),
-        }
+    _nsys(tables)
+    table = phases(tables.report, tables.judged)
+    whole = int(table["duration_ns"].sum())
+    outside = table[table["phase"] != "steady state"]
+    spent = int(outside["duration_ns"].sum())
+    rows = top(outside, "duration_ns")
+    named = ", ".join(
+        f"{time_text(ns)} {phase}"
+        for phase, ns in zip(rows["phase"].iloc[:3], rows["duration_ns"].iloc[:3], strict=True)
     )
-    note = ", of what the program marked as measured" if tables.marked else ""
     return Finding(
-        spent / width >= START_UP_SHARE,
-        f"the first kernel comes after {time_text(first - begin)}; with loading of modules, start-up takes "
-        f"{percent(spent / width)} of the capture{note}",
+        spent / max(whole, 1) >= START_UP_SHARE,
+        f"{percent(spent / max(whole, 1))} of the capture lie outside of what is judged: {named}"
+        if spent
+        else "all of the capture is judged",
         spent,
-        "ns before the first kernel and in loading calls",
-        width,
+        "ns outside of what is judged",
+        max(whole, 1),
         "ns of the capture",
-        spent / width,
-        top(table, "duration_ns"),
+        None,
+        table.reset_index(drop=True),
+        "info",
     )
 
 
@@ -180,7 +172,7 @@ def dropped_events(tables: Tables) -> Finding:
         "messages of the profiler",
         None,
         table,
-        "high" if bool(losing.any()) else "low",
+        "high" if bool(losing.any()) else "info",
     )
 
 

@@ -3,20 +3,23 @@
 import numpy as np
 import pandas as pd
 
+from labcode.analysis.ledger import changes, meetings
+from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.predicted import cause, gain_of, owned, told_places
 from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
-from labcode.analysis.timeline.overlap import communication_overlap, is_communication, is_meeting
+from labcode.analysis.timeline.overlap import communication_overlap, is_communication
 
 EXPOSED_SHARE = 0.05
-WAIT_SHARE = 0.05
-OVERLAPPING = 0.9
+COMPUTING = [one.id for one in OWNERS if one.side != "idle"]
 SAME_STREAM = 0.1  # of a GPU's computing
 
 
 @rule(
-    "exposed-communication",
+    "communication-not-hidden",
     title="GPUs communicate while they compute nothing",
     book="nsys/multi-gpu",
     advice="Reduce gradients in buckets while the backward pass still runs; send fewer bytes; accumulate "
@@ -26,9 +29,9 @@ def exposed_communication(tables: Tables) -> Finding:
     """Time in which NCCL's kernels run on a GPU and no other kernel does, on the GPU with the least of it.
 
     The least, because such a kernel also waits for GPUs that come late: what the others have beyond that is
-    judged as stragglers. Numerator: that time. Bound: the same: if all of it is hidden and the rest of that
-    GPU's timeline stays, no more is saved. What is hidden makes the kernels beside it slower, so the
-    real gain is smaller.
+    judged as late-rank. Numerator: that time. Gain: the replay in which communication runs on a stream of its
+    own and nobody waits for it; cautious: a third of that, for what is hidden makes the kernels beside it
+    slower, and the last bucket has nothing to hide behind.
     """
     table = _communicating(tables)
     least = int(table["exposed_ns"].min()) if len(table) else 0
@@ -40,18 +43,26 @@ def exposed_communication(tables: Tables) -> Finding:
             f"on {len(table)} GPU{'s' * (len(table) != 1)}; "
         )
         message += (
-            f"even the GPU with the least has {percent(share)} of the window of communication with no "
+            f"even the GPU with the least has {tables.told(least)} of communication with no "
             f"computing beside it (the most: {percent(table['exposed_ns'].max() / tables.width)}; "
             f"{percent(hidden)} is hidden)"
         )
     else:
         message = f"no communication kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
-    return tables.finding(
-        share >= EXPOSED_SHARE,
+
+    def aside(program: Program) -> Program:
+        return changes.own_stream(program, owned(tables, program, "communication"))
+
+    gain = gain_of(tables, aside, None, share)
+    gain = Gain((gain.high + gain.high / 3) / 2, gain.high / 3 if gain.low else 0.0, gain.high)
+    return cause(
+        tables,
+        gain,
         message,
         least,
         "ns of exposed communication on the GPU with the least",
         top(table, "exposed_ns"),
+        enough=share >= EXPOSED_SHARE,
     )
 
 
@@ -68,7 +79,7 @@ def serialized_communication(tables: Tables) -> Finding:
     A stream counts when at least a tenth of the computing of its GPU runs on it. Numerator: the time of such
     communication kernels with no computing beside them, on the GPU with the least of it (see
     exposed-communication).
-    Bound: the same, as if all of it were hidden.
+    A fact that explains communication-not-hidden. Bound: the same, as if all of it were hidden.
     """
     _communicating(tables)
     columns = ["device", "pid", "context", "stream"]
@@ -91,17 +102,18 @@ def serialized_communication(tables: Tables) -> Finding:
         share >= EXPOSED_SHARE,
         f"{int(table['comm_count'].sum()):,} communication kernels run on streams that compute; "
         "even the GPU with the "
-        f"least waits for them for {percent(share)} of the window"
+        f"least waits for them for {tables.told(least)}"
         if len(table)
         else "no communication kernels run on a stream that computes",
         least,
         "ns of communication kernels on a computing stream, nothing beside, on the GPU with the least",
         top(table, "exposed_ns"),
+        severity="info",
     )
 
 
 @rule(
-    "stragglers",
+    "late-rank",
     title="GPUs wait for one that comes late",
     book="nsys/multi-gpu",
     advice="Find what the late GPU does before the collective: more data, a slower CPU thread, lower clocks, "
@@ -112,8 +124,8 @@ def stragglers(tables: Tables) -> Finding:
 
     The k-th NCCL kernel of a name belongs together on all GPUs; this is believed only where at least
     nine of ten such sets overlap in time. A GPU waits from its own start to the start of the last.
-    Numerator: the waiting with no other kernel beside it, on the GPU that waits most. Bound: the time
-    in which some GPU so waits.
+    Numerator: the waiting with no other kernel beside it, on the GPU that waits most. Gain: what the GPU in
+    the middle waits; cautious: half of that, for someone always comes last.
     """
     if len(_communicating(tables)) < 2:
         return tables.finding(
@@ -123,31 +135,22 @@ def stragglers(tables: Tables) -> Finding:
             "ns of waiting for the last GPU on the GPU that waits most",
             gain=0.0,
         )
-    sets = _collectives(tables)
-    last = sets.groupby("collective")["start_ns"].transform("max")
-    first_end = sets.groupby("collective")["end_ns"].transform("min")
-    together = float((last < first_end).mean())
-    if together < OVERLAPPING:
-        raise CannotJudgeError(
-            f"only {percent(together)} of the collectives overlap on all GPUs: they cannot be matched "
-            "(several communicators, or reports of several machines with clocks apart)"
-        )
-    sets = sets.assign(
-        wait_end_ns=last, late_ns=sets["start_ns"] - sets.groupby("collective")["start_ns"].transform("min")
-    )
+    sets, why = meetings.waits(tables.ops, tables.launch_row)
+    if why:
+        raise CannotJudgeError(why)
+    late_ns = sets["start_ns"] - sets.groupby("set")["start_ns"].transform("min")
+    sets = sets.assign(late_ns=late_ns)
     compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"]) & ~is_communication(tables.ops)]
-    rows, waits = [], []
+    rows = []
     for device, mine in sets.groupby("device", sort=True):
         beside = spans(compute[compute["device"] == device])
-        waiting = mine["start_ns"].to_numpy(np.int64), mine["wait_end_ns"].to_numpy(np.int64)
+        waiting = mine["start_ns"].to_numpy(np.int64), mine["until_ns"].to_numpy(np.int64)
         alone = intervals.subtract(*waiting, *beside)
-        waits.append(alone)
-        is_last = (mine["start_ns"] == mine["wait_end_ns"]) & (mine["late_ns"] > 0)
         rows.append(
             {
                 "device": device,
                 "collectives": len(mine),
-                "last_count": int(is_last.sum()),
+                "last_count": int(mine["last"].sum()),
                 "median_late_ns": int(mine["late_ns"].median()),
                 "wait_ns": intervals.total(*waiting),
                 "exposed_wait_ns": intervals.total(*alone),
@@ -156,17 +159,41 @@ def stragglers(tables: Tables) -> Finding:
     table = pd.DataFrame(rows)
     worst = int(table["exposed_wait_ns"].max())
     late = top(table, "last_count").to_dict("records")[0]
-    bound = intervals.total(*intervals.joined(waits)) / tables.width
-    return tables.finding(
-        worst / tables.width >= WAIT_SHARE,
-        f"a GPU waits for the last one for up to {percent(worst / tables.width)} of the window; GPU "
-        f"{late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
-        f"{time_text(late['median_late_ns'])} in the median",
+    others = table[table["device"] != late["device"]]["exposed_wait_ns"]
+    usual = float(others.median()) / tables.width
+    return cause(
+        tables,
+        Gain(usual, usual / 2, worst / tables.width),
+        f"GPU {late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
+        f"{time_text(late['median_late_ns'])} in the median; others wait for it for up to {tables.told(worst)}"
+        + _why_late(tables, int(late["device"])),
         worst,
         "ns of waiting for the last GPU on the GPU that waits most",
         top(table, "last_count"),
-        gain=bound,
     )
+
+
+def _why_late(tables: Tables, device: int) -> str:
+    """What the late GPU has more of than the others, in words."""
+    mine = next((one for one in tables.ledgers if one.device == device), None)
+    others = [one for one in tables.ledgers if one.device != device]
+    if mine is None or not others:
+        return ""
+    table = mine.table[~mine.table["owner"].isin(["late-rank", "communication"])]
+    usual = {
+        owner: float(np.median([one.each(owner) for one in others])) for owner in table["owner"].tolist()
+    }
+    more = {
+        owner: each - usual[owner]
+        for owner, each in zip(table["owner"], table["each_ns"], strict=True)
+        if each - usual[owner] > 0.02 * mine.each_ns
+    }
+    if not more:
+        return ""
+    owner = max(more, key=lambda one: more[one])
+    title = next(one.title for one in OWNERS if one.id == owner)
+    where = told_places(mine.places(owner), 1) if owner not in COMPUTING else ""
+    return f"; it has {time_text(more[owner])} more of “{title}”" + (f", {where}" if where else "")
 
 
 def _communicating(tables: Tables) -> pd.DataFrame:
@@ -182,29 +209,3 @@ def _communicating(tables: Tables) -> pd.DataFrame:
             "--cuda-graph-trace=node)"
         )
     return table[table["comm_count"] > 0].reset_index(drop=True)
-
-
-def _collectives(tables: Tables) -> pd.DataFrame:
-    """Communication kernels that all GPUs have and all wait in, with the number of the set they belong to.
-
-    A recording may begin while GPUs still work at what was launched before it; where their numbers differ,
-    kernels whose launch was not recorded are left out.
-    """
-    talk = tables.kernels[is_meeting(tables.kernels)].sort_values("start_ns", kind="stable")
-    if not _alike(talk):
-        talk = talk[tables.launch_row[talk.index.to_numpy(np.int64)] >= 0]
-    if not _alike(talk) or len(talk) == 0:
-        raise CannotJudgeError(
-            "the GPUs ran different numbers of communication kernels, so that they cannot be matched "
-            "(a trimmed capture, or several communicators)"
-        )
-    talk = talk[["start_ns", "end_ns", "device", "short_name"]]
-    place = talk.groupby(["short_name", "device"]).cumcount().to_numpy(np.int64)
-    codes = np.asarray(pd.factorize(talk["short_name"])[0], np.int64)
-    return talk.assign(collective=codes * (int(place.max(initial=0)) + 1) + place)
-
-
-def _alike(talk: pd.DataFrame) -> bool:
-    """Whether the GPUs have the same number of each of these kernels."""
-    counts = talk.groupby(["short_name", "device"]).size().unstack(fill_value=0)
-    return bool((counts.nunique(axis=1) == 1).all())

@@ -17,7 +17,7 @@ from labcode.errors import LabError
 from labcode.inputs import plain_file
 
 GROUP = "labcode.rules"
-_OWN = ("idle", "copies", "small_work", "ranks", "steady", "profile")
+_OWN = ("host", "idle", "copies", "gpu_work", "ranks", "small_work", "steady", "profile")
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,28 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
+import functools
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.rules.finding import CannotJudgeError, Finding
+from labcode.analysis.ledger.judged import judged
+from labcode.analysis.ledger.ledger import Ledger, ledgers
+from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
+from labcode.analysis.ledger.owners import CODE
+from labcode.analysis.ledger.replay import Replay
+from labcode.analysis.ledger.steady import Steady
+from labcode.analysis.ledger.view import View
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.iterations import Iterations
 from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
-from labcode.reports.columns import Ints, process_keys
+from labcode.hardware.specs import Spec, find_spec
+from labcode.reports.columns import Bools, Ints, process_keys
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
@@ -25,27 +34,116 @@ LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
 LOADING = r"^cu(?:LibraryLoad|ModuleLoad|Init|CtxCreate|DevicePrimaryCtx|Link)"  # calls of a start
 GRAPH_LAUNCHES = r"^(?:cu(?:da)?|hip)GraphLaunch"
 _USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches: about what one takes under the profiler
+KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx", "gpus")
 _LOSS = 20
-_WARM_UP = 0.1  # of the operations, in a capture that does not say what is measured
+LAYOUT = (
+    r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nchw2nhwc|nhwc2nchw|tensorTransform|transposeReadWrite|"
+    r"transpose_kernel|permute_kernel|(?<!vectorized_)(?<!unrolled_)elementwise_kernel<.*direct_copy_kernel"
+)
 
 
 class Tables:
     """What rules look at; every table is read and computed when it is first asked for.
 
-    ``window`` is what is judged: the range ``lab:measured`` where the program has one (then ``marked`` is
-    true), else the whole capture. Tables hold what overlaps the window, cut off at its ends, if not said
+    ``window`` is what is judged: the steady state (`labcode.analysis.ledger.steady`), or what somebody chose
+    (`labcode.analysis.ledger.judged`). Tables hold what overlaps the window, cut off at its ends, if not said
     otherwise.
     """
 
-    def __init__(self, report: TimelineReport) -> None:
-        self.report = report
+    def __init__(self, report: TimelineReport, window: str | None = None) -> None:
+        self.report = kept(report)
+        self.chosen = window
 
     # ---- time
 
     @cached_property
+    def judged(self) -> Steady:
+        """What is judged, and the iterations in it."""
+        return judged(self.report, self.chosen)
+
+    @property
     def window(self) -> tuple[int, int]:
         """(start, end) in ns."""
-        return self.report.window()
+        return self.judged.window
+
+    @property
+    def count(self) -> int:
+        """How many iterations are judged; 0 where none were found."""
+        return self.judged.count
+
+    def told(self, ns: float, of: Ledger | None = None) -> str:
+        """A time of the window (or of a ledger) in words: of an iteration, and the share of it."""
+        whole, count = (self.width, self.count) if of is None else (of.whole_ns, of.count)
+        share = percent(ns / max(whole, 1))
+        if not self.count:
+            return f"{time_text(ns)} ({share} of the window)"
+        return f"{time_text(ns / max(count, 1))} of each iteration ({share})"
+
+    # ---- where the time goes
+
+    @cached_property
+    def view(self) -> View:
+        """The tables of all of the report, for the ledger."""
+        return View(self.report)
+
+    @cached_property
+    def ledgers(self) -> list[Ledger]:
+        """The ledger of each GPU, that of the worst first; none without work on a GPU."""
+        return ledgers(self.view, self.judged, self.lines)
+
+    def lateness(self, owner: str) -> float | None:
+        """What share of an iteration the other GPUs wait for the worst one, where it alone has so much of an
+        owner; None where all have it, or nobody waits.
+        """
+        if not owner or len(self.ledgers) < 2:
+            return None
+        others = self.ledgers[1:]
+        wait = float(np.median([one.share("late-rank") for one in others]))
+        usual = float(np.median([one.each(owner) for one in others]))
+        return wait if wait >= 0.02 and usual < 0.5 * self.ledgers[0].each(owner) else None
+
+    @cached_property
+    def contended(self) -> tuple[float, Place, int]:
+        """Of an iteration, what other threads that run Python may cost the launching one; where they run; their
+        samples for each of the launching thread's. (0, …) where there are none.
+        """
+        host, ledger = self.replay.host, self.ledger
+        mine = self.lines.samples(host.pid, host.main, self.window)
+        others = self.lines.busy_threads(host.pid, host.tids, self.window) if mine else []
+        if not others:
+            return 0.0, NOWHERE, 0
+        _, place, count = others[0]
+        active = min(sum(one[2] for one in others) / mine, 1.0)
+        return active * ledger.share("host-code", "launch", "copy-call"), place, round(100 * active)
+
+    @cached_property
+    def optimizer_share(self) -> float:
+        """Of the samples of the launching thread, the share in an update parameter by parameter."""
+        host = self.replay.host
+        low, high = self.ledger.edges
+        return self.lines.share_in(host.pid, host.main, low, high, r"torch/optim/.*:_single_tensor_")
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Where in the program threads were."""
+        return Lines(self.report)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the worst GPU."""
+        self.need_busy()
+        return self.ledgers[0]
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The replay of the worst GPU's iterations."""
+        return Replay(self.view, self.ledger)
+
+    @cached_property
+    def spec(self) -> Spec | None:
+        """What the data sheet promises of the GPU; None where it is not known."""
+        names = self.report.gpus()["name"]
+        return find_spec(str(names.iloc[0])) if len(names) else None
 
     @cached_property
     def width(self) -> int:
@@ -61,25 +159,18 @@ class Tables:
         evidence: pd.DataFrame | None = None,
         *,
         gain: float | None = None,
+        severity: Severity = "",
     ) -> Finding:
         """A finding on time of the window; its bound is the share of the window, unless a gain is given."""
         share = spent_ns / self.width
         bound, rows = share if gain is None else gain, pd.DataFrame() if evidence is None else evidence
-        return Finding(found, message, spent_ns, name, self.width, "ns of the window", bound, rows)
+        return Finding(found, message, spent_ns, name, self.width, "ns of the window", bound, rows, severity)
 
     @cached_property
     def marked(self) -> bool:
         """Whether the program says itself what is to be judged."""
         ranges = self.nvtx
         return bool(((labels(ranges) == MEASURED) & ranges["end_ns"].notna()).any())
-
-    @cached_property
-    def steady(self) -> tuple[int, int]:
-        """The window without warm-up: all of it when marked, else from the end of the first operations on."""
-        if self.marked or len(self.ops) == 0:
-            return self.window
-        starts = self.ops["start_ns"].to_numpy()
-        return int(starts[int(len(starts) * _WARM_UP)]), self.window[1]
 
     # ---- the GPU
 
@@ -193,8 +284,11 @@ class Tables:
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """The synchronizing calls within the window."""
-        return self.calls[named_like(self.calls["name"], SYNCHRONIZING)]
+        """The synchronizing calls within the window, and those that copy to pageable memory: they wait, too."""
+        view = self.view
+        outward = view.pageable & (view.owner == CODE["copy-out"]) & (view.row >= 0)
+        waits = named_like(self.calls["name"], SYNCHRONIZING)
+        return self.calls[waits | np.isin(self.calls.index.to_numpy(np.int64), view.row[outward])]
 
     @property
     def has_counters(self) -> bool:
@@ -206,6 +300,18 @@ class Tables:
         """The GPU's own counters in the window; none where they were not sampled."""
         found = self.report.counters() if isinstance(self.report, NsysReport) else []
         return [counter.within(self.window) for counter in found]
+
+    def relaid(self) -> Bools:
+        """For each operation of the view whether it only changes the layout of a tensor."""
+        return named_like(self.view.ops["name"], LAYOUT) & (self.view.ops["kind"] == "kernel").to_numpy()
+
+    def relaid_evidence(self, ops: pd.DataFrame) -> pd.DataFrame:
+        """Such operations together."""
+        spent = ops.assign(duration_ns=duration_ns(ops)).groupby("short_name")["duration_ns"]
+        table = spent.agg(["size", "sum"]).reset_index()
+        return top(
+            table.rename(columns={"short_name": "name", "size": "count", "sum": "total_ns"}), "total_ns"
+        )
 
     # ---- missing data
 
@@ -278,7 +384,7 @@ class Tables:
     @cached_property
     def iterations(self) -> Iterations | None:
         """The iterations of the report, where something in it repeats."""
-        return iterations(self.report)
+        return self.judged.found
 
     # ---- bounds
 
@@ -296,6 +402,16 @@ class Tables:
         """How long the GPU with the most work of its own is busy with it."""
         own = self.ops[~is_communication(self.ops)]
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
+
+
+def kept(report: TimelineReport) -> TimelineReport:
+    """The report, which from now on keeps the tables that are asked for many times: reading takes long."""
+    if isinstance(report, NsysReport):
+        for name in KEPT:
+            method = getattr(report, name)
+            if not hasattr(method, "cache_info"):
+                setattr(report, name, functools.cache(method))
+    return report
 
 
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:

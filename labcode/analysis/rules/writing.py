@@ -8,17 +8,20 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.steady import phases
 from labcode.analysis.ranks.run import Run
-from labcode.analysis.rules.finding import Verdict
+from labcode.analysis.rules.finding import CannotJudgeError, Verdict
+from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.ncu import ESTIMATES
-from labcode.analysis.rules.tables import one_line, percent, time_text
+from labcode.analysis.rules.tables import Tables, one_line, percent, time_text
 from labcode.analysis.stats.writer import plain, records, write
 from labcode.reports.ncu.launch import Launch, RuleResult
 from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 
 NOT_ADDITIVE = (
-    "Gains are upper bounds as shares of the window. They overlap, for one nanosecond may have several "
-    "causes: do not add them."
+    "Gains are predicted by a replay without the cause, “at most” are upper bounds. They overlap, for one "
+    "nanosecond may have several causes: do not add them."
 )
 LAUNCHES_NOT_ADDITIVE = (
     "Gains are shares of the launch's time; they overlap, so do not add them. “At most” is a bound for as "
@@ -28,15 +31,23 @@ LAUNCHES_NOT_ADDITIVE = (
 )
 _KEPT = {"memory-bound": " with the same accesses", "compute-bound": " with the same instructions"}
 _ROWS_SHOWN = 5
+_GPUS, _LEAST = 8, 0.005  # that are told; of an iteration that an owner has
 _ROWS_JSON = 100
 _WIDEST = 60
 
 
 def write_verdicts(
-    report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], fmt: str, output: TextIO
+    report: TimelineReport | PowerReport | Run,
+    verdicts: list[Verdict],
+    fmt: str,
+    output: TextIO,
+    tables: Tables | None = None,
 ) -> None:
-    """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told."""
-    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output)
+    """Write verdicts as 'table', 'json' or 'md'; of the report, its path and window are told.
+
+    With the ``tables`` that were judged also what of the report that is, and the ledger of an iteration.
+    """
+    {"table": _table, "json": _json, "md": _markdown}[fmt](report, verdicts, output, tables)
 
 
 def write_launches(
@@ -59,24 +70,66 @@ def write_launches(
     output.write(f"\n{LAUNCHES_NOT_ADDITIVE}\n")
 
 
-def _heading(report: TimelineReport | PowerReport | Run) -> str:
-    begin, end = report.window()
-    return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged"
+def _heading(report: TimelineReport | PowerReport | Run, tables: Tables | None) -> str:
+    begin, end = report.window() if tables is None else tables.window
+    told = f" ({one_line(tables.judged.told, 200)})" if tables is not None else ""
+    return f"{one_line(str(report.path), 200)}: {time_text(end - begin)} judged{told}"
+
+
+def ledger_lines(tables: Tables) -> list[str]:
+    """The ledger of an iteration, a line for each owner; of several GPUs side by side."""
+    try:
+        tables.need_busy()
+        ledgers = tables.ledgers[:_GPUS]
+    except CannotJudgeError:
+        return []
+    if not ledgers:
+        return []
+    worst = ledgers[0]
+    what = f"one of {worst.count:,} iterations" if tables.count else "the window"
+    lines = [f"GPU {worst.device}, {time_text(worst.each_ns)}, {what}, in the mean:"]
+    if len(ledgers) > 1:
+        lines = [f"{what}, in the mean, by GPU (the one that others wait for first):"]
+        lines.append("  " + "".join(f"{f'GPU {one.device}':>12}" for one in ledgers))
+        lines.append("  " + "".join(f"{time_text(one.each_ns):>12}" for one in ledgers) + "  in all")
+    owners = {
+        str(row.owner): str(row.title)
+        for one in OWNERS
+        for each in ledgers
+        for row in each.table[each.table["owner"] == one.id].itertuples()
+    }
+    for owner, title in owners.items():
+        cells = [one.each(owner) for one in ledgers]
+        if max(ns / max(one.each_ns, 1) for ns, one in zip(cells, ledgers, strict=True)) < _LEAST:
+            continue
+        times = "".join(f"{time_text(ns):>12}" for ns in cells)
+        share = f"{percent(worst.share(owner)):>9}" if len(ledgers) == 1 else ""
+        lines.append(f"  {times}{share}  {title}")
+    return lines
 
 
 def gain_text(verdict: Verdict) -> str:
     """What mending can save, in words."""
-    return (
-        "nothing for the program"
-        if verdict.gain is None
-        else f"at most {percent(verdict.gain)} of the window"
-    )
+    if verdict.gain is None:
+        return "nothing for the program"
+    if verdict.low is None or verdict.high is None:
+        return f"at most {percent(verdict.gain)} of the window"
+    return f"{percent(verdict.gain)} of an iteration (predicted; {percent(verdict.low)} to {percent(verdict.high)})"
 
 
-def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
-    output.write(_heading(report) + "\n")
+def _table(
+    report: TimelineReport | PowerReport | Run,
+    verdicts: list[Verdict],
+    output: TextIO,
+    tables: Tables | None,
+) -> None:
+    output.write(_heading(report, tables) + "\n")
+    lines = ledger_lines(tables) if tables is not None else []
+    output.write("\n" * bool(lines))
+    output.writelines(f"{line}\n" for line in lines)
+    facts = [v for v in verdicts if v.status == "found" and v.severity == "info" and v.rule != GOOD]
     for verdict in verdicts:
-        if verdict.status != "found":
+        if verdict.status != "found" or (tables is not None and verdict in facts):
             continue
         output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
         output.write(f"  {one_line(verdict.message, 600)}\n")
@@ -88,6 +141,9 @@ def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], 
             rows = io.StringIO()
             write(shown_evidence(verdict.evidence), "table", rows)
             output.writelines(f"    {line}\n" for line in rows.getvalue().splitlines())
+    if tables is not None and facts:
+        output.write("\nfacts:\n")
+        output.writelines(f"  {one_line(v.rule)}: {one_line(v.message, 600)}\n" for v in facts)
     if not any(verdict.status == "found" for verdict in verdicts):
         output.write("\nNothing found.\n")
     elif any(verdict.status == "found" and verdict.gain is not None for verdict in verdicts):
@@ -102,14 +158,24 @@ def _table(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], 
         output.writelines(f"  {', '.join(rules)}: {message}\n" for message, rules in alike.items())
 
 
-def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
-    output.write(f"# {md_safe(_heading(report))}\n\n")
+def _markdown(
+    report: TimelineReport | PowerReport | Run,
+    verdicts: list[Verdict],
+    output: TextIO,
+    tables: Tables | None,
+) -> None:
+    output.write(f"# {md_safe(_heading(report, tables))}\n\n")
+    lines = ledger_lines(tables) if tables is not None else []
+    output.write("```text\n" + "\n".join(lines) + "\n```\n\n" if lines else "")
     summary = pd.DataFrame(
         {
             "rule": [md_safe(v.rule) for v in verdicts],
             "verdict": [v.status + (f" ({v.severity})" if v.severity else "") for v in verdicts],
-            "gain at most": [
-                percent(v.gain) if v.status == "found" and v.gain is not None else "" for v in verdicts
+            "gain": [
+                ("" if v.predicted else "at most ") + percent(v.gain)
+                if v.status == "found" and v.gain is not None
+                else ""
+                for v in verdicts
             ],
             "measured": [md_safe(v.message) for v in verdicts],
         }
@@ -128,16 +194,57 @@ def _markdown(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict
             write(shown_evidence(verdict.evidence, md_safe), "md", output)
 
 
-def _json(report: TimelineReport | PowerReport | Run, verdicts: list[Verdict], output: TextIO) -> None:
-    begin, end = report.window()
+def _json(
+    report: TimelineReport | PowerReport | Run,
+    verdicts: list[Verdict],
+    output: TextIO,
+    tables: Tables | None,
+) -> None:
+    begin, end = report.window() if tables is None else tables.window
     whole = {
         "file": str(report.path),
         "window": {"start_ns": begin, "end_ns": end},
+        **({} if tables is None else {"judged": judged_record(tables)}),
         "note": NOT_ADDITIVE,
         "verdicts": [record(verdict) for verdict in verdicts],
     }
     json.dump(whole, output, indent=1, allow_nan=False)
     output.write("\n")
+
+
+def judged_record(tables: Tables) -> dict[str, object]:
+    """What of a timeline was judged, and the ledger of each GPU, as JSON has it."""
+    judged = tables.judged
+    try:
+        tables.need_busy()
+        ledgers = tables.ledgers
+    except CannotJudgeError:
+        ledgers = []
+    return {
+        "told": judged.told,
+        "notes": list(judged.notes),
+        "iterations": judged.count,
+        "each_ns": _plain(ledgers[0].each_ns) if ledgers else None,
+        "outside": [
+            {"phase": phase, "start_ns": start, "duration_ns": spent}
+            for phase, start, spent in phases(tables.report, judged)[
+                ["phase", "start_ns", "duration_ns"]
+            ].itertuples(index=False, name=None)
+        ],
+        "ledgers": [
+            {
+                "gpu": one.device,
+                "each_ns": _plain(one.each_ns),
+                "owners": [
+                    {"owner": owner, "title": title, "each_ns": _plain(each), "share": _plain(share)}
+                    for owner, title, each, share in one.table[
+                        ["owner", "title", "each_ns", "share"]
+                    ].itertuples(index=False, name=None)
+                ],
+            }
+            for one in ledgers
+        ],
+    }
 
 
 def record(verdict: Verdict) -> dict[str, object]:
@@ -158,7 +265,9 @@ def record(verdict: Verdict) -> dict[str, object]:
         "denominator": _plain(verdict.denominator),
         "denominator_name": verdict.denominator_name,
         "share": _plain(verdict.share),
-        "gain_at_most": _plain(verdict.gain),
+        "gain": _plain(verdict.gain) if verdict.predicted else None,
+        "gain_at_least": _plain(verdict.low),
+        "gain_at_most": _plain(verdict.high if verdict.predicted else verdict.gain),
         "book": verdict.book,
         "advice": verdict.advice,
         "evidence_rows": len(verdict.evidence),

@@ -1,9 +1,10 @@
 """A timeline in; its iterations, found without being told (steps of training, requests, frames), out.
 
-Three ways, of which the first that answers counts:
+Four ways, of which the first that answers counts:
 
 - ranges: a name, its number left out, that comes again and again on one thread;
 - optimizer: the end of an optimizer's step, which PyTorch itself marks (``Optimizer.step#AdamW.step``);
+- updates: the first kernel of each update by an optimizer, known by its name;
 - period: the kernel that comes once in each repetition of the sequence of launches.
 
 An iteration lasts on the GPU, from its first operation to that of the next one: the CPU may run ahead.
@@ -18,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
@@ -29,6 +31,7 @@ from labcode.reports.report import MEASURED, TimelineReport
 FEWEST = 3  # instances of a name that does not say what it is
 COVERED = 0.5  # of the time from the first to the last operation, or of the operations
 ALIKE = 0.8  # of the distances between a kernel's launches are the same where it tells a period
+ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
@@ -107,7 +110,7 @@ def iterations(report: TimelineReport) -> Iterations | None:
     nvtx = report.nvtx()
     nvtx = nvtx[nvtx["start_ns"].between(begin, end)]
     how, found = "", []
-    for way in (_by_ranges, _by_optimizer, _by_period):
+    for way in (_by_ranges, _by_optimizer, _by_updates, _by_period):
         for pid, place in ops.groupby("pid").indices.items():
             mine = _Process(int(str(pid)), ops.iloc[place], rows[place], api, nvtx)
             told, edges = way(mine)
@@ -221,6 +224,35 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
     )
 
 
+def _by_updates(process: _Process) -> tuple[str, Ints]:
+    """Starts of the optimizer's kernels, known by their names, that follow other kernels: one an update."""
+    ops = process.ops[process.ops["kind"] == "kernel"]
+    if not len(ops):
+        return "", process.rows[:0]
+    device = ops["device"].value_counts().index[0]
+    ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
+    codes, names = codes_of(ops["name"])
+    of_step = np.array([bucket_of_name(str(name)) == "optimizer" for name in names] + [False], np.bool_)[
+        codes
+    ]
+    places = np.flatnonzero(of_step)
+    if len(places) < FEWEST + 1 or 2 * len(places) > len(ops):
+        return "", process.rows[:0]
+    distance = np.diff(places)
+    ordered = np.sort(distance)
+    apart = int(ordered[np.searchsorted(ordered.cumsum(), ordered.sum() / 2)])  # half of all lies in such
+    first = places[np.append(True, distance > max(apart // 4, 1))]  # within an update few others run
+    gaps = np.diff(first)
+    if len(first) < FEWEST + 1 or int(gaps.sum()) < COVERED * len(ops):
+        return "", process.rows[:0]
+    usual = float(np.median(gaps))
+    if (np.abs(gaps - usual) <= ABOUT * usual).mean() < 0.5:
+        return "", process.rows[:0]
+    return "updates by the optimizer, from one’s first kernel to the next", ops["start_ns"].to_numpy(
+        np.int64
+    )[first]
+
+
 def _by_period(process: _Process) -> tuple[str, Ints]:
     """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU."""
     ops = process.ops[process.ops["kind"] == "kernel"]
@@ -231,15 +263,45 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     start = ops["start_ns"].to_numpy(np.int64)
     codes, names = codes_of(ops["name"])
     counts = np.bincount(codes)
+    markers = _markers(process.ops[process.ops["device"] == device])
+    found = -1
     for code in np.argsort(counts, kind="stable"):
         count = int(counts[code])
         if count < FEWEST + 1 or count > len(ops) // 2:
             continue
-        gaps = np.diff(np.flatnonzero(codes == code))
+        if found >= 0 and (count < 1.5 * counts[found] or not len(markers)):
+            continue
+        places = np.flatnonzero(codes == code)
+        gaps = np.diff(places)
         lengths, often = np.unique(gaps, return_counts=True)
-        if often.max() >= ALIKE * len(gaps) and lengths[often.argmax()] * count >= COVERED * len(ops):
-            return f"the period of the launches, from “{names[code][:60]}” to the next", start[codes == code]
-    return "", start[:0]
+        usual = int(lengths[often.argmax()])
+        same = np.abs(gaps - usual) <= ABOUT * usual
+        if same.mean() < ALIKE or int(gaps[same].sum()) < COVERED * len(ops):
+            continue
+        if found >= 0:  # what comes more often is an iteration if each has what an iteration has
+            edges = start[places]
+            inside = np.diff(np.searchsorted(markers, edges, "left")) > 0
+            if inside.mean() < ALIKE:
+                continue
+        found = int(code)
+    if found < 0:
+        return "", start[:0]
+    name = str(names[found])[:60]
+    return f"the period of the launches, from “{name}” to the next", start[codes == found]
+
+
+def _markers(ops: pd.DataFrame) -> Ints:
+    """When operations began that an iteration has and its parts have not: of an optimizer, else copies from
+    or to the host, by time.
+    """
+    codes, names = codes_of(ops["name"])
+    of_step = np.array([bucket_of_name(str(name)) == "optimizer" for name in names] + [False], np.bool_)
+    copies = np.array([bool(re.search(r"memcpy (?:H2D|D2H)", str(name))) for name in names] + [False])
+    start = ops["start_ns"].to_numpy(np.int64)
+    for wanted in (of_step, copies):
+        if wanted[codes].any():
+            return np.sort(start[wanted[codes]])
+    return start[:0]
 
 
 def _ascending(edges: Ints) -> Ints:

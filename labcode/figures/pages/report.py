@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from labcode import __version__
@@ -38,7 +39,22 @@ from labcode.store import repository_root
 FORMATS = ("html", "md", "json")
 MOST_EVENTS = 120_000  # of the timeline; a page of so many has about five megabytes
 _SUFFIXES = {".html": "html", ".htm": "html", ".md": "md", ".json": "json"}
-_ROLES = {"computing": "kernel", "communication": "nccl", "copies": "h2d", "idle": "idle"}
+_GROUPS = {
+    **dict.fromkeys(
+        (
+            *("no-tensor-cores", "matmul", "attention", "reduction", "elementwise", "layout", "indexing"),
+            *("optimizer", "kernel"),
+        ),
+        "computing",
+    ),
+    **dict.fromkeys(("late-rank", "communication"), "communication"),
+    **dict.fromkeys(("copy-in", "copy-out", "copy"), "copies"),
+    **dict.fromkeys(("data-loading", "host-code"), "idle: the program's code"),
+}
+_ROLES_OF_GROUPS = {
+    "computing": "kernel", "communication": "nccl", "copies": "h2d",
+    "idle: the program's code": "cpu", "idle: other": "idle",
+}
 
 
 def write_report(
@@ -51,6 +67,7 @@ def write_report(
     book: str | None = None,
     stream: TextIO | None = None,
     linked_from: Path | None = None,
+    window: str | None = None,
 ) -> Path | None:
     """Write the report on ``files`` to ``output``, or without one to ``stream``; the path.
 
@@ -63,11 +80,14 @@ def write_report(
     if output is None:
         if chosen == "html" or stream is None:
             raise LabError("report: name the page to write with -o report.html")
-        with gather(files, before=before, title=title) as document:
+        with gather(files, before=before, title=title, window=window) as document:
             _write(document, chosen, stream, book_pages(book, Path.cwd()))
         return None
     reads = [one for file in (*files, *before) for one in files_of(file)]
-    with whole(output, reads=reads) as part, gather(files, before=before, title=title) as document:
+    with (
+        whole(output, reads=reads) as part,
+        gather(files, before=before, title=title, window=window) as document,
+    ):
         pages = book_pages(book, (linked_from or output.parent).absolute())
         with part.open("w", encoding="utf-8") as opened:
             _write(document, chosen, opened, pages)
@@ -157,6 +177,7 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
             for one in document.changes
         ],
         sections=sections,
+        ledger=_table(document.ledger) if document.ledger is not None else None,
         steps=steps,
         pictures=pictures,
         timeline=timeline_page,
@@ -258,13 +279,25 @@ def _drawn(charts: Iterator[_Chart]) -> Iterator[dict[str, str]]:
 
 
 def _time_chart(document: Document) -> Iterator[_Chart]:
+    """An iteration of each GPU as a stacked bar: what owns its time, a few owners together."""
     table = document.shares
     if len(table):
-        frame = table.head(16).set_index("device").rename(columns=lambda name: str(name).removesuffix("_ns"))
-        frame.index = [f"GPU {device}" for device in frame.index]
-        frame = frame.loc[:, frame.sum() > 0] / 1e6
-        roles = {name: _ROLES[name] for name in map(str, frame)}
-        yield lambda: shares(frame, roles=roles), "; ".join(document.headline[: len(frame)])
+        groups = [_GROUPS.get(str(owner), "idle: other") for owner in table.index]
+        frame = table.groupby(groups, sort=False).sum().T / 1e6
+        frame = frame[[name for name in dict.fromkeys(_GROUPS.values()) if name in frame] + _rest(frame)]
+        roles = {name: _ROLES_OF_GROUPS.get(name, "idle") for name in map(str, frame)}
+        told = "; ".join(
+            f"{name}: " + ", ".join(f"{what} {ms:.3g} ms" for what, ms in row.items() if ms)
+            for name, row in frame.iterrows()
+        )
+        yield (
+            lambda: shares(frame, roles=roles, unit="ms", quantity="time of an iteration", normalize=False),
+            told,
+        )
+
+
+def _rest(frame: pd.DataFrame) -> list[str]:
+    return [str(name) for name in frame if str(name) not in set(_GROUPS.values())]
 
 
 def _steps_chart(document: Document) -> Iterator[_Chart]:

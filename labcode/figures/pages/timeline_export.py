@@ -5,16 +5,14 @@ The suffix of the output decides: ``.svg`` a picture, ``.html`` a page to zoom a
 (`labcode.figures.timeline.chrome_trace`).
 """
 
-import difflib
 import gzip
 import io
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from labcode.analysis.timeline.nvtx import labels
+from labcode.analysis.timeline.windows import choose_window
 from labcode.errors import LabError
 from labcode.figures.charts.memory import write_memory_timeline
 from labcode.figures.charts.power import write_power
@@ -25,15 +23,13 @@ from labcode.figures.timeline.chrome_trace import write_chrome_trace
 from labcode.figures.timeline.picture import timeline
 from labcode.figures.timeline.rows import Window
 from labcode.outputs import whole
-from labcode.reports import expect, files_of, kind_of, open_timeline
+from labcode.reports import expect, files_of, open_timeline
 from labcode.reports.power.log import open_log
 from labcode.reports.report import TimelineReport
 
 __all__ = ["SUFFIXES", "choose_window", "write_timeline"]
 
 SUFFIXES = (".svg", ".html", ".json")
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_TIME = r"(\d+(?:\.\d+)?)\s*(ns|us|µs|μs|ms|s)"
 
 
 def write_timeline(
@@ -67,68 +63,6 @@ def write_timeline(
             )
         write(report, chosen, file.name, part)
     return output
-
-
-def choose_window(report: TimelineReport, text: str | None) -> Window:
-    """The window that a text names, in ns on the capture's clock.
-
-    None: the measured part, ``report.window()``. ``all``: everything. ``10ms..25ms``: times since the start
-    of the measured part, as on the picture's axis (ns, us, ms, s; either end may be left out). Any other text
-    is the name of an NVTX range, its first instance; ``step#3`` is the third one.
-    """
-    if text is None:
-        return report.window()
-    if text == "all":
-        return _everything(report)
-    times = re.fullmatch(rf"\s*(?:{_TIME})?\s*\.\.\s*(?:{_TIME})?\s*", text)
-    if times:
-        begin, end = report.window()
-        low = begin + _ns(times[1], times[2]) if times[1] else begin
-        high = begin + _ns(times[3], times[4]) if times[3] else end
-        if low >= high or low >= end:
-            raise LabError(
-                f"{report.path}: the window {text} is empty; the capture's goes from 0 ms to "
-                f"{(end - begin) / 1e6:.3f} ms"
-            )
-        return low, min(high, end)
-    return _range(report, text)
-
-
-def _ns(value: str, unit: str) -> int:
-    return round(float(value) * _UNITS[unit])
-
-
-def _everything(report: TimelineReport) -> Window:
-    """From the first event to the last, also outside of the measured part."""
-    tables = [report.gpu_ops(), report.api(), report.nvtx()]
-    tables = [table for table in tables if len(table)]
-    if not tables:
-        return 0, 0
-    start = min(int(table["start_ns"].min()) for table in tables)
-    ends = [table["end_ns"].astype("Int64").fillna(table["start_ns"]).max() for table in tables]
-    return start, max(start, *(int(end) for end in ends))
-
-
-def _range(report: TimelineReport, text: str) -> Window:
-    """The window of an NVTX range by its name, with or without its domain."""
-    name, _, place = text.rpartition("#")
-    number = int(place) if name and place.isdecimal() else 0
-    ranges = report.nvtx()
-    ranges = ranges[ranges["end_ns"].notna()].sort_values("start_ns", kind="stable")
-    names = labels(ranges)
-    found = ranges[(names == text) | (ranges["name"] == text)]
-    if number and not len(found):
-        found = ranges[(names == name) | (ranges["name"] == name)].iloc[number - 1 :]
-    if not len(found):
-        often = [str(name) for name in names.value_counts().index[:1000]]
-        known = ", ".join(difflib.get_close_matches(text, often, n=6, cutoff=0.0))
-        what = "annotation" if kind_of(report.path) == "kineto" else "NVTX range"
-        raise LabError(
-            f"{report.path}: no {what} {text!r}; give one of those there are"
-            + (f" ({known}, …)" if known else " (there is none)")
-            + ", a span such as 10ms..25ms, or all"
-        )
-    return int(found["start_ns"].iloc[0]), int(found["end_ns"].iloc[0])
 
 
 # ---- the three kinds of files

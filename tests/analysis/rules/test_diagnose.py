@@ -71,7 +71,7 @@ def test_a_rule_of_ones_own(tmp_path: Path) -> None:
         "high",
         1.0,
     )
-    assert (verdict.book, verdict.advice, len(verdict.evidence)) == ("nsys/patterns", "Fewer.", 8)
+    assert (verdict.book, verdict.advice, len(verdict.evidence)) == ("nsys/patterns", "Fewer.", 6)
 
 
 def test_a_rule_that_raises_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -127,10 +127,11 @@ def test_a_plugin_that_cannot_be_loaded_is_a_failed_verdict(
 
 def test_every_rule_is_documented_and_explained_in_the_book() -> None:
     rules = own_rules()
-    assert len({one.id for one in rules}) == len(rules) == 19
+    assert len({one.id for one in rules}) == len(rules) == 31
     for one in rules:
         assert "Numerator" in (one.judge.__doc__ or ""), one.id
-        assert "Bound:" in (one.judge.__doc__ or "") or "nothing to gain" in (one.judge.__doc__ or ""), one.id
+        text = one.judge.__doc__ or ""
+        assert "Bound:" in text or "Gain:" in text or "nothing to gain" in text, one.id
         assert (BOOK / f"{one.book}.md").is_file(), one.id
         assert one.title and one.advice.endswith("."), one.id
 
@@ -142,7 +143,7 @@ def test_only_some_rules(tmp_path: Path) -> None:
 
 def test_a_rule_that_there_is_not() -> None:
     with pytest.raises(
-        LabError, match=r"^'idle-gap' is not a rule; did you mean idle-gaps\? There are: idle-gaps, "
+        LabError, match=r"^'idle-gap' is not a rule; did you mean idle-gaps\? There are: data-loading, "
     ):
         select(["idle-gap"])
     with pytest.raises(LabError, match=r"^'zzz' is not a rule; there are: "):
@@ -182,9 +183,12 @@ def test_a_file_that_there_is_not(tmp_path: Path) -> None:
 
 def test_the_table(tmp_path: Path) -> None:
     text = written(small(tmp_path), "table")
-    assert "[high] The GPU is idle while the CPU does something else (idle-gaps)" in text
-    assert "  to gain: at most 7" in text and "in the book: nsys/timeline-basics" in text
-    assert "evidence, 5 of 8 rows:" in text and NOT_ADDITIVE in text
+    assert "6 ms judged (6 iterations, found by ranges named" in text
+    assert "idle: the program's own code on the CPU" in text  # the ledger
+    assert "[high] The GPU waits for the program's own code (host-code)" in text
+    assert "of an iteration (predicted; " in text and "in the book: nsys/timeline-basics" in text
+    assert "evidence, " in text and NOT_ADDITIVE in text
+    assert "\nfacts:\n  idle-gaps: GPU 0 is idle for" in text
     assert "\nnot found:\n" in text and "\nnot judged:\n" in text
 
 
@@ -196,7 +200,7 @@ def test_a_table_without_findings_makes_no_remark_on_gains(tmp_path: Path) -> No
 
 def test_markdown(tmp_path: Path) -> None:
     text = written(small(tmp_path), "md")
-    assert "| rule | verdict | gain at most | measured |" in text
+    assert "| rule | verdict | gain | measured |" in text
     assert "## The GPU is idle while the CPU does something else" in text and NOT_ADDITIVE in text
 
 
@@ -205,9 +209,11 @@ def test_json_is_strict_and_whole(tmp_path: Path) -> None:
         raise AssertionError(name)
 
     whole = json.loads(written(small(tmp_path), "json"), parse_constant=refuse)
-    assert whole["note"] == NOT_ADDITIVE and len(whole["verdicts"]) == len(own_rules())
+    assert whole["note"] == NOT_ADDITIVE and len(whole["verdicts"]) == len(own_rules()) + 1
+    (ledger,) = whole["judged"]["ledgers"]
+    assert sum(one["each_ns"] for one in ledger["owners"]) == pytest.approx(ledger["each_ns"])
     idle = next(v for v in whole["verdicts"] if v["rule"] == "idle-gaps")
-    assert idle["status"] == "found" and idle["evidence_rows"] == len(idle["evidence"]) == 8
+    assert idle["status"] == "found" and idle["evidence_rows"] == len(idle["evidence"]) == 6
     assert idle["share"] == pytest.approx(idle["numerator"] / idle["denominator"])
     assert {"device", "start_ns", "duration_ns", "range", "call"} <= set(idle["evidence"][0])
 
@@ -234,7 +240,7 @@ def test_hostile_names_stay_text(tmp_path: Path, fmt: str) -> None:
 def test_an_empty_capture_cannot_be_judged(tmp_path: Path, schema: tuple[int, int, int]) -> None:
     with open_report(x.make_export(tmp_path / "a.sqlite", schema=schema)) as report:
         verdicts = diagnose(report)
-    assert {v.status for v in verdicts} == {"could not judge"} and len(verdicts) == len(own_rules())
+    assert {v.status for v in verdicts} == {"could not judge"} and len(verdicts) == len(own_rules()) + 1
     for fmt in ("table", "md", "json"):
         assert "could not judge" in written(tmp_path / "a.sqlite", fmt)
     reasons = {verdict.message for verdict in verdicts}  # each is said once, after the rules it holds for
@@ -259,7 +265,9 @@ def test_a_capture_that_lacks_a_table(tmp_path: Path, lacking: str) -> None:
 def test_no_capture_breaks_a_rule(tmp_path: Path, seed: int) -> None:
     with open_report(make_random_export(tmp_path / "a.sqlite", seed, shuffled=bool(seed % 2))) as report:
         verdicts = diagnose(report)
-    assert sorted(verdict.rule for verdict in verdicts) == sorted(rule.id for rule in all_rules()[0])
+    assert sorted(verdict.rule for verdict in verdicts) == sorted(
+        ["good", *(rule.id for rule in all_rules()[0])]
+    )
     for verdict in verdicts:
         assert verdict.status != "failed", verdict.message
         assert verdict.gain is None or 0 <= verdict.gain <= 1

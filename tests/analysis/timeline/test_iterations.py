@@ -125,7 +125,7 @@ def test_they_are_a_report_and_a_verdict(tmp_path: Path) -> None:
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1 + 7
     done = labcode("diagnose", "--only", "uneven-iterations", file)
     assert "7 iterations (ranges named “step …”) take 20 µs each" in done.stdout
-    assert "[high] Some iterations take longer" in done.stdout
+    assert "uneven-iterations: 7 iterations" in done.stdout
     once = x.make_export(tmp_path / "once.sqlite", kernels=[x.kernel(0, 10)])
     assert "nothing repeats often enough" in labcode("diagnose", "--only", "uneven-iterations", once).stdout
     done = labcode("stats", "-r", "iterations", once)

@@ -1,0 +1,77 @@
+"""A program to replay and what to change in it in; the program with the change out.
+
+Each function takes a cause out, whole (``keep`` 0) or in part: ``keep`` is the share of it that stays.
+"""
+
+import numpy as np
+
+from labcode.analysis.ledger.replay import Program
+from labcode.reports.columns import Bools, Floats, Ints
+
+
+def without_code(program: Program, stretches: Bools, keep: float = 0.0) -> Program:
+    """Without the code of the CPU before some calls."""
+    return program.change(gap=np.where(stretches, program.gap * keep, program.gap))
+
+
+def without_calls(program: Program, calls: Bools, keep: float = 0.0) -> Program:
+    """Some calls take no time, and nothing is waited for in them."""
+    waits = program.waits if keep else np.where(calls, 0, program.waits)
+    return program.change(spent=np.where(calls, program.spent * keep, program.spent), waits=waits)
+
+
+def without_waits(program: Program, calls: Bools) -> Program:
+    """Some calls wait for nothing."""
+    return program.change(waits=np.where(calls, 0, program.waits))
+
+
+def cheaper_launches(program: Program, calls: Bools, factor: float, latency_ns: float) -> Program:
+    """Some calls and the code before them take a fraction; what was launched begins so much later."""
+    gap, spent = (np.where(calls, column * factor, column) for column in (program.gap, program.spent))
+    late = np.minimum(program.latency, latency_ns)
+    return program.change(
+        gap=gap, spent=spent, latency=np.where(calls[call_of(program)], late, program.latency)
+    )
+
+
+def own_stream(program: Program, ops: Bools) -> Program:
+    """Some operations run beside all others, in a line of their own; in this round nobody waits for them."""
+    stream = np.where(ops, int(program.stream.max(initial=0)) + 1, program.stream)
+    after = np.where(ops | np.append(ops, False)[program.after], -1, program.after)
+    moved = program.change(stream=stream, after=after, latency=np.where(ops, 0.0, program.latency))
+    return not_blocking(moved, ops)
+
+
+def not_blocking(program: Program, ops: Bools) -> Program:
+    """Nobody waits in the calls of some copies, nor elsewhere for them alone."""
+    waited = (program.waits == 2) & np.append(ops, False)[program.target]
+    mine = np.zeros(len(program.row), np.bool_)
+    mine[call_of(program)[ops]] = True
+    spent = np.where(mine | waited, np.minimum(program.spent, 5_000.0), program.spent)
+    made = np.where(ops, np.minimum(program.made, 5_000.0), program.made)
+    return program.change(waits=np.where(waited, 0, program.waits), spent=spent, made=made)
+
+
+def with_lengths(program: Program, length: Floats) -> Program:
+    """Operations take other times."""
+    return program.change(length=np.asarray(length, np.float64))
+
+
+def without_ops(program: Program, ops: Bools) -> Program:
+    """Some operations are not launched: neither they nor their calls take time."""
+    calls = np.zeros(len(program.row), np.bool_)
+    of_call = call_of(program)
+    every = np.bincount(of_call, minlength=len(calls))
+    some = np.bincount(of_call[ops], minlength=len(calls))
+    calls[(some > 0) & (some == every)] = True
+    return program.change(
+        length=np.where(ops, 0.0, program.length),
+        latency=np.where(ops, 0.0, program.latency),
+        gap=np.where(calls, 0.0, program.gap),
+        spent=np.where(calls, 0.0, program.spent),
+    )
+
+
+def call_of(program: Program) -> Ints:
+    """For each operation its call."""
+    return np.repeat(np.arange(len(program.row)), program.last - program.first)

@@ -1,0 +1,24 @@
+"""A report and what somebody asked to have judged in; the window with its iterations out."""
+
+from labcode.analysis.ledger.steady import Steady, steady, within
+from labcode.analysis.timeline.windows import choose_window
+from labcode.reports.report import TimelineReport
+
+STEADY, ALL = "steady", "all"
+TOLD = {ALL: "all of the capture"}
+
+
+def judged(report: TimelineReport, text: str | None = None) -> Steady:
+    """The window that ``text`` names: steady (also where nothing is asked), all, a range, FROM..TO.
+
+    Raises `LabError` for a range that there is not and a window outside of the capture; it says which.
+    """
+    if text is None or text == STEADY:
+        return steady(report)
+    return within(report, choose_window(report, text), TOLD.get(text, f"the window {text}"))
+
+
+def only_within(report: TimelineReport, text: str) -> None:
+    """Have a report's measured part be the window that a text names."""
+    window = judged(report, text).window
+    report.window = lambda: window  # type: ignore[method-assign]

@@ -1,0 +1,374 @@
+"""A timeline with stacks of Python in; the line of the user's program at a time of a thread, out.
+
+A line is that of the innermost frame outside of PyTorch, installed packages and the standard library. Of
+nsys' exports there are stacks at calls of CUDA and samples; of traces the functions that were running.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import PurePosixPath
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import spans
+from labcode.reports.columns import Floats, Ints
+from labcode.reports.frames import codes_of
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import TimelineReport
+
+FOREIGN = re.compile(
+    r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib/python\d|^<|(?:^|/)torch/|^\[|^nn\.Module: |^$|"
+    r"(?:^|/)(?:contextlib|threading|runpy|queue|selectors|socket|multiprocessing/\w+|concurrent/\w+|"
+    r"asyncio/\w+|importlib/\w+|functools|typing|enum|random|copy|pickle|json/\w+|tempfile|subprocess)\.py$"
+)
+DATA = re.compile(
+    r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
+    r"load_batch|load_data|collate|torch/utils/data|prefetch"
+)
+STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
+NEAR_NS = 300_000  # from a call to a sample
+_KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the program: the function and ``file:line`` of the innermost own frame, '' where unknown;
+    whether data are loaded there (by the names of any frame). Where only the calls around are known,
+    ``until`` is the line of the next one, if that is another.
+    """
+
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    loads: bool = False
+    until: int = 0
+    seen: bool = True
+
+    @property
+    def text(self) -> str:
+        """In words: “in `train`, train.py:14”; '' where unknown."""
+        if not self.file:
+            return ""
+        if self.until:
+            return f"in `{self.function}`, {self.file}, between lines {self.line} and {self.until}"
+        return f"in `{self.function}`, {self.file}:{self.line}"
+
+
+NOWHERE = Place()
+
+
+def own(function: str, file: str) -> bool:
+    """Whether a frame is of the user's program."""
+    return not FOREIGN.search(file) and not file.startswith("<")
+
+
+def short(path: str) -> str:
+    """The last two parts of a file's path."""
+    parts = PurePosixPath(path).parts
+    return "/".join(parts[-1:])
+
+
+class Lines:
+    """The places in a program; nothing is read before it is asked for."""
+
+    def __init__(self, report: TimelineReport) -> None:
+        self.report = report
+
+    @cached_property
+    def known(self) -> bool:
+        """Whether the report has stacks at all."""
+        return bool(self._stacks) or bool(self._functions)
+
+    def at_calls(self, calls: pd.DataFrame) -> list[Place]:
+        """The place of each call (start_ns, end_ns, pid, tid)."""
+        return self._between(calls, inside=False)
+
+    def during(self, stretches: pd.DataFrame) -> list[Place]:
+        """Where a thread was in each stretch of time between calls (start_ns, end_ns, pid, tid)."""
+        return self._between(stretches, inside=True)
+
+    def spread(self, pid: int, tid: int, start: Ints, end: Ints) -> list[tuple[Place, float]]:
+        """Where a thread was during some stretches of time together: places and their shares, most first."""
+        if not self.known or not len(start):
+            return []
+        low, high = intervals.union(start, end)
+        if (pid, tid) in self._functions:
+            return _spread(self._functions[pid, tid], low, high)
+        if (pid, tid) not in self._stacks:
+            return []
+        at, path, sampled = self._stacks[pid, tid]
+        inside = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
+        some = inside & (sampled == 1) if sampled.any() else inside
+        return self._shares(path[some], np.ones(int(some.sum()), np.float64))
+
+    def launched(self, pid: int, tid: int, calls: Ints, weight: Floats) -> list[tuple[Place, float]]:
+        """Where a thread was when calls were made (their times), by weight: places and shares, most first.
+
+        Of samples the nearest one counts, where it is near.
+        """
+        if not self.known or not len(calls):
+            return []
+        if (pid, tid) in self._functions:
+            places = _of_functions(self._functions[pid, tid], calls, calls + 1)
+            return _together(places, weight)
+        if (pid, tid) not in self._stacks:
+            return []
+        at, path, _ = self._stacks[pid, tid]
+        after = np.searchsorted(at, calls, "left")
+        before, after = np.maximum(after - 1, 0), np.minimum(after, len(at) - 1)
+        nearest = np.where(np.abs(at[before] - calls) <= np.abs(at[after] - calls), before, after)
+        distance = np.abs(at[nearest] - calls)
+        for near in (NEAR_NS, 5 * NEAR_NS):
+            some = distance <= near
+            if some.any():
+                return self._shares(path[nearest[some]], weight[some])
+        return []
+
+    def share_in(self, pid: int, tid: int, start: Ints, end: Ints, pattern: str) -> float:
+        """Of the samples of a thread during some stretches, the share with a frame like a pattern
+        (``file:function``); 0 without samples.
+        """
+        if not self.known or not len(start) or (pid, tid) not in self._stacks:
+            return 0.0
+        at, path, sampled = self._stacks[pid, tid]
+        low, high = intervals.union(start, end)
+        some = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
+        some &= sampled == 1
+        search = re.compile(pattern).search
+        distinct, counts = np.unique(path[some], return_counts=True)
+        hits = [
+            any(search(f"{file}:{function}") for function, file, _ in self._paths[one])
+            for one in distinct.tolist()
+        ]
+        return float(counts[np.array(hits, np.bool_)].sum() / max(counts.sum(), 1)) if len(distinct) else 0.0
+
+    def busy_threads(
+        self, pid: int, without: Sequence[int], window: tuple[int, int]
+    ) -> list[tuple[int, Place, int]]:
+        """Other threads of a process that run the program's own code in a window: tid, place, samples.
+
+        A thread that is always at one line waits there: it does not count.
+        """
+        found = []
+        for (process, tid), (at, path, sampled) in (self._stacks if self.known else {}).items():
+            if process != pid or tid in without:
+                continue
+            some = (at >= window[0]) & (at < window[1]) & (sampled == 1)
+            inner = [self._paths[one][-1] for one in path[some].tolist()]
+            if not inner or not any(own(f, p) for f, p, _ in inner):
+                continue
+            most = max(pd.Series(inner).value_counts())
+            if most < STUCK * len(inner):
+                place = place_of([self._paths[one] for one in path[some].tolist()], [1] * len(inner))
+                found.append((tid, place, len(inner)))
+        return sorted(found, key=lambda one: -one[2])
+
+    def samples(self, pid: int, tid: int, window: tuple[int, int]) -> int:
+        """How many samples of a thread lie in a window."""
+        if not self.known or (pid, tid) not in self._stacks:
+            return 0
+        at, _, sampled = self._stacks[pid, tid]
+        return int(((at >= window[0]) & (at < window[1]) & (sampled == 1)).sum())
+
+    def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
+        distinct, code = np.unique(paths, return_inverse=True)
+        sums = np.bincount(code, weights=weight, minlength=len(distinct)).astype(np.float64)
+        return _together([place_of([self._paths[one]], [1]) for one in distinct.tolist()], sums)
+
+    # ---- nsys
+
+    @cached_property
+    def _stacks(self) -> dict[tuple[int, int], tuple[Ints, Ints, Ints]]:
+        """Of each thread: when its stacks were taken, which path each is, and whether a sample."""
+        if not isinstance(self.report, NsysReport):
+            return {}
+        self._paths: list[tuple[tuple[str, str, int], ...]] = []
+        parts = []
+        for key, stacks, frames in (
+            ("backtrace", self.report.python_backtraces, self.report.python_backtrace_frames),
+            ("sample", self.report.python_samples, self.report.python_frames),
+        ):
+            found = stacks()
+            if not len(found):
+                continue
+            table = frames().sort_values([key, "depth"], ascending=[True, False], kind="stable")
+            numbers = table[key].to_numpy(np.int64)
+            first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])) if len(numbers) else numbers
+            rows = list(
+                zip(table["function"].tolist(), table["file"].tolist(), table["line"].tolist(), strict=True)
+            )
+            known: dict[int, int] = {}
+            distinct: dict[tuple[tuple[str, str, int], ...], int] = {}
+            for low, high in zip(first.tolist(), np.append(first[1:], len(rows)).tolist(), strict=True):
+                path = tuple(rows[low:high])
+                if path not in distinct:
+                    distinct[path] = len(self._paths)
+                    self._paths.append(path)
+                known[int(numbers[low])] = distinct[path]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "pid": found["pid"],
+                        "tid": found["tid"],
+                        "at": found["start_ns"],
+                        "path": found[key].map(known).fillna(-1).astype("int64"),
+                        "sampled": np.int64(key == "sample"),
+                    }
+                )
+            )
+        if not parts:
+            return {}
+        every = pd.concat(parts, ignore_index=True)
+        every = every[every["path"] >= 0].sort_values("at", kind="stable")
+        columns = [every[c].to_numpy(np.int64) for c in ("at", "path", "sampled")]
+        pids, tids = every["pid"].to_numpy(np.int64), every["tid"].to_numpy(np.int64)
+        return {
+            (int(pids[rows[0]]), int(tids[rows[0]])): (columns[0][rows], columns[1][rows], columns[2][rows])
+            for rows in every.groupby(["pid", "tid"]).indices.values()
+        }
+
+    # ---- traces
+
+    @cached_property
+    def _functions(self) -> dict[tuple[int, int], pd.DataFrame]:
+        if not isinstance(self.report, KinetoReport):
+            return {}
+        table = self.report.python_functions()
+        table = table[["start_ns", "end_ns", "pid", "tid", "name"]]
+        pids, tids = table["pid"].to_numpy(np.int64), table["tid"].to_numpy(np.int64)
+        return {
+            (int(pids[rows[0]]), int(tids[rows[0]])): table.iloc[rows]
+            for rows in table.groupby(["pid", "tid"]).indices.values()
+        }
+
+    # ---- both
+
+    def _between(self, table: pd.DataFrame, *, inside: bool) -> list[Place]:
+        found = [NOWHERE] * len(table)
+        if not len(table) or not self.known:
+            return found
+        low, high = spans(table)
+        pids, tids = table["pid"].to_numpy(np.int64), table["tid"].to_numpy(np.int64)
+        for places_of in table.groupby(["pid", "tid"]).indices.values():
+            rows = np.asarray(places_of, np.int64)
+            key = int(pids[rows[0]]), int(tids[rows[0]])
+            if key in self._stacks:
+                places = [self._of_stacks(key, int(low[row]), int(high[row]), inside) for row in rows]
+            elif key in self._functions:
+                places = _of_functions(self._functions[key], low[rows], high[rows])
+            else:
+                continue
+            for row, place in zip(rows.tolist(), places, strict=True):
+                found[row] = place
+        return found
+
+    def _of_stacks(self, key: tuple[int, int], low: int, high: int, inside: bool) -> Place:
+        at, path, sampled = self._stacks[key]
+        first, last = np.searchsorted(at, low, "left"), np.searchsorted(at, high, "left")
+        taken = path[first:last][sampled[first:last] == 1] if inside else path[first:last]
+        if len(taken):
+            values, counts = np.unique(taken, return_counts=True)
+            return place_of([self._paths[v] for v in values.tolist()], counts.tolist())
+        if not first or last == len(at):
+            return NOWHERE
+        before, after = self._paths[int(path[first - 1])], self._paths[int(path[last])]
+        found = place_of([_common(before, after)], [1])
+        line = next((n for f, p, n in reversed(after) if (f, short(p)) == (found.function, found.file)), 0)
+        return replace(found, until=0 if line == found.line else line, seen=False)
+
+
+def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:
+    """The place most of some stacks (frames from the outermost on) are at."""
+    weights: dict[tuple[str, str, int], int] = {}
+    loads = 0
+    for path, count in zip(paths, counts, strict=True):
+        if any(DATA.search(function) or DATA.search(file) for function, file, _ in path):
+            loads += count
+        inner = next(((f, p, n) for f, p, n in reversed(path) if own(f, p)), None)
+        if inner is not None:
+            weights[inner] = weights.get(inner, 0) + count
+    loading = 2 * loads > sum(counts)
+    if not weights:
+        return Place(loads=loading)
+    functions: dict[tuple[str, str], int] = {}
+    for (function, file, _), count in weights.items():
+        functions[function, file] = functions.get((function, file), 0) + count
+    best = max(functions, key=lambda one: functions[one])
+    line = max((one for one in weights if one[:2] == best), key=lambda one: weights[one])
+    return Place(best[0], short(best[1]), line[2], loading)
+
+
+def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, float]]:
+    """Places by function, each with the line that has most of it, and shares; the most first."""
+    sums: dict[Place, float] = {}
+    for place, one in zip(places, weight.tolist(), strict=True):
+        sums[place] = sums.get(place, 0.0) + one
+    functions: dict[tuple[str, str], float] = {}
+    for place, one in sums.items():
+        functions[place.function, place.file] = functions.get((place.function, place.file), 0.0) + one
+    whole = max(sum(functions.values()), 1e-9)
+    found = []
+    for key in sorted(functions, key=lambda one: -functions[one]):
+        best = max((p for p in sums if (p.function, p.file) == key), key=lambda p: sums[p])
+        found.append((best, functions[key] / whole))
+    return found
+
+
+def _spread(functions: pd.DataFrame, low: Ints, high: Ints) -> list[tuple[Place, float]]:
+    """The innermost own functions during stretches together."""
+    names = functions["name"].map(lambda name: _KINETO.match(str(name)))
+    mine = np.array([one is not None and own(one["function"], one["file"]) for one in names], np.bool_)
+    start, end = spans(functions[mine])
+    begun, ended, which = intervals.innermost(start, end)
+    inside = intervals.covered_within(low, high, begun, ended)
+    split = names[mine].to_numpy(object)
+    places = [Place(split[w]["function"], short(split[w]["file"]), int(split[w]["line"])) for w in which]
+    return _together(places, inside.astype(np.float64))
+
+
+def _common(
+    one: Sequence[tuple[str, str, int]], other: Sequence[tuple[str, str, int]]
+) -> list[tuple[str, str, int]]:
+    """What two stacks share from the outside; of the function in which they part, the line of the first."""
+    shared = []
+    for mine, theirs in zip(one, other, strict=False):
+        if mine[:2] != theirs[:2]:
+            break
+        shared.append(mine)
+        if mine != theirs:
+            break
+    return shared
+
+
+def _of_functions(functions: pd.DataFrame, low: Ints, high: Ints) -> list[Place]:
+    """The innermost own function for most of each stretch."""
+    codes, names = codes_of(functions["name"])
+    split = [_KINETO.match(str(name)) for name in names]
+    mine = np.array(
+        [one is not None and own(one["function"], one["file"]) for one in split] + [False], np.bool_
+    )
+    loading = np.array([bool(DATA.search(str(name))) for name in names] + [False], np.bool_)
+    start, end = spans(functions)
+    picked = np.flatnonzero(mine[codes])
+    begun, ended, which = intervals.innermost(start[picked], end[picked])
+    loads = intervals.covered_within(start[loading[codes]], end[loading[codes]], low, high)
+    found = []
+    for a, b, spent in zip(low.tolist(), high.tolist(), loads.tolist(), strict=True):
+        first, last = np.searchsorted(ended, a, "right"), np.searchsorted(begun, max(b, a + 1), "left")
+        best: dict[int, int] = {}
+        for piece in range(int(first), int(min(last, first + 200))):
+            code = int(codes[picked[which[piece]]])
+            best[code] = best.get(code, 0) + min(int(ended[piece]), b) - max(int(begun[piece]), a)
+        is_loading = 2 * spent > max(b - a, 1)
+        if not best:
+            found.append(Place(loads=is_loading))
+            continue
+        one = split[max(best, key=lambda code: best[code])]
+        assert one is not None
+        found.append(Place(one["function"], short(one["file"]), int(one["line"]), is_loading))
+    return found

@@ -1,0 +1,258 @@
+"""A timeline in; the part of it that is judged, its iterations, and what lies before and after, out.
+
+Judged is the steady state: from after the warm-up to the last whole iteration (`labcode.analysis.timeline.
+iterations`). Where nothing repeats, it is the stretch from the first to the last kernel without the loading
+of code at its beginning. A range ``lab:measured`` is the outer bound of either. What lies outside is
+start-up, warm-up or the end: a table of its own, for a longer run has the same start-up and a smaller share.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.iterations import Iterations, iterations
+from labcode.analysis.timeline.joins import named_like, spans
+from labcode.analysis.timeline.windows import everything
+from labcode.reports.columns import Bools, Ints
+from labcode.reports.nsys.report import NsysReport
+from labcode.reports.report import TimelineReport
+
+Window = tuple[int, int]
+LOADING = r"^(?:cu|cuda)(?:LibraryLoad|ModuleLoad|Init$|CtxCreate|DevicePrimaryCtx|Link|LibraryGetModule)"
+CONTEXT = r"^cu(?:Init$|CtxCreate|DevicePrimaryCtx)"
+ALIKE_OPS = 0.25  # iterations whose numbers of operations differ by more are of another kind
+ALIKE_PERIOD = 0.3  # processes whose iterations differ by more are no ranks of one run
+BREAK = 3  # so many iterations of another kind in a row end a stretch
+_ROWS = ["pid", "iteration", "start_ns", "duration_ns", "busy_ns", "busy_share", "ops", "warm_up"]
+
+
+@dataclass(frozen=True, eq=False)
+class Steady:
+    """What is judged: ``window``; ``told``, in words; ``rows``, the iterations in it of the processes that
+    count, as `iterations` has them (none where nothing repeats); ``notes``, what is odd, a line each.
+
+    ``outer`` is what could have been judged at most: the measured part, or all of the capture.
+    """
+
+    window: Window
+    outer: Window
+    told: str
+    rows: pd.DataFrame
+    found: Iterations | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def width(self) -> int:
+        """The length of the window in ns, at least 1."""
+        return max(self.window[1] - self.window[0], 1)
+
+    @property
+    def count(self) -> int:
+        """How many iterations the window holds, of the process with the most of them; 0 where none."""
+        return int(self.rows.groupby("pid").size().max()) if len(self.rows) else 0
+
+    @property
+    def each_ns(self) -> float:
+        """How long an iteration takes in the mean; the whole window where there is none."""
+        return self.width / max(self.count, 1)
+
+
+def steady(report: TimelineReport) -> Steady:
+    """The steady state of a report."""
+    outer = report.window()
+    found = iterations(report)
+    if found is not None and len(kept := _judged(report, found)):
+        return _of_iterations(outer, found, kept)
+    return _of_kernels(report, outer, found)
+
+
+def within(report: TimelineReport, window: Window, told: str) -> Steady:
+    """A window that somebody chose, with the iterations that lie whole in it."""
+    found = iterations(report)
+    rows = pd.DataFrame(columns=_ROWS) if found is None else found.table
+    if len(rows):
+        ends = rows["start_ns"] + rows["duration_ns"]
+        rows = rows[(rows["start_ns"] >= window[0]) & (ends <= window[1])].reset_index(drop=True)
+    return Steady(window, window, told, rows, found)
+
+
+def _judged(report: TimelineReport, found: Iterations) -> pd.DataFrame:
+    """Of each process the longest stretch of iterations of its most frequent kind, without warm-up.
+
+    With a column usual: those of other kinds in between, which others than the main process may have.
+    """
+    parts = []
+    ops = report.gpu_ops()
+    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    for pid, mine in found.table.groupby("pid", sort=True):
+        mine = mine[~mine["warm_up"]] if (~mine["warm_up"]).any() else mine
+        begun = np.sort(work.loc[work["pid"] == pid, "start_ns"].to_numpy(np.int64))
+        start = mine["start_ns"].to_numpy(np.int64)
+        kernels = np.searchsorted(begun, start + mine["duration_ns"].to_numpy(np.int64))
+        usual = alike(kernels - np.searchsorted(begun, start))
+        parts.append(mine.assign(others=int((~usual).sum()))[_longest(usual) & usual])
+    return pd.concat(parts, ignore_index=True) if parts else found.table.iloc[:0].assign(others=0)
+
+
+def alike(kernels: Ints) -> Bools:
+    """Which iterations are of the most frequent kind: about as many kernels as most others have.
+
+    Copies do not count: every so often results are written, which makes no other kind of an iteration.
+    """
+    if len(kernels) < 3:
+        return np.ones(len(kernels), np.bool_)
+    some = kernels[None, :1000]
+    near = np.abs(kernels[:, None] - some) <= ALIKE_OPS * np.maximum(some, 1)
+    centre = int(kernels[int(near.sum(axis=0).argmax())])
+    return np.asarray(np.abs(kernels - centre) <= ALIKE_OPS * max(centre, 1), np.bool_)
+
+
+def _longest(usual: Bools) -> Bools:
+    """The stretch with the most usual iterations; fewer than `BREAK` others in a row do not end it."""
+    places = np.flatnonzero(usual)
+    if not len(places):
+        return usual
+    first = np.flatnonzero(np.append(True, np.diff(places) > BREAK))
+    counts = np.diff(np.append(first, len(places)))
+    best = int(counts.argmax())
+    low, high = places[first[best]], places[first[best] + counts[best] - 1]
+    kept = np.zeros(len(usual), np.bool_)
+    kept[low : high + 1] = True
+    return kept
+
+
+def _of_iterations(outer: Window, found: Iterations, kept: pd.DataFrame) -> Steady:
+    ends = (kept["start_ns"] + kept["duration_ns"]).to_numpy(np.int64)
+    kept = kept.assign(end_ns=ends)
+    own = {
+        int(str(pid)): _Own(
+            int(mine["start_ns"].min()),
+            int(mine["end_ns"].max()),
+            int(mine["busy_ns"].sum()),
+            len(mine),
+            float(mine["duration_ns"].median()),
+        )
+        for pid, mine in kept.groupby("pid", sort=True)
+    }
+    main = max(own, key=lambda pid: own[pid].busy)
+    notes: list[str] = []
+    near = [
+        pid
+        for pid, one in own.items()
+        if abs(one.median - own[main].median) <= ALIKE_PERIOD * own[main].median
+    ]
+    window = max(own[pid].begin for pid in near), min(own[pid].end for pid in near)
+    if len(near) < len(own) or window[1] <= window[0]:
+        why = (
+            f"{len(own)} processes have iterations of different lengths"
+            if len(near) < len(own)
+            else f"the iterations of {len(own)} processes do not overlap"
+        )
+        notes.append(f"{why}; judged is process {main}, with the most work")
+        near, window = [main], (own[main].begin, own[main].end)
+    rows = kept[kept["pid"].isin(near)]
+    inside = (rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])
+    rows = rows[inside].drop(columns=["end_ns", "others"]).reset_index(drop=True)
+    mine = found.table[found.table["pid"] == main]
+    later = mine[~mine["warm_up"]]
+    count, others = own[main].count, int(kept.loc[kept["pid"] == main, "others"].iloc[0])
+    if others >= 2 and len(later) > count:
+        notes.append(
+            f"{others:,} of {len(later):,} iterations have other numbers of kernels (validation, for "
+            f"one); judged are {count:,} of the more frequent kind that follow each other"
+        )
+    warm = int(mine["warm_up"].sum())
+    told = f"{count:,} iteration{'s' * (count != 1)}, found by {found.how}"
+    told += f"; {warm} before them are warm-up" if warm else ""
+    return Steady(window, outer, told, rows, found, tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Own:
+    """The stretch of iterations of one process."""
+
+    begin: int
+    end: int
+    busy: int
+    count: int
+    median: float
+
+
+def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None) -> Steady:
+    """From the first to the last kernel, without what is loaded before half of them have run."""
+    ops = report.gpu_ops()
+    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    work = work if len(work) else ops
+    work = work[(work["start_ns"] < outer[1]) & (work["end_ns"] > outer[0])]
+    none = pd.DataFrame({name: [] for name in _ROWS}).astype("int64")
+    if not len(work):
+        return Steady(outer, outer, "all of it: there is no work of a GPU", none, found)
+    begin, end = max(int(work["start_ns"].min()), outer[0]), min(int(work["end_ns"].max()), outer[1])
+    starts = np.sort(work["start_ns"].to_numpy(np.int64))
+    middle = int(starts[len(starts) // 2])
+    api = report.api()
+    loads = api[named_like(api["name"], LOADING)]
+    ends = loads["end_ns"].to_numpy(np.int64)
+    ends = ends[(ends > begin) & (ends <= middle)]
+    if len(ends):
+        after = starts[np.searchsorted(starts, int(ends.max()), "left") :]
+        begin = int(after[0]) if len(after) else begin
+    told = "from the first to the last kernel, without the loading of code: nothing repeats often enough"
+    return Steady((begin, max(end, begin)), outer, told, none, found)
+
+
+# ---- what lies outside
+
+
+def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
+    """What the capture consists of besides the steady state: phase; start_ns, duration_ns, by time.
+
+    From the first event (calls of the operating system's libraries included): before CUDA (imports,
+    reading), creating the context (calls that make one, up to their end), loading code and preparing (up to
+    the first kernel), the first kernels and the warm-up (up to the steady state), the steady state, the end.
+    Inside of the second last stretches, loading of code is told in loading_ns.
+    """
+    begin, last = everything(report)
+    if isinstance(report, NsysReport):
+        system = report.osrt()["start_ns"]
+        begin = min(begin, int(system.min())) if len(system) else begin
+    api, ops = report.api(), report.gpu_ops()
+    low, high = judged.window
+    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    edges: list[tuple[str, int]] = []
+    if len(api):
+        edges.append(("before CUDA: imports, reading", int(api["start_ns"].min())))
+        making = api[named_like(api["name"], CONTEXT)]
+        if len(making) and int(making["end_ns"].max()) <= low:
+            edges.append(("creating the context", int(making["end_ns"].max())))
+    if len(work):
+        edges.append(("preparing, up to the first kernel", min(int(work["start_ns"].min()), low)))
+    edges += [("first kernels and warm-up", low), ("steady state", high), ("the end", last)]
+    names, starts, stops = [], [], []
+    at = begin
+    for name, until in edges:
+        until = min(max(until, at), max(last, at))
+        if until > at:
+            names.append(name)
+            starts.append(at)
+            stops.append(until)
+        at = max(at, until)
+    loads = spans(api[named_like(api["name"], LOADING)])
+    table = pd.DataFrame({"phase": pd.Series(names, dtype="str"), "start_ns": starts, "duration_ns": stops})
+    table = table.astype({"start_ns": "int64", "duration_ns": "int64"})
+    table["duration_ns"] -= table["start_ns"]
+    stops_of = table["start_ns"] + table["duration_ns"]
+    return table.assign(loading_ns=intervals.covered_within(*loads, table["start_ns"], stops_of))
+
+
+def edges_of(judged: Steady, pid: int | None = None) -> Iterator[tuple[int, int]]:
+    """Begin and end of the iterations of a process that lie in the window; the window itself without any."""
+    rows = judged.rows if pid is None else judged.rows[judged.rows["pid"] == pid]
+    if not len(rows):
+        yield judged.window
+        return
+    for start, spent in zip(rows["start_ns"].tolist(), rows["duration_ns"].tolist(), strict=True):
+        yield start, start + spent

@@ -1,0 +1,65 @@
+"""A timeline in; its tables, read and joined once, out."""
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ledger.owners import owners_of
+from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.transfers import host_memory
+from labcode.reports.columns import Bools, Ints, process_keys
+from labcode.reports.report import TimelineReport
+
+
+class View:
+    """What the ledger and the replay look at; every table is read when it is first asked for."""
+
+    def __init__(self, report: TimelineReport) -> None:
+        self.report = report
+
+    @cached_property
+    def ops(self) -> pd.DataFrame:
+        """All GPU operations, by start."""
+        ops = self.report.gpu_ops()
+        if not ops["start_ns"].is_monotonic_increasing:
+            ops = ops.sort_values("start_ns", kind="stable")
+        return ops.reset_index(drop=True)
+
+    @cached_property
+    def api(self) -> pd.DataFrame:
+        """All calls of CUDA."""
+        return self.report.api()
+
+    @cached_property
+    def nvtx(self) -> pd.DataFrame:
+        """All ranges."""
+        return self.report.nvtx()
+
+    @cached_property
+    def row(self) -> Ints:
+        """For each operation the position in ``api`` of the call that launched it; -1: none."""
+        return launch_rows(self.ops, self.api)
+
+    @cached_property
+    def owner(self) -> Ints:
+        """For each operation its owner (`labcode.analysis.ledger.owners`)."""
+        return owners_of(self.ops)
+
+    @cached_property
+    def pageable(self) -> Bools:
+        """For each operation whether it copies from or to pageable memory of the host."""
+        found = np.zeros(len(self.ops), np.bool_)
+        copies = self.report.memcpys()
+        slow = copies[(host_memory(copies) == "pageable").to_numpy(np.bool_)]
+        if len(slow):
+            keys, theirs = process_keys(
+                *(self.ops[c].to_numpy(np.int64) for c in ("pid", "correlation")),
+                *(slow[c].to_numpy(np.int64) for c in ("pid", "correlation")),
+            )
+            found = np.isin(keys, theirs) & (self.ops["kind"] == "memcpy").to_numpy()
+        return found
+
+    def of_call(self, column: str, missing: int = -1) -> Ints:
+        """A column of the launching call for each operation; ``missing`` where there is none."""
+        return np.append(self.api[column].to_numpy(np.int64), missing)[self.row]

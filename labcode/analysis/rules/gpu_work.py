@@ -1,0 +1,398 @@
+"""Rules about work that a GPU does in a slower way than it could: the tables of a capture in, findings out."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.owners import CODE
+from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
+from labcode.analysis.rules.tables import Tables, time_text, top
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, named_like, spans
+from labcode.reports.columns import Bools, Floats, Ints
+
+TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
+LONG = 8
+CHAIN = 2  # elementwise kernels in a row that one could do
+FUSED_NS = 2_000  # the least that a kernel takes
+FEW = 0.5  # of the SMs that have a block
+SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
+ATOMIC = (
+    r"(?i)indexing_backward|index_put|scatter_?add|scatter_gather|embedding_(?:dense_)?backward|"
+    r"compute_grad_weight|sum_and_scatter|atomic|bincount|histogram|index_add|kernelHistogram|"
+    r"_scatter_gather_elementwise"
+)
+ATOMIC_SHARE = 0.05
+
+
+def _told_kernels(table: pd.DataFrame) -> pd.DataFrame:
+    """Kernels together by name: count, total_ns, the most first."""
+    found = table.assign(duration_ns=duration_ns(table)).groupby("short_name")["duration_ns"]
+    rows = found.agg(["size", "sum"]).reset_index()
+    return top(rows.rename(columns={"short_name": "name", "size": "count", "sum": "total_ns"}), "total_ns")
+
+
+def _mine(tables: Tables) -> tuple[pd.DataFrame, Ints]:
+    """The kernels of the worst GPU in its window, and the owner of each."""
+    tables.need_busy()
+    tables.need_kernels()
+    ledger, view = tables.ledger, tables.view
+    ops = view.ops
+    start, end = spans(ops)
+    rows = np.flatnonzero(
+        (ops["device"].to_numpy(np.int64) == ledger.device)
+        & (ops["kind"].to_numpy(object) == "kernel")
+        & (start < ledger.window[1])
+        & (end > ledger.window[0])
+    )
+    return ops.iloc[rows], view.owner[rows]
+
+
+def scaled(chosen: Callable[[Program], Bools], factor: float) -> Change:
+    """A change that makes some kernels take a fraction of their time."""
+    return lambda p: changes.with_lengths(p, np.where(chosen(p), p.length * factor, p.length))
+
+
+@rule(
+    "no-tensor-cores",
+    title="Matmuls in fp32 that use no tensor cores",
+    book="lm/precision",
+    advice="torch.set_float32_matmul_precision('high') (TF32), or bf16 by torch.autocast; for convolutions "
+    "torch.backends.cudnn.allow_tf32.",
+)
+def no_tensor_cores(tables: Tables) -> Finding:
+    """Kernels whose names say that they multiply in fp32 on the ordinary cores.
+
+    By name alone (``sgemm``, ``simt``, ``ffma``): a kernel that hides what it does is not found. Numerator:
+    their time on the worst GPU. Gain: the replay in which they run at the rate of the tensor cores, as the
+    data sheet promises it against fp32, of which seven tenths are reached; cautious: at twice the rate, as
+    where memory bounds them.
+    """
+    kernels, owner = _mine(tables)
+    slow = kernels[owner == CODE["no-tensor-cores"]]
+    spent = int(duration_ns(slow).sum())
+    spec = tables.spec
+    name = _name(tables)
+    best, advice = _tensor_rate(tables)
+    if best is None:
+        return cause(
+            tables,
+            Gain(0.0, 0.0, 0.0),
+            f"{len(slow):,} kernels multiply in fp32; {name or 'this GPU'} has no tensor cores that could",
+            spent,
+            "ns in which kernels multiply in fp32 on the ordinary cores of the worst GPU",
+            _told_kernels(slow),
+            enough=False,
+        )
+    factor = min(max((spec.fp32 if spec else 1.0) * 1e12 / best / REAL, 0.02), 0.9) if spec else 0.25
+
+    def chosen(program: Program) -> Bools:
+        return owned(tables, program, "no-tensor-cores")
+
+    gain = gain_of(tables, scaled(chosen, factor), scaled(chosen, max(factor, 0.5)), spent / tables.width)
+    message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for {tables.told(spent, tables.ledger)}"
+    if spent and spec:
+        message += f"; {spec.name} promises {best / (spec.fp32 * 1e12):.3g} × the rate with them"
+    message += _where(tables, slow)
+    return cause(
+        tables,
+        gain,
+        message,
+        min(spent, tables.width),
+        "ns in which kernels multiply in fp32 on the ordinary cores of the worst GPU",
+        _told_kernels(slow),
+        enough=spent >= TENSOR_SHARE * tables.width,
+        advice=advice,
+    )
+
+
+def _where(tables: Tables, kernels: pd.DataFrame) -> str:
+    """Which lines launched kernels, as the end of a message."""
+    where = lines_of_kernels(tables, kernels)
+    return f"; {where}" if where else ""
+
+
+def _name(tables: Tables) -> str:
+    names = tables.report.gpus()["name"]
+    return str(names.iloc[0]) if len(names) else ""
+
+
+def _tensor_rate(tables: Tables) -> tuple[float | None, str]:
+    """The rate of the tensor cores for what fp32 can be replaced with, and what to do on this GPU."""
+    spec = tables.spec
+    capability = tables.report.gpus()["compute_capability"]
+    text = spec.cc if spec else str(capability.iloc[0]) if len(capability) else ""
+    try:
+        major = float(text)
+    except ValueError:
+        major = 8.0
+    if major >= 8:
+        return (spec.peak("tf32_tensor") or spec.peak("fp16_tensor")) if spec else 1.0, ""
+    if major >= 7:
+        return (spec.peak("fp16_tensor") if spec else 1.0), (
+            "fp16 by torch.autocast(dtype=torch.float16) with a GradScaler: the tensor cores of this GPU know "
+            "neither TF32 nor bf16."
+        )
+    return None, ""
+
+
+@rule(
+    "unfused-elementwise",
+    title="Chains of small operations that one kernel could do",
+    book="nsys/patterns",
+    advice="torch.compile fuses them; or use the fused operator that there is (F.layer_norm, F.gelu, "
+    "F.cross_entropy, scaled_dot_product_attention, fused optimizers).",
+)
+def unfused_elementwise(tables: Tables) -> Finding:
+    """Elementwise kernels, casts and reductions that follow each other on one stream.
+
+    Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
+    the data move once. Gain: the replay in which a chain of eight or more takes as long as its longest kernel
+    and is launched once, and the scores of attention (a softmax between two matmuls) take no time; cautious:
+    half of that. Shorter chains are usual; of what they could save a quarter is predicted.
+    """
+    kernels, owner = _mine(tables)
+    part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
+    chain = _chains(kernels, part)
+    spent, least = _fused(duration_ns(kernels).astype(np.float64), chain)
+    saved = spent - least
+
+    def fused(program: Program, longer: int, keep: float) -> Program:
+        ops = tables.view.ops.iloc[program.op]
+        inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
+        where = _chains(ops, inside, longer)
+        scores = _scores(tables, program, where)
+        first = np.append(True, where[1:] != where[:-1])[: len(where)] | (where < 0)
+        longest = np.zeros(int(where.max(initial=-1)) + 2)
+        np.maximum.at(longest, where, program.length)
+        one = np.where(scores, 0.0, longest[where])
+        length = np.where(where >= 0, np.where(first, one, 0.0), program.length)
+        if keep:
+            return changes.with_lengths(program, program.length * keep + length * (1 - keep))
+        return changes.with_lengths(changes.without_ops(program, (where >= 0) & ~first), length)
+
+    count = int(chain.max(initial=-1)) + 1
+    gain = gain_of(
+        tables, lambda p: fused(p, LONG, 0.0), lambda p: fused(p, LONG, 0.5), 1.0 if count else 0.0
+    )
+    every = gain_of(tables, lambda p: fused(p, CHAIN, 0.0), None, 1.0 if count else 0.0)
+    gain = Gain(max(gain.share, every.high / 4), max(gain.low, every.low / 4), max(gain.high, every.high))
+    table = kernels[chain >= 0]
+    members = int((chain >= 0).sum())
+    return cause(
+        tables,
+        gain,
+        f"{members:,} elementwise kernels, casts and reductions follow each other in {count:,} chains of "
+        f"{members / max(count, 1):.3g}; they take {tables.told(spent, tables.ledger)}, of which fused ones would "
+        f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time" + _where(tables, table),
+        min(spent, tables.width),
+        "ns in chains of elementwise kernels on the worst GPU",
+        _told_kernels(table),
+        enough=count > 0 and saved >= 0.03 * tables.width,
+    )
+
+
+def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
+    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand."""
+    count = int(chain.max(initial=-1)) + 1
+    names = tables.view.ops["name"].iloc[program.op]
+    soft = named_like(names, r"(?i)softmax") & (chain >= 0)
+    has = np.bincount(chain[soft], minlength=count + 1) > 0
+    product = owned(tables, program, "matmul", "no-tensor-cores")
+    before = np.append(False, product[:-1]) & (chain >= 0)
+    after = np.append(product[1:], False) & (chain >= 0)
+    has &= np.bincount(chain[before], minlength=count + 1) > 0
+    has &= np.bincount(chain[after], minlength=count + 1) > 0
+    return np.asarray(has[chain] & (chain >= 0), np.bool_)
+
+
+def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
+    """For each operation the number of its chain on its stream, -1 for none.
+
+    Shorter chains than ``longer`` count only where they hold a softmax.
+    """
+    soft = named_like(ops["name"], r"(?i)softmax")
+    found = np.full(len(ops), -1, np.int64)
+    number = 0
+    for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
+        place = np.asarray(rows, np.int64)
+        place = place[np.argsort(ops["start_ns"].to_numpy(np.int64)[place], kind="stable")]
+        inside = part[place]
+        first = inside & ~np.append(False, inside[:-1])
+        run = np.cumsum(first) - 1
+        counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
+        softened = np.bincount(run[inside & soft[place]], minlength=len(counts)) > 0
+        kept = (counts >= longer) | ((counts >= CHAIN) & softened)
+        long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
+        values, again = np.unique(run[long], return_inverse=True)
+        found[place[long]] = number + again
+        number += len(values)
+    return found
+
+
+def _fused(length: Floats, chain: Ints) -> tuple[int, int]:
+    """What chains take, and what their longest kernels take."""
+    inside = chain >= 0
+    longest = np.zeros(int(chain.max(initial=-1)) + 1)
+    np.maximum.at(longest, chain[inside], length[inside])
+    return int(length[inside].sum()), int(longest.sum())
+
+
+@rule(
+    "small-grids",
+    title="Kernels with too few blocks for the GPU",
+    book="nsys/kernel-overlap",
+    advice="Larger batches; split the reduction over more blocks; run independent kernels on several streams; "
+    "batch small matmuls (bmm).",
+)
+def small_grids(tables: Tables) -> Finding:
+    """Kernels with fewer blocks than half of the GPU's SMs, of 3 µs or more, with nothing beside them.
+
+    Numerator: their time. Gain: the replay in which they take as much less as there are SMs without a block,
+    at least 2 µs; cautious: half of that.
+    """
+    kernels, _ = _mine(tables)
+    sms = _sms(tables)
+    blocks, threads = _grids(tables)
+    few = blocks[kernels.index.to_numpy(np.int64)]
+    spent_of = duration_ns(kernels)
+    small = (few > 0) & (few < FEW * sms) & (spent_of >= SHORT_NS)
+    small &= ~np.isin(tables.view.owner[kernels.index.to_numpy(np.int64)], [CODE["communication"]])
+    alone = _alone(kernels, small)
+    spent = int(alone.sum())
+
+    def spread(program: Program, keep: float) -> Program:
+        count = blocks[program.op]
+        length = program.length
+        chosen = (
+            (count > 0)
+            & (count < FEW * sms)
+            & (length >= SHORT_NS)
+            & ~owned(tables, program, "communication")
+        )
+        less = np.maximum(length * count / sms, FUSED_NS)
+        return changes.with_lengths(program, np.where(chosen, length * keep + less * (1 - keep), length))
+
+    gain = gain_of(tables, lambda p: spread(p, 0.0), lambda p: spread(p, 0.5), spent / tables.width)
+    table = kernels.assign(blocks=few, threads=threads[kernels.index.to_numpy(np.int64)])[small]
+    rows = table.assign(duration_ns=duration_ns(table)).groupby(["short_name", "blocks", "threads"])[
+        "duration_ns"
+    ]
+    evidence = rows.agg(["size", "sum"]).reset_index()
+    evidence = top(
+        evidence.rename(columns={"short_name": "name", "size": "count", "sum": "total_ns"}), "total_ns"
+    )
+    return cause(
+        tables,
+        gain,
+        f"{int(small.sum()):,} kernels have blocks for less than half of the {sms} SMs; alone on the GPU they "
+        f"take {tables.told(spent, tables.ledger)}" + _where(tables, kernels[small]),
+        min(spent, tables.width),
+        "ns in kernels with few blocks on the worst GPU",
+        evidence,
+        enough=spent >= 0.05 * tables.width,
+        least=0.05,
+    )
+
+
+def _sms(tables: Tables) -> int:
+    counts = tables.report.gpus()["sm_count"].dropna()
+    if not len(counts) or not int(counts.iloc[0]):
+        raise CannotJudgeError("the capture does not tell how many SMs the GPU has")
+    return int(counts.iloc[0])
+
+
+def _grids(tables: Tables) -> tuple[Ints, Ints]:
+    """Blocks and threads in a block for each operation of the view; 0 for what is no kernel."""
+    ops = tables.view.ops
+    kernels = tables.report.kernels().sort_values("start_ns", kind="stable")
+    mine = np.flatnonzero((ops["kind"] == "kernel").to_numpy())
+    blocks, threads = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
+    if len(kernels) != len(mine):
+        raise CannotJudgeError("the capture does not tell the grids of all kernels")
+    for into, names in (
+        (blocks, ("grid_x", "grid_y", "grid_z")),
+        (threads, ("block_x", "block_y", "block_z")),
+    ):
+        into[mine] = np.prod([kernels[name].to_numpy(np.int64) for name in names], axis=0)
+    return blocks, threads
+
+
+def _alone(kernels: pd.DataFrame, some: Bools) -> Ints:
+    """The time of some kernels in which no other one runs."""
+    start, end = spans(kernels)
+    alone = intervals.subtract(start[some], end[some], start[~some], end[~some])
+    return np.asarray(alone[1] - alone[0], np.int64)
+
+
+@rule(
+    "layout-conversions",
+    title="Tensors are copied to change their layout",
+    book="pytorch/bottleneck-hunt",
+    advice="Keep tensors in the layout that the next operator wants: transpose weights once, use "
+    "channels_last throughout, avoid .contiguous() after .transpose() in the loop.",
+)
+def layout_conversions(tables: Tables) -> Finding:
+    """Kernels that only bring data into another order, by their names (and, in traces, their operators).
+
+    Strided copies (``.contiguous()``) and conversions between NCHW and NHWC; casts of the dtype do not count.
+    Numerator: their time. Gain: the replay without them, as if the next operator read the other layout as fast; cautious: half of
+    their time stays.
+    """
+    kernels, _ = _mine(tables)
+    index = tables.relaid()
+    some = index[kernels.index.to_numpy(np.int64)]
+    spent = int(duration_ns(kernels[some]).sum())
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_ops(p, index[p.op]),
+        lambda p: changes.with_lengths(p, np.where(index[p.op], p.length / 2, p.length)),
+        1.0 if spent else 0.0,
+    )
+    return cause(
+        tables,
+        gain,
+        f"{int(some.sum()):,} kernels copy tensors into another layout, for {tables.told(spent, tables.ledger)}"
+        + _where(tables, kernels[some]),
+        min(spent, tables.width),
+        "ns in kernels that change the layout on the worst GPU",
+        tables.relaid_evidence(kernels[some]),
+        enough=spent >= 0.02 * tables.width,
+    )
+
+
+@rule(
+    "atomics",
+    title="Many threads add to the same places",
+    book="nsys/patterns",
+    advice="Sum in registers or shared memory first, sort by the index, give embeddings fewer collisions; of "
+    "an index that is a mask or a range, use slices or torch.where.",
+)
+def atomics(tables: Tables) -> Finding:
+    """Kernels that add at indices, by their names: gradients of indexing and embeddings, scatters, histograms.
+
+    Numerator: their time on the worst GPU. Gain: the replay in which they take a tenth, about what the same
+    bytes take without collisions; cautious: half.
+    """
+    kernels, _ = _mine(tables)
+    some = named_like(kernels["name"], ATOMIC)
+    spent = int(duration_ns(kernels[some]).sum())
+
+    def chosen(program: Program) -> Bools:
+        return named_like(tables.view.ops["name"].iloc[program.op], ATOMIC)
+
+    gain = gain_of(tables, scaled(chosen, 0.1), scaled(chosen, 0.5), spent / tables.width)
+    return cause(
+        tables,
+        gain,
+        f"{int(some.sum()):,} kernels add at indices, where threads collide, for {tables.told(spent, tables.ledger)}"
+        + _where(tables, kernels[some]),
+        min(spent, tables.width),
+        "ns in kernels that add at indices on the worst GPU",
+        _told_kernels(kernels[some]),
+        enough=spent >= ATOMIC_SHARE * tables.width,
+    )

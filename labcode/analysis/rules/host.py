@@ -1,0 +1,254 @@
+"""Rules about a CPU that holds the GPU up by its own work: the tables of a capture in, findings out."""
+
+import numpy as np
+import pandas as pd
+
+from labcode.analysis.ledger import changes
+from labcode.analysis.ledger.ledger import ALLOCATING
+from labcode.analysis.ledger.owners import CODE
+from labcode.analysis.ledger.replay import Gain, Program
+from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
+from labcode.analysis.rules.predicted import cause, gain_of, told_places
+from labcode.analysis.rules.tables import Tables, percent, top
+from labcode.analysis.timeline import intervals
+from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
+from labcode.reports.columns import Bools
+from labcode.reports.nsys.report import NsysReport
+
+ALLOCATIONS = 2
+BLOCKED = 0.5  # of the samples
+_LOADING = CODE["loading"]
+
+
+def _stretches(tables: Tables, owner: str, program: Program) -> Bools:
+    return tables.replay.owned(owner, program=program)
+
+
+@rule(
+    "data-loading",
+    title="The GPU waits for data",
+    book="nsys/timeline-basics",
+    advice="Load ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
+    "persistent_workers=True), with as many workers as keep up; make the loading itself cheaper; decode and augment on the GPU.",
+)
+def data_loading(tables: Tables) -> Finding:
+    """Idle time of the GPU in which the launching thread loads data, or waits for those who do.
+
+    Told by the stack of Python (`__getitem__`, a data loader's frames), else by a range that says so, else
+    because the first that is launched after it is a copy of a batch to the GPU. Numerator: that idle time.
+    Gain: the replay without that code; cautious: a fifth of it stays, for somebody must hand the batches on.
+    """
+    ledger = tables.ledger
+    found = ledger.places("data-loading")
+    spent = float(found["total_ns"].sum())
+    share = spent / max(ledger.whole_ns, 1)
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p)),
+        lambda p: changes.without_code(p, _stretches(tables, "data-loading", p), 0.2),
+        1.0 if spent else 0.0,
+    )
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for data for {tables.told(spent, ledger)}"
+        + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle while data are loaded on the worst GPU",
+        found,
+        enough=share > 0,
+        owner="data-loading",
+    )
+
+
+@rule(
+    "host-code",
+    title="The GPU waits for the program's own code",
+    book="nsys/timeline-basics",
+    advice="Do it less often, on another thread or process, or on the GPU: logging, checkpoints (save a copy "
+    "in the background), metrics, tokenizing, Python loops over samples.",
+)
+def host_code(tables: Tables) -> Finding:
+    """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
+
+    Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
+    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays. Predicted is nearer to the former.
+    """
+    ledger = tables.ledger
+    found = ledger.places("host-code")
+    spent = float(found["total_ns"].sum())
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_code(p, _stretches(tables, "host-code", p)),
+        lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
+        1.0 if spent else 0.0,
+    )
+    gain = Gain(max(gain.share, 0.85 * gain.high), gain.low, gain.high)
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits for code of the program between calls of CUDA for "
+        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle in the program's own code on the worst GPU",
+        found,
+        enough=bool(spent),
+        owner="host-code",
+    )
+
+
+@rule(
+    "allocation-in-loop",
+    title="Memory is allocated and freed in each iteration",
+    book="nsys/patterns",
+    advice="Allocate once before the loop and reuse; use cudaMallocAsync or a caching allocator; in PyTorch "
+    "look for empty_cache() and for memory so scarce that the cache is given back.",
+)
+def allocation_in_loop(tables: Tables) -> Finding:
+    """cudaMalloc, cudaFree and their kin in the steady state; the stream-ordered ones are left out.
+
+    A driver call inside a runtime call counts once. Numerator: the time in such calls, in the process with
+    most of it. Gain: the replay in which they take no time and wait for nothing; cautious: a fifth stays.
+    """
+    tables.need_api()
+    tables.need_busy()
+    calls = in_window(tables.api[named_like(tables.api["name"], ALLOCATING)], tables.window)
+    count, worst = 0, 0
+    for _, mine in calls.groupby("pid"):
+        worst = max(worst, intervals.total(*spans(mine)))
+        for _, thread in mine.groupby("tid"):
+            count += int((intervals.parents(*spans(thread)) < 0).sum())
+
+    def chosen(program: Program) -> Bools:
+        return named_like(tables.api["name"].iloc[program.row], ALLOCATING)
+
+    gain = gain_of(
+        tables,
+        lambda p: changes.without_calls(p, chosen(p)),
+        lambda p: changes.without_calls(changes.without_waits(p, chosen(p)), chosen(p), 0.2),
+        1.0 if count else 0.0,
+    )
+    where = told_places(tables.ledger.places("allocation"))
+    table = calls.assign(duration_ns=duration_ns(calls))
+    columns = ["name", "start_ns", "duration_ns", "pid", "tid", "return_value"]
+    each = f" ({count / tables.count:.3g} an iteration)" if tables.count and count else ""
+    return cause(
+        tables,
+        gain,
+        f"{count:,} calls allocate or free memory in the steady state{each}, for {tables.told(worst)}"
+        + (f"; {where}" if where else ""),
+        worst,
+        "ns in allocating and freeing calls in the worst process",
+        top(table[columns], "duration_ns"),
+        enough=count >= max(ALLOCATIONS, tables.count // 2),
+        owner="allocation",
+    )
+
+
+@rule(
+    "compiling-in-loop",
+    title="Code is compiled or loaded in the steady state",
+    book="nsys/patterns",
+    advice="Look for shapes that change (pad them, mark_dynamic, bucket the batches), graph breaks and "
+    "guards that fail (TORCH_LOGS=recompiles); call each shape once before the loop.",
+)
+def compiling_in_loop(tables: Tables) -> Finding:
+    """Idle time of the GPU while code is compiled or modules are loaded, after the warm-up.
+
+    Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it stays.
+    """
+    tables.need_api()
+    ledger = tables.ledger
+    found = ledger.places("loading")
+    spent = float(found["total_ns"].sum())
+    pieces = ledger.pieces[(ledger.pieces["owner"] == _LOADING).to_numpy()]
+
+    def changed(program: Program, keep: float) -> Program:
+        start, end = spans(tables.api.iloc[program.row])
+        low, high = spans(pieces)
+        inside = intervals.covered_within(low, high, start, end) > 0
+        before = np.append(0, np.maximum.accumulate(end)[:-1])
+        code = intervals.covered_within(low, high, np.minimum(before, start), start) > 0
+        less = changes.without_calls(program, inside, keep)
+        return changes.without_code(less, code, keep)
+
+    gain = gain_of(tables, lambda p: changed(p, 0.0), lambda p: changed(p, 0.5), 1.0 if spent else 0.0)
+    where = told_places(found)
+    return cause(
+        tables,
+        gain,
+        f"GPU {ledger.device} waits while code is compiled or loaded for "
+        f"{tables.told(spent, ledger)}" + (f"; {where}" if where else ""),
+        min(spent, tables.width),
+        "ns idle while code is compiled or loaded on the worst GPU",
+        found,
+        enough=bool(spent),
+        owner="loading",
+    )
+
+
+@rule(
+    "gil",
+    title="The launching thread waits for other threads of Python",
+    book="advanced/own-program",
+    advice="Only one thread runs Python at a time: move the work of the others to processes (a DataLoader's "
+    "workers, multiprocessing), or into code that lets the lock go (NumPy, torch, compiled extensions).",
+)
+def gil(tables: Tables) -> Finding:
+    """Another thread of the process runs the program's own Python while the launching one does, too.
+
+    Needs samples of Python's stacks. A thread counts that launches nothing and is not always at one line,
+    where it would wait. Numerator: its samples for each hundred of the launching thread's. Gain: that share
+    of the idle time in which the launching thread runs code, for they take turns; cautious: half of it.
+    """
+    report = tables.report
+    if not isinstance(report, NsysReport) or not len(report.python_samples()):
+        raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
+    share, place, active = tables.contended
+    return cause(
+        tables,
+        Gain(0.9 * share, share / 2, share),
+        f"another thread of the process runs Python in {active} of 100 samples of the launching thread"
+        + (f", {place.text}" if place.text else "")
+        + f"; GPU {tables.ledger.device} waits for the launching thread's code for "
+        + tables.told(tables.ledger.each("host-code", "launch") * tables.ledger.count, tables.ledger)
+        if active
+        else "no other thread of the process runs the program's Python",
+        active,
+        "samples of other threads for 100 of the launching thread's",
+        pd.DataFrame({"thread runs": [place.text], "samples of 100": [active]}) if active else pd.DataFrame(),
+        enough=active >= 100 * BLOCKED,
+        least=0.05,
+    )
+
+
+@rule(
+    "unfused-optimizer",
+    title="The optimizer updates parameter by parameter",
+    book="pytorch/bottleneck-hunt",
+    advice="Give the optimizer fused=True (one kernel for all parameters), or foreach=True.",
+)
+def unfused_optimizer(tables: Tables) -> Finding:
+    """Samples of Python's stacks inside of PyTorch's loop over single parameters (``_single_tensor_…``).
+
+    Numerator: their share of the launching thread's samples, in percent. Gain: as much of the iteration, but
+    no more than the GPU idles; cautious: half of it. In traces of torch.profiler kernels tell it.
+    """
+    report = tables.report
+    if not isinstance(report, NsysReport) or not len(report.python_samples()):
+        raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
+    share = tables.optimizer_share
+    most = min(share, tables.ledger.side("idle") / max(tables.ledger.each_ns, 1))
+    host = tables.replay.host
+    return cause(
+        tables,
+        Gain(0.9 * most, most / 2, most),
+        f"the launching thread spends {percent(share)} of the iterations in an update parameter by parameter "
+        "(_single_tensor_…)",
+        100 * share,
+        "percent of samples in the update of single parameters",
+        pd.DataFrame({"share": [share], "thread": [host.main]}),
+        enough=share >= 0.05,
+    )

@@ -1,0 +1,150 @@
+"""Every nanosecond has one owner: on all captures that ship, on random exports, on made-up programs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labcode import reports
+from labcode.analysis.ledger.judged import judged
+from labcode.analysis.ledger.ledger import Ledger, ledgers
+from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
+from labcode.analysis.ledger.replay import Replay
+from labcode.analysis.ledger.steady import phases, steady
+from labcode.analysis.ledger.view import View
+from labcode.store import SHIPPED_SET, load_set
+from tests.support import exports as x
+from tests.support import strangers
+from tests.support.random_export import make_random_export
+
+CAPTURES = Path(__file__).resolve().parents[3] / "captures" / SHIPPED_SET
+TIMELINES = sorted((*CAPTURES.glob("*/*.sqlite.xz"), *CAPTURES.glob("*/*.trace.json.gz")))
+US, MS = 1_000, 1_000_000
+
+
+def of(path: Path, window: str | None = None) -> list[Ledger]:
+    report = reports.open_timeline(path, "diagnose")
+    return ledgers(View(report), judged(report, window))
+
+
+def check(ledger: Ledger) -> None:
+    start, end = (ledger.pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    assert (end > start).all() and (start[1:] == end[:-1]).all()  # one after the other, without a gap
+    assert (start[0], end[-1]) == ledger.window
+    assert int(ledger.table["total_ns"].sum()) == ledger.whole_ns
+    assert set(ledger.table["owner"]) <= {one.id for one in OWNERS}
+
+
+@pytest.mark.parametrize("path", TIMELINES, ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}")
+def test_the_parts_of_each_capture_are_the_iteration(path: Path) -> None:
+    found = of(path)
+    assert found
+    for one in found:
+        check(one)
+
+
+def test_there_are_captures() -> None:
+    assert len(TIMELINES) > 80 and len(load_set(SHIPPED_SET).experiments) > 20
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_parts_of_random_exports(tmp_path: Path, seed: int) -> None:
+    path = make_random_export(tmp_path / "a.sqlite", seed, shuffled=bool(seed % 2))
+    for one in of(path):
+        if one.window[1] > one.window[0]:
+            check(one)
+
+
+def test_what_runs_owns_before_what_waits(tmp_path: Path) -> None:
+    """A matmul hides an all-reduce, which hides a copy."""
+    gemm, nccl = strangers.TENSOR, strangers.NCCL
+    kernels = [
+        x.kernel(0, 100, gemm, correlation=1),
+        x.kernel(50, 200, nccl, correlation=2, stream=8),
+        x.kernel(400, 500, gemm, correlation=3),
+    ]
+    copies = [x.memcpy(150, 250, correlation=4, stream=9)]
+    api = [x.call(-10 + i, -9 + i, correlation=i) for i in (1, 2, 3, 4)]
+    (ledger,) = of(x.make_export(tmp_path / "a.sqlite", kernels=kernels, memcpys=copies, api=api))
+    check(ledger)
+    table = ledger.table.set_index("owner")["total_ns"].to_dict()
+    assert table == {"matmul": 200, "communication": 100, "copy-in": 50, "queued": 150}
+
+
+def test_idle_time_is_of_the_call_or_the_code_that_was_run(tmp_path: Path) -> None:
+    kernels = [x.kernel(0, MS, correlation=1), x.kernel(10 * MS, 11 * MS, correlation=2)]
+    api = [
+        x.call(-10 * US, -5 * US, correlation=1),
+        x.call(2 * US, MS + 3 * US, "cudaStreamSynchronize_v3020"),
+        x.call(4 * MS, 6 * MS, "cudaMalloc_v3020"),
+        x.call(7 * MS, 8 * MS, "cuModuleLoadData", driver=True),
+        x.call(10 * MS - 8 * US, 10 * MS - 2 * US, correlation=2),
+    ]
+    overheads = [x.overhead(9 * MS, 9 * MS + 500 * US)]
+    path = x.make_export(tmp_path / "a.sqlite", kernels=kernels, api=api, overheads=overheads)
+    (ledger,) = of(path, "10us..11010us")
+    check(ledger)
+    table = ledger.table.set_index("owner")["total_ns"].to_dict()
+    assert table["allocation"] == 2 * MS and table["loading"] == MS and table["profiler"] == 500 * US
+    assert table["sync"] == 3 * US and table["launch"] == 8 * US
+    assert table["host-code"] == 9 * MS - 3 * MS - 500 * US - 11 * US
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        (strangers.TENSOR, "matmul"),
+        (strangers.SIMT, "no-tensor-cores"),
+        (strangers.NORM, "reduction"),
+        (strangers.ADD, "elementwise"),
+        (strangers.RELAY, "layout"),
+        (strangers.ADAM, "optimizer"),
+        (strangers.NCCL, "communication"),
+        ("mine(int)", "kernel"),
+    ],
+)
+def test_owners_by_name(name: str, owner: str) -> None:
+    assert owner_of_name(name) == owner
+
+
+def test_the_late_rank_has_its_code_and_the_others_wait(tmp_path: Path) -> None:
+    late, other = of(strangers.ranks(tmp_path / "a.sqlite", late=1, extra=3 * MS))
+    for one in (late, other):
+        check(one)
+    assert (late.device, other.device) == (1, 0)
+    assert late.each("late-rank") < 0.02 * late.each_ns
+    assert late.each("host-code") == pytest.approx(other.each("late-rank"), rel=0.1)
+
+
+def test_start_up_is_a_table_of_its_own(tmp_path: Path) -> None:
+    report = reports.open_timeline(strangers.program("good", tmp_path / "a.sqlite"), "diagnose")
+    chosen = steady(report)
+    table = phases(report, chosen)
+    assert table["phase"].iloc[0].startswith("before CUDA") and "steady state" in set(table["phase"])
+    assert (
+        table["start_ns"].to_numpy()[1:] == (table["start_ns"] + table["duration_ns"]).to_numpy()[:-1]
+    ).all()
+    before = table[table["start_ns"] < chosen.window[0]]
+    assert before["duration_ns"].sum() > 4 * 10**9 and before["loading_ns"].sum() > 10**8
+
+
+def test_without_host_rows_it_is_not_known_why(tmp_path: Path) -> None:
+    kernels = [x.kernel(i * MS, i * MS + 400 * US) for i in range(10)]
+    path = x.make_export(tmp_path / "a.sqlite", kernels=kernels)
+    (ledger,) = of(path)
+    check(ledger)
+    assert ledger.table["owner"].tolist() == ["kernel", "unknown"]
+    replay = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
+    assert (
+        replay.program is None and replay.why == "the capture holds no calls that launched these operations"
+    )
+
+
+def test_a_single_kernel(tmp_path: Path) -> None:
+    (ledger,) = of(x.make_export(tmp_path / "a.sqlite", kernels=[x.kernel(5, 9, correlation=1)]))
+    check(ledger)
+    assert ledger.each_ns == 4 and ledger.table["owner"].tolist() == ["kernel"]
+
+
+def test_owners_have_codes() -> None:
+    assert [OWNERS[code].id for code in CODE.values()] == list(CODE)
