@@ -26,7 +26,9 @@ from labcode.outputs import whole
 
 FOLDER = "benchmarks/diagnosis"
 EXPERIMENTS = ("diagnosis", "diagnosis_later", "diagnosis_two")
-ALARM = 0.1  # of an iteration: from here on a gain that is promised where none is to be had is a false alarm
+AGAIN = 0.1  # of an iteration: what a mended program may be promised for the cause that was removed
+ALARMING = frozenset({"high", "medium"})  # verdicts of this severity on a good program are false alarms
+FACTOR = 1.5  # between the gain that is told and that of mending
 NEAR = 2  # lines: as far as a call may be from the line that prepares it
 # Which rules mean a cause. Where none is made for it, those whose advice covers it.
 RULES: Mapping[str, frozenset[str]] = {
@@ -87,6 +89,7 @@ class Told:
     with its bounds, its first place in the program (0: none)."""
 
     rule: str = ""
+    severity: str = ""
     gain: float = 0.0
     least: float = 0.0
     most: float = 0.0
@@ -109,6 +112,11 @@ class Row:
     gained: float | None
     place: str
     again: float
+
+    @property
+    def near(self) -> bool:
+        """Whether the gain that is told is that of mending, by `FACTOR`."""
+        return bool(self.gained) and 1 / FACTOR <= self.told.gain / (self.gained or 1.0) <= FACTOR
 
 
 def main(set_name: str, *, show_aside: bool, json_file: Path | None, console: Console) -> int:
@@ -182,7 +190,7 @@ def first(verdicts: Iterable[Mapping[str, Any]], rules: frozenset[str] | None = 
             least, most = (gain if bound is None else bound for bound in bounds)
             place = _PLACE.search(verdict["message"])
             where = (place["function"] or "", int(place["line"])) if place else ("", 0)
-            return Told(verdict["rule"], gain, least, most, *where)
+            return Told(verdict["rule"], verdict["severity"], gain, least, most, *where)
     return Told()
 
 
@@ -196,7 +204,8 @@ def row_of(
     names = _names(case)
     told = first(verdicts[names[0]])
     if case.cause == "none":
-        hit = told.gain < ALARM
+        some = [one for one in verdicts[names[0]] if one["status"] == "found"]
+        hit = not any(one["severity"] in ALARMING for one in some)
         return Row(case.name, case.cause, case.aside, told, hit, None, "", 0.0)
     gained = 1 - seconds[names[1]] / seconds[names[0]]
     again = first(verdicts[names[1]], RULES[case.cause]).gain
@@ -221,16 +230,17 @@ def summary(rows: Sequence[Row]) -> str:
     hits = [row for row in faults if row.hit]
     asked = [row for row in faults if row.place]
     right = [row.place for row in asked]
+    near = sum(row.near for row in hits)
     within = sum(row.told.least <= (row.gained or 0.0) <= row.told.most for row in hits)
     off = [abs(row.told.gain - (row.gained or 0.0)) for row in hits]
     text = f"{len(hits)} of {len(faults)} causes named first"
     if hits:
-        text += f"; of these the gain within its bounds in {within}"
+        text += f"; of these the gain within a factor of {FACTOR} in {near}, within its own bounds in {within}"
         text += f", off by {100 * statistics.median(off):.0f} points in the median"
     text += f"; line right in {right.count('line')} of {len(asked)}"
     text += f", function in {right.count('function')} more"
     alarms = sum(not row.hit for row in good)
-    again = sum(row.again >= ALARM for row in faults)
+    again = sum(row.again >= AGAIN for row in faults)
     return f"{text}; false alarms in {alarms} of {len(good)} good programs, {again} mended ones told the same"
 
 

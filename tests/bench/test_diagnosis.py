@@ -15,9 +15,11 @@ FOLDER = repository_root() / diagnosis.FOLDER
 LINE = {"file": "fault.py", "function": "main", "text": "loss.item()"}
 
 
-def verdict(rule: str, gain: float | None = 0.5, message: str = "", status: str = "found") -> dict[str, Any]:
+def verdict(
+    rule: str, gain: float | None = 0.5, message: str = "", status: str = "found", severity: str = "high"
+) -> dict[str, Any]:
     least, most = (None, None) if gain is None else (gain - 0.1, gain + 0.1)
-    told = {"rule": rule, "status": status, "message": message}
+    told = {"rule": rule, "status": status, "message": message, "severity": severity}
     return {**told, "gain": gain, "gain_at_least": least, "gain_at_most": most}
 
 
@@ -65,10 +67,18 @@ def test_a_hit_is_the_planted_cause_or_one_that_is_accepted(folder: Path) -> Non
         assert (row.hit, row.gained, row.again) == (hit, 0.5, 0.12)
 
 
-def test_a_good_program_that_is_promised_much_is_a_false_alarm(folder: Path) -> None:
-    for gain, hit in ((0.05, True), (0.2, False)):
-        row = row_of(case("none"), folder, {"one-good": [verdict("host-code", gain)]}, {})
+def test_a_good_program_with_a_high_or_medium_verdict_is_a_false_alarm(folder: Path) -> None:
+    for severity, hit in (("low", True), ("info", True), ("medium", False), ("high", False)):
+        verdicts = [verdict("gil", severity="low"), verdict("host-code", severity=severity)]
+        row = row_of(case("none"), folder, {"one-good": verdicts}, {})
         assert row.hit is hit and row.gained is None
+
+
+def test_a_gain_is_near_within_a_factor_of_one_and_a_half(folder: Path) -> None:
+    seconds = {"one-fault": 0.02, "one-mended": 0.01}  # half of it is gained
+    for gain, near in ((0.34, True), (0.33, False), (0.74, True), (0.76, False)):
+        row = row_of(case(), folder, {"one-fault": [verdict("gil", gain)], "one-mended": []}, seconds)
+        assert row.near is near
 
 
 def test_a_place_is_right_by_line_or_by_function(folder: Path) -> None:
@@ -89,7 +99,8 @@ def test_rows_add_up(folder: Path) -> None:
     miss = row_of(case(), folder, {**verdicts, "one-fault": []}, seconds)
     alarm = row_of(case("none"), folder, {"one-good": [verdict("host-code")]}, {})
     assert summary([hit, miss, alarm]) == (
-        "1 of 2 causes named first; of these the gain within its bounds in 1, off by 5 points in the median; "
+        "1 of 2 causes named first; of these the gain within a factor of 1.5 in 1, within its own bounds in 1, "
+        "off by 5 points in the median; "
         "line right in 0 of 1, function in 0 more; "
         "false alarms in 1 of 1 good programs, 2 mended ones told the same"
     )
