@@ -235,7 +235,7 @@ def summary(rows: Sequence[Row]) -> str:
     off = [abs(row.told.gain - (row.gained or 0.0)) for row in hits]
     text = f"{len(hits)} of {len(faults)} causes named first"
     if hits:
-        text += f"; of these the gain within a factor of {FACTOR} in {near}, within its own bounds in {within}"
+        text += f"; of these the gain within a factor of {FACTOR} in {near}, within its bounds in {within}"
         text += f", off by {100 * statistics.median(off):.0f} points in the median"
     text += f"; line right in {right.count('line')} of {len(asked)}"
     text += f", function in {right.count('function')} more"

@@ -40,7 +40,8 @@ def reading_digest(root: Path, set_folder: Path) -> str:
     paths = [package / name for name in READING_WING]
     paths += [file for file in package.glob("*.py") if file.name != "__main__.py"]
     manifests = set_folder.parent.glob("*/manifest.json")
-    return tree_digest([*paths, root / "cuda", *manifests], root) + f"-{set_folder.name}"
+    verdicts = (root / "benchmarks" / "diagnosis").glob("*.*")  # what was judged of them, which a page reads
+    return tree_digest([*paths, root / "cuda", *manifests, *verdicts], root) + f"-{set_folder.name}"
 
 
 def build_digest(root: Path, sets_root: Path, current: str) -> str:

@@ -99,7 +99,7 @@ def test_rows_add_up(folder: Path) -> None:
     miss = row_of(case(), folder, {**verdicts, "one-fault": []}, seconds)
     alarm = row_of(case("none"), folder, {"one-good": [verdict("host-code")]}, {})
     assert summary([hit, miss, alarm]) == (
-        "1 of 2 causes named first; of these the gain within a factor of 1.5 in 1, within its own bounds in 1, "
+        "1 of 2 causes named first; of these the gain within a factor of 1.5 in 1, within its bounds in 1, "
         "off by 5 points in the median; "
         "line right in 0 of 1, function in 0 more; "
         "false alarms in 1 of 1 good programs, 2 mended ones told the same"
