@@ -275,11 +275,6 @@ def test_stale_captures_are_marked_and_fail_strict_builds(house, capsys):
     assert "page.md:9: WARNING: captures of measuring in set 'h200' are stale" in error
 
 
-def test_a_page_whose_cell_fails_is_named_in_any_path():
-    text = "E\nmyst_nb.core.execute.base.ExecutionError: /ein Ordner/Prüf stand/book/page.md\n"
-    assert str(book_build._page_error(text, "")).startswith("/ein Ordner/Prüf stand/book/page.md: a cell of")
-
-
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, processes):
     monkeypatch.setattr("multiprocessing.cpu_count", lambda: processes)
