@@ -83,6 +83,7 @@ def write_json(document: Document, output: TextIO) -> None:
             for one in document.files
         ],
         "headline": list(document.headline),
+        "gpu_time": records(document.gpu_time),
         "ledger": records(document.ledger.rows) if document.ledger is not None else [],
         "note": NOT_ADDITIVE,
         "verdicts": [
@@ -139,6 +140,8 @@ def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) 
     for change in document.changes:
         _changes(change, output)
     output.write("## Where the time goes\n\n")
+    if document.ledger is not None:
+        _rows(document.ledger, output, len(document.ledger.rows))
     if not document.found:
         output.write("Nothing found.\n\n")
     for found in document.found:
@@ -178,8 +181,8 @@ def _changes(change: Changes, output: TextIO) -> None:
         _rows(table, output)
 
 
-def _rows(table: Shown, output: TextIO) -> None:
-    heads, numeric, cells = readable(table.rows.head(ROWS_MD))
+def _rows(table: Shown, output: TextIO, most: int | None = None) -> None:
+    heads, numeric, cells = readable(table.rows.head(ROWS_MD if most is None else most))
     more = f", {len(cells)} of {table.count:,} rows" if table.count > len(cells) else ""
     output.write(f"**{md_safe(table.title)}**{f' ({md_safe(table.file)})' if table.file else ''}{more}\n\n")
     lines = [[_cell(text) for text in row] for row in (heads, *cells)]

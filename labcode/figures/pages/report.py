@@ -52,8 +52,11 @@ _GROUPS = {
     **dict.fromkeys(("data-loading", "host-code"), "idle: the program's code"),
 }
 _ROLES_OF_GROUPS = {
-    "computing": "kernel", "communication": "nccl", "copies": "h2d",
-    "idle: the program's code": "cpu", "idle: other": "idle",
+    "computing": "kernel",
+    "communication": "nccl",
+    "copies": "h2d",
+    "idle: the program's code": "cpu",
+    "idle: other": "idle",
 }
 
 
