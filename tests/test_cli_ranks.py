@@ -138,7 +138,9 @@ def test_a_few_traces_are_one_report_and_a_run_of_ranks(tmp_path: Path) -> None:
     refused = labcode("diagnose", tmp_path, "--scheduler", "here").stderr
     assert "a folder of up to 8 traces, which are read as one; leave out --scheduler" in refused
     found = labcode("diagnose", tmp_path, "-f", "json").stdout
-    assert {"late-rank", "communication-not-hidden"} <= {verdict["rule"] for verdict in json.loads(found)["verdicts"]}
+    assert {"late-rank", "communication-not-hidden"} <= {
+        verdict["rule"] for verdict in json.loads(found)["verdicts"]
+    }
     alone = labcode("stats", tmp_path / "run.rank0.trace.json", "-r", "rank_sum")
     assert (
         alone.returncode == 2

@@ -64,7 +64,7 @@ def test_refusals_are_one_line(
 
 def test_diagnose_compare_and_timeline(trace: Path, tmp_path: Path) -> None:
     found = labcode("diagnose", trace)
-    assert found.returncode == 0 and "(low-utilization)" in found.stdout and found.stderr == ""
+    assert found.returncode == 0 and "low-utilization: " in found.stdout and found.stderr == ""
     listed = labcode("diagnose", "--list")
     assert listed.returncode == 0 and "reads-in-loop" in listed.stdout
     same = labcode("compare", trace, trace, "--fail-above", "5")

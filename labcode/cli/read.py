@@ -33,7 +33,8 @@ JudgedWindow = Annotated[
     str | None,
     typer.Option(
         "--window",
-        help="Part to judge: steady (the iterations after the warm-up; the default), all, a range's name, step#3, or "
+        help="Part to judge: steady (the iterations after the warm-up; the default), all, a range's "
+        "name, step#3, or "
         "10ms..25ms.",
     ),
 ]

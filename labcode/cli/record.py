@@ -211,6 +211,8 @@ def record(
     Keep it short: some steps are enough. The exit code is the program's; when it crashes, what was recorded
     until then is shown.
     """
+    from labcode.analysis.report.document import Document
+    from labcode.analysis.report.writing import brief
     from labcode.capture.program import command as recorder
     from labcode.figures.pages import report as pages
     from labcode.inputs import plain_file
@@ -223,6 +225,11 @@ def record(
     if before is not None:
         plain_file(before)
     refuse_existing(output.parent, [output.name, *recorder.names(name, tools, energy=energy)], force=force)
+    said: list[str] = []
+
+    def tell(document: Document) -> None:
+        said.extend(brief(document))
+
     with staged(output.parent, force=force) as work:
         made = recorder.record(command, work, name, tools=tools, energy=energy, lines=lines)
         for note in made.notes:
@@ -235,14 +242,15 @@ def record(
                     before=[before] if before is not None else [],
                     title=neutral(command),
                     linked_from=output.parent,
+                    told=tell,
                 )
             except LabError as error:
                 if not made.code:
                     raise
                 typer.echo(f"labcode: {error}", err=True)
         written = sorted(path.name for path in work.iterdir())
-    for one in written:
-        typer.echo(str(output.parent / one), err=True)
+    for line in [*said, *(str(output.parent / one) for one in written)]:
+        typer.echo(line, err=True)
     if made.code:
         typer.echo(f"labcode: the program ended with exit code {made.code}", err=True)
     raise typer.Exit(made.code)

@@ -72,8 +72,9 @@ def run(
     1 is returned when something became slower by more than that, of timelines the whole interval above it;
     otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written; ``only``
     names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches; ``scheduler``
-    says where the reports of folders are read; ``window`` what of each timeline is compared. Raises `LabError` for a bad format, limit or gate and for
-    files that cannot be compared, `InputError` for a file that cannot be read.
+    says where the reports of folders are read; ``window`` what of each timeline is compared. Raises
+    `LabError` for a bad format, limit or gate and for files that cannot be compared, `InputError` for a file
+    that cannot be read.
     """
     check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):

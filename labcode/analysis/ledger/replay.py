@@ -189,11 +189,11 @@ class Replay:
         called = self.view.row[order]
         begin = int(a_start[called].min())
         following = mine[self.view.ops["start_ns"].to_numpy(np.int64)[mine] >= high]
-        last = int(a_start[called].max())
-        until = int(self.ledger.window[1]) if self.ledger.repeats else last + 1
+        latest = int(a_start[called].max())
+        until = int(self.ledger.window[1]) if self.ledger.repeats else latest + 1
         until = int(a_start[self.view.row[following]].min()) if len(following) else until
-        if until <= last:  # launched before: the round ends with its own last call
-            until = last + 1
+        if until <= latest:  # launched before: the round ends with its own last call
+            until = latest + 1
         some = np.flatnonzero((host.start >= begin) & (host.start < until))
         # operations that other threads launched: their calls stand among those of the launching threads
         rows = np.unique(np.concatenate((host.row[some], called)))
@@ -205,6 +205,11 @@ class Replay:
         position = np.full(len(api) + 1, -1, np.int64)
         position[rows] = np.arange(len(rows))
         of_call = position[called]
+        if (np.diff(of_call) < 0).any():  # calls of several threads that began at the same time
+            again = np.argsort(of_call, kind="stable")
+            order, begun, ended, called, of_call = (
+                column[again] for column in (order, begun, ended, called, of_call)
+            )
         first = np.searchsorted(of_call, np.arange(len(rows)), "left")
         last = np.searchsorted(of_call, np.arange(len(rows)), "right")
         streams = self.view.ops[["context", "stream"]].iloc[order]
@@ -243,7 +248,8 @@ class Replay:
         """When what ran on each stream before the round had ended."""
         ops = self.view.ops
         keys = ["context", "stream"]
-        begun, first = ops["start_ns"].to_numpy(np.int64), {}
+        begun = ops["start_ns"].to_numpy(np.int64)
+        first: dict[int, int] = {}
         before = before[begun[before] < begun[order].min()]
         where = ops[keys].to_numpy(np.int64)
         ended = ops["end_ns"].to_numpy(np.int64)

@@ -79,4 +79,5 @@ class Document:
     changes: tuple[Changes, ...] = ()
     shares: pd.DataFrame = field(default_factory=pd.DataFrame)
     ledger: Shown | None = None
+    gpu_time: pd.DataFrame = field(default_factory=pd.DataFrame)
     opened: Mapping[Kind, Sequence[Any]] = field(default_factory=dict)

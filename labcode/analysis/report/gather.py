@@ -129,7 +129,8 @@ def gather(
 ) -> Iterator[Document]:
     """The document on ``files``, compared with those of ``before``; the files stay open inside the context.
 
-    ``window`` says what of a timeline is judged (`labcode.analysis.ledger.judged`): by default the steady state.
+    ``window`` says what of a timeline is judged (`labcode.analysis.ledger.judged`), by default the steady
+    state.
 
     Raises `LabError` for files that do not belong together (it says which and why), `InputError` for one that
     cannot be read.
@@ -159,6 +160,7 @@ def gather(
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
             ledger=ledger,
+            gpu_time=time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame(),
             opened=opened,
         )
 
@@ -323,7 +325,9 @@ def _verdicts(every: Sequence[tuple[Kind, Any]], window: str | None) -> tuple[li
                 verdicts = judge_all(tables, applying(rules, tables), broken)
                 first = tables
             else:
-                verdicts = judge(tables, applying(list(TRACE_RULES), tables), [])
+                said = {one.verdict.rule for one in told}
+                more = [one for one in TRACE_RULES if one.id not in said]
+                verdicts = judge(tables, applying(more, tables), [])
             told += [_found(v, name, "", measured_text, gain_text) for v in verdicts]
     return sorted(told, key=lambda one: (bool(one.of), *_weight(one))), first
 

@@ -13,6 +13,7 @@ from labcode.analysis.rules.writing import NOT_ADDITIVE, md_safe, record
 from labcode.analysis.stats.writer import cell_text, records
 
 ROWS_MD = 5  # of a table, in Markdown
+BRIEF = 10  # lines
 _LONGEST = 90
 _BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
@@ -33,6 +34,25 @@ def byte_text(value: float) -> str:
     """A size for people: 1.26 GB."""
     name, unit = next(((name, unit) for name, unit in _BYTES if abs(value) >= unit), ("B", 1.0))
     return f"{value / unit:,.3g} {name}"
+
+
+def brief(document: Document) -> list[str]:
+    """A report in at most `BRIEF` lines: what was judged, where an iteration's time goes, the first verdict."""
+    lines = [one_line(document.headline[0], 200)] if document.headline else []
+    verdict = next((one for one in document.found if one.verdict.gain), None) or next(iter(document.found), None)
+    last = []
+    if verdict is not None:
+        one = verdict.verdict
+        last = [f"[{one.severity}] {one.title}: {one_line(one.message, 300)}", f"  to gain: {verdict.gain}"]
+    if document.ledger is not None:
+        rows = document.ledger.rows
+        rows = rows.sort_values("share", ascending=False, kind="stable").head(BRIEF - len(lines) - len(last))
+        gpu = next(str(name) for name in rows if str(name).endswith("_ns"))
+        lines += [
+            f"  {time_text(ns):>10}  {percent(share):>7}  {title}"
+            for title, ns, share in zip(rows["time of an iteration"], rows[gpu], rows["share"], strict=True)
+        ]
+    return [*lines, *last]
 
 
 def readable(rows: pd.DataFrame, longest: int = _LONGEST) -> tuple[list[str], list[bool], list[list[str]]]:
@@ -83,6 +103,7 @@ def write_json(document: Document, output: TextIO) -> None:
             for one in document.files
         ],
         "headline": list(document.headline),
+        "gpu_time": records(document.gpu_time),
         "ledger": records(document.ledger.rows) if document.ledger is not None else [],
         "note": NOT_ADDITIVE,
         "verdicts": [
@@ -139,6 +160,8 @@ def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) 
     for change in document.changes:
         _changes(change, output)
     output.write("## Where the time goes\n\n")
+    if document.ledger is not None:
+        _rows(document.ledger, output, len(document.ledger.rows))
     if not document.found:
         output.write("Nothing found.\n\n")
     for found in document.found:
@@ -178,8 +201,8 @@ def _changes(change: Changes, output: TextIO) -> None:
         _rows(table, output)
 
 
-def _rows(table: Shown, output: TextIO) -> None:
-    heads, numeric, cells = readable(table.rows.head(ROWS_MD))
+def _rows(table: Shown, output: TextIO, most: int | None = None) -> None:
+    heads, numeric, cells = readable(table.rows.head(ROWS_MD if most is None else most))
     more = f", {len(cells)} of {table.count:,} rows" if table.count > len(cells) else ""
     output.write(f"**{md_safe(table.title)}**{f' ({md_safe(table.file)})' if table.file else ''}{more}\n\n")
     lines = [[_cell(text) for text in row] for row in (heads, *cells)]

@@ -65,7 +65,8 @@ def pageable_copies(tables: Tables) -> Finding:
     gain = gain_of(tables, lambda p: pinned(p, True), lambda p: pinned(p, False), 1.0 if len(slow) else 0.0)
     where = told_places(tables.ledger.places("copy-call"), 1)
     message = (
-        f"{len(slow):,} of {len(copies):,} copies are asynchronous in name only, for their memory is pageable; "
+        f"{len(slow):,} of {len(copies):,} copies are asynchronous in name only, for their memory is "
+        "pageable; "
         f"they and their calls take {tables.told(spent)}"
     )
     message += f"; {where}" if where else ""
@@ -141,7 +142,8 @@ def copies_not_hidden(tables: Tables) -> Finding:
     "results-copied-back",
     title="Results are copied back in each iteration, and all wait",
     book="nsys/memory-timeline",
-    advice="Keep results on the GPU and copy them every hundredth step; or copy into pinned memory on a stream "
+    advice="Keep results on the GPU and copy them every hundredth step; or copy into pinned memory "
+    "on a stream "
     "of its own, and read them when an event says that they are there.",
 )
 def results_copied_back(tables: Tables) -> Finding:

@@ -182,7 +182,8 @@ def run(
             return 0
         tables = tables_of(report, window)
         rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
-        own = [one for one in rules if one not in many_ranks.WAITING]
+        waiting = {one.id for one in rules if one in many_ranks.WAITING}  # which judge them by all reports
+        own = [one for one in rules if one.id not in waiting]
         verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
         if waiting := [one for one in rules if one in many_ranks.WAITING]:
             verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)

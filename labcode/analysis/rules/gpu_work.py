@@ -1,4 +1,4 @@
-"""Rules about work that a GPU does in a slower way than it could: the tables of a capture in, findings out."""
+"""Rules about work that a GPU does slower than it could: the tables of a capture in, findings out."""
 
 from collections.abc import Callable
 
@@ -94,7 +94,8 @@ def no_tensor_cores(tables: Tables) -> Finding:
         return owned(tables, program, "no-tensor-cores")
 
     gain = gain_of(tables, scaled(chosen, factor), scaled(chosen, max(factor, 0.5)), spent / tables.width)
-    message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for {tables.told(spent, tables.ledger)}"
+    message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for "
+    f"{tables.told(spent, tables.ledger)}"
     if spent and spec:
         message += f"; {spec.name} promises {best / (spec.fp32 * 1e12):.3g} × the rate with them"
     message += _where(tables, slow)
@@ -134,7 +135,8 @@ def _tensor_rate(tables: Tables) -> tuple[float | None, str]:
         return (spec.peak("tf32_tensor") or spec.peak("fp16_tensor")) if spec else 1.0, ""
     if major >= 7:
         return (spec.peak("fp16_tensor") if spec else 1.0), (
-            "fp16 by torch.autocast(dtype=torch.float16) with a GradScaler: the tensor cores of this GPU know "
+            "fp16 by torch.autocast(dtype=torch.float16) with a GradScaler: the tensor cores of this "
+            "GPU know "
             "neither TF32 nor bf16."
         )
     return None, ""
@@ -187,7 +189,8 @@ def unfused_elementwise(tables: Tables) -> Finding:
         tables,
         gain,
         f"{members:,} elementwise kernels, casts and reductions follow each other in {count:,} chains of "
-        f"{members / max(count, 1):.3g}; they take {tables.told(spent, tables.ledger)}, of which fused ones would "
+        f"{members / max(count, 1):.3g}; they take {tables.told(spent, tables.ledger)}, of which "
+        "fused ones would "
         f"save {time_text(saved / max(tables.ledger.count, 1))} of the GPU's time" + _where(tables, table),
         min(spent, tables.width),
         "ns in chains of elementwise kernels on the worst GPU",
@@ -246,7 +249,8 @@ def _fused(length: Floats, chain: Ints) -> tuple[int, int]:
     "small-grids",
     title="Kernels with too few blocks for the GPU",
     book="nsys/kernel-overlap",
-    advice="Larger batches; split the reduction over more blocks; run independent kernels on several streams; "
+    advice="Larger batches; split the reduction over more blocks; run independent kernels on several "
+    "streams; "
     "batch small matmuls (bmm).",
 )
 def small_grids(tables: Tables) -> Finding:
@@ -289,7 +293,8 @@ def small_grids(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"{int(small.sum()):,} kernels have blocks for less than half of the {sms} SMs; alone on the GPU they "
+        f"{int(small.sum()):,} kernels have blocks for less than half of the {sms} SMs; alone on the "
+        "GPU they "
         f"take {tables.told(spent, tables.ledger)}" + _where(tables, kernels[small]),
         min(spent, tables.width),
         "ns in kernels with few blocks on the worst GPU",
@@ -340,8 +345,8 @@ def layout_conversions(tables: Tables) -> Finding:
     """Kernels that only bring data into another order, by their names (and, in traces, their operators).
 
     Strided copies (``.contiguous()``) and conversions between NCHW and NHWC; casts of the dtype do not count.
-    Numerator: their time. Gain: the replay without them, as if the next operator read the other layout as fast; cautious: half of
-    their time stays.
+    Numerator: their time. Gain: the replay without them, as if the next operator read the other layout as
+    fast; cautious: half of their time stays.
     """
     kernels, _ = _mine(tables)
     index = tables.relaid()
@@ -356,8 +361,8 @@ def layout_conversions(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"{int(some.sum()):,} kernels copy tensors into another layout, for {tables.told(spent, tables.ledger)}"
-        + _where(tables, kernels[some]),
+        f"{int(some.sum()):,} kernels copy tensors into another layout, for "
+        f"{tables.told(spent, tables.ledger)}" + _where(tables, kernels[some]),
         min(spent, tables.width),
         "ns in kernels that change the layout on the worst GPU",
         tables.relaid_evidence(kernels[some]),
@@ -373,7 +378,7 @@ def layout_conversions(tables: Tables) -> Finding:
     "an index that is a mask or a range, use slices or torch.where.",
 )
 def atomics(tables: Tables) -> Finding:
-    """Kernels that add at indices, by their names: gradients of indexing and embeddings, scatters, histograms.
+    """Kernels that add at indices, by their names: gradients of indexing and embeddings, histograms.
 
     Numerator: their time on the worst GPU. Gain: the replay in which they take a tenth, about what the same
     bytes take without collisions; cautious: half.
@@ -389,8 +394,8 @@ def atomics(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"{int(some.sum()):,} kernels add at indices, where threads collide, for {tables.told(spent, tables.ledger)}"
-        + _where(tables, kernels[some]),
+        f"{int(some.sum()):,} kernels add at indices, where threads collide, for "
+        f"{tables.told(spent, tables.ledger)}" + _where(tables, kernels[some]),
         min(spent, tables.width),
         "ns in kernels that add at indices on the worst GPU",
         _told_kernels(kernels[some]),

@@ -29,7 +29,8 @@ def _stretches(tables: Tables, owner: str, program: Program) -> Bools:
     title="The GPU waits for data",
     book="nsys/timeline-basics",
     advice="Load ahead: DataLoader(num_workers=…, pin_memory=True, prefetch_factor=…, "
-    "persistent_workers=True), with as many workers as keep up; make the loading itself cheaper; decode and augment on the GPU.",
+    "persistent_workers=True), with as many workers as keep up; make the loading itself cheaper; "
+    "decode and augment on the GPU.",
 )
 def data_loading(tables: Tables) -> Finding:
     """Idle time of the GPU in which the launching thread loads data, or waits for those who do.
@@ -73,7 +74,8 @@ def host_code(tables: Tables) -> Finding:
     """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
 
     Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
-    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays. Predicted is nearer to the former.
+    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays. Predicted is
+    nearer to the former.
     """
     ledger = tables.ledger
     found = ledger.places("host-code")
@@ -157,7 +159,8 @@ def allocation_in_loop(tables: Tables) -> Finding:
 def compiling_in_loop(tables: Tables) -> Finding:
     """Idle time of the GPU while code is compiled or modules are loaded, after the warm-up.
 
-    Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it stays.
+    Numerator: that time. Gain: the replay without these calls and the code before them; cautious: half of it
+    stays.
     """
     tables.need_api()
     ledger = tables.ledger

@@ -110,7 +110,7 @@ def launch_bound(tables: Tables) -> Finding:
     waited = (gaps["call"] >= 0) & gaps["alone"] & (gaps["queue_ns"] <= tables.patience_ns)
     gaps = gaps[waited & (gaps["duration_ns"] < tables.patience_ns)]
     idle = gaps.groupby("device")["duration_ns"].sum()
-    worst, device = _most(idle)
+    worst, _ = _most(idle)
     stretches = _stretches(tables, gaps)
     ledger = tables.ledger
     owed = ledger.each("launch") * ledger.count
@@ -138,7 +138,8 @@ def launch_bound(tables: Tables) -> Finding:
     return cause(
         tables,
         gain,
-        f"GPU {ledger.device} waits for the next launch for {tables.told(owed, ledger)}; {count:,.0f} operations "
+        f"GPU {ledger.device} waits for the next launch for {tables.told(owed, ledger)}; {count:,.0f} "
+        "operations "
         f"{'an iteration' if tables.count else 'in all'}, a launch call takes {time_text(tables.launch_ns)}"
         + (f"; {where}" if where else ""),
         worst,
@@ -209,7 +210,9 @@ def sync_in_loop(tables: Tables) -> Finding:
     A call counts when a gap began while it ran and ended with an operation launched after it; the wait
     at the end of the program does no harm. Numerator: the CPU's time in such calls. Copies of 4 KiB or less
     to the host count: a number is read. Gain: the replay in which nobody waits in these calls, so that the
-    CPU may be ahead; cautious: a fifth less, for some results must be read. Where the CPU hardly waits and the GPU does, `drained-queue` tells of it.
+    CPU may be ahead; cautious: a fifth less, for some results must be read. Where many numbers are read one
+    by one, what is launched for them counts, too. Where the CPU hardly waits and the GPU does,
+    `drained-queue` tells of it.
     """
     tables.need_busy()
     tables.need_api()
@@ -306,7 +309,8 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         message += f"; the CPU waits in them for {time_text(waited)}, the GPU then for "
         message += time_text(tables.ledger.each("sync"))
         message += (
-            f"; {read / max(program.count, 1):.3g} of them read a number from the GPU (.item(), .cpu(), print)"
+            f"; {read / max(program.count, 1):.3g} of them read a number from the GPU (.item(), "
+            ".cpu(), print)"
             if read and program is not None
             else ""
         )

@@ -113,7 +113,8 @@ def lines_of_idle(tables: Tables, owner: str) -> str:
 def lines_of_kernels(tables: Tables, ops: pd.DataFrame) -> str:
     """Which lines launched some operations of the view (by its index), by their time, in words.
 
-    Those of the main thread where it launched any: what autograd's thread launches has the line of backward().
+    Those of the main thread where it launched any: what autograd's thread launches has the line of
+    backward().
     """
     if not len(ops) or not tables.lines.known:
         return ""

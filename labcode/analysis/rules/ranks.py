@@ -165,8 +165,8 @@ def stragglers(tables: Tables) -> Finding:
         tables,
         Gain(usual, usual / 2, worst / tables.width),
         f"GPU {late['device']} is last in {late['last_count']:,} of {late['collectives']:,} collectives, by "
-        f"{time_text(late['median_late_ns'])} in the median; others wait for it for up to {tables.told(worst)}"
-        + _why_late(tables, int(late["device"])),
+        f"{time_text(late['median_late_ns'])} in the median; others wait for it for up to "
+        f"{tables.told(worst)}" + _why_late(tables, int(late["device"])),
         worst,
         "ns of waiting for the last GPU on the GPU that waits most",
         top(table, "last_count"),

@@ -104,15 +104,15 @@ class Tables:
 
     @cached_property
     def contended(self) -> tuple[float, Place, int]:
-        """Of an iteration, what other threads that run Python may cost the launching one; where they run; their
-        samples for each of the launching thread's. (0, …) where there are none.
+        """Of an iteration, what other threads that run Python may cost the launching one; where they run;
+        their samples for a hundred of the launching thread's. (0, …) where there are none.
         """
         host, ledger = self.replay.host, self.ledger
         mine = self.lines.samples(host.pid, host.main, self.window)
         others = self.lines.busy_threads(host.pid, host.tids, self.window) if mine else []
         if not others:
             return 0.0, NOWHERE, 0
-        _, place, count = others[0]
+        _, place, _ = others[0]
         active = min(sum(one[2] for one in others) / mine, 1.0)
         return active * ledger.share("host-code", "launch", "copy-call"), place, round(100 * active)
 
@@ -284,7 +284,7 @@ class Tables:
 
     @cached_property
     def waits(self) -> pd.DataFrame:
-        """The synchronizing calls within the window, and those that copy to pageable memory: they wait, too."""
+        """The synchronizing calls within the window, and copies to pageable memory: they wait, too."""
         view = self.view
         outward = view.pageable & (view.owner == CODE["copy-out"]) & (view.row >= 0)
         waits = named_like(self.calls["name"], SYNCHRONIZING)

@@ -114,7 +114,8 @@ def gain_text(verdict: Verdict) -> str:
         return "nothing for the program"
     if verdict.low is None or verdict.high is None:
         return f"at most {percent(verdict.gain)} of the window"
-    return f"{percent(verdict.gain)} of an iteration (predicted; {percent(verdict.low)} to {percent(verdict.high)})"
+    span = f"{percent(verdict.low)} to {percent(verdict.high)}"
+    return f"{percent(verdict.gain)} of an iteration (predicted; {span})"
 
 
 def _table(

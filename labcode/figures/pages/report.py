@@ -52,8 +52,11 @@ _GROUPS = {
     **dict.fromkeys(("data-loading", "host-code"), "idle: the program's code"),
 }
 _ROLES_OF_GROUPS = {
-    "computing": "kernel", "communication": "nccl", "copies": "h2d",
-    "idle: the program's code": "cpu", "idle: other": "idle",
+    "computing": "kernel",
+    "communication": "nccl",
+    "copies": "h2d",
+    "idle: the program's code": "cpu",
+    "idle: other": "idle",
 }
 
 
@@ -68,12 +71,13 @@ def write_report(
     stream: TextIO | None = None,
     linked_from: Path | None = None,
     window: str | None = None,
+    told: Callable[[Document], None] | None = None,
 ) -> Path | None:
     """Write the report on ``files`` to ``output``, or without one to ``stream``; the path.
 
     ``fmt`` is 'html', 'md' or 'json', by default what the output's suffix says. ``before`` are files of an
     earlier run to compare with; ``book`` is where the book's pages lie, by default the one that was built
-    here, as seen from ``linked_from``, where the page will lie. Raises `LabError` for bad use and
+    here, as seen from ``linked_from``, where the page will lie; ``told`` gets what was written. Raises `LabError` for bad use and
     files that do not belong together, `InputError` for one that cannot be read; nothing is left half-written.
     """
     chosen = format_of(output, fmt)
@@ -91,6 +95,8 @@ def write_report(
         pages = book_pages(book, (linked_from or output.parent).absolute())
         with part.open("w", encoding="utf-8") as opened:
             _write(document, chosen, opened, pages)
+        if told is not None:
+            told(document)
     return output
 
 

@@ -34,12 +34,13 @@ def test_a_capture_in_json_holds_what_the_page_shows(tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert done.returncode == 0 and said["files"][0]["GPU"] == "NVIDIA H200"
     assert said["gpu_time"] == [
-        {"device": 0, "computing_ns": 48_000, "communication_ns": 0, "copies_ns": 0, "idle_ns": 142_000 - 100}
+        {"device": 0, "computing_ns": 40_000, "communication_ns": 0, "copies_ns": 0, "idle_ns": 130_000}
     ]
+    assert sum(one["GPU 0_ns"] for one in said["ledger"]) == pytest.approx(170_000 / 5)
     assert [row["duration_ns"] for row in said["iterations"]["rows"]] == [20_000] * 4 + [90_000]
     found = [one for one in said["verdicts"] if one["status"] == "found"]
     assert {"idle-gaps", "low-utilization"} <= {one["rule"] for one in found} and found[0]["book"]
-    gains = [one["gain_at_most"] for one in found if one["gain_at_most"] is not None]
+    gains = [one["gain"] for one in found if one["gain"] is not None]
     assert gains == sorted(gains, reverse=True)
     assert said["sections"]["ranges"][0]["rows"][0]["range"] == "step"
 

@@ -11,8 +11,11 @@ from labcode.store import SHIPPED_SET, load_set
 
 SYMPTOMS = {"idle-gaps": "info", "low-utilization": "info"}
 LOOP = {
-    "data-loading": "high", "sync-in-loop": "high", "no-tensor-cores": "medium",
-    "pageable-copies": "low", "host-code": "low",
+    "data-loading": "high",
+    "sync-in-loop": "high",
+    "no-tensor-cores": "medium",
+    "pageable-copies": "low",
+    "host-code": "low",
     **SYMPTOMS,
 }
 FEW = {"results-copied-back": "medium", "copies-not-hidden": "medium", "start-up": "info"}
@@ -29,8 +32,10 @@ FOUND: dict[tuple[str, str], dict[str, str]] = {
     ("kernel_overlap", "streams"): GOOD,
     # Traced node by node, launching a graph takes longer, and each replay is waited for.
     ("kernel_overlap", "graph"): {
-        "sync-in-loop": "high", "small-grids": "high",
-        "idle-gaps": "info", "uneven-iterations": "info",
+        "sync-in-loop": "high",
+        "small-grids": "high",
+        "idle-gaps": "info",
+        "uneven-iterations": "info",
     },
     ("kernel_overlap", "graph_default"): {"sync-in-loop": "low", "untraced-graphs": "info"},
     ("kernel_overlap", "tiny_stream"): {
@@ -42,13 +47,17 @@ FOUND: dict[tuple[str, str], dict[str, str]] = {
     ("kernel_overlap", "tiny_graph"): {"sync-in-loop": "high", "tiny-kernels": "info", **SYMPTOMS},
     ("kernel_overlap", "exam_streams"): GOOD,
     ("memory_timeline", "pageable"): {
-        "pageable-copies": "high", "results-copied-back": "medium", "start-up": "info"
+        "pageable-copies": "high",
+        "results-copied-back": "medium",
+        "start-up": "info",
     },
     ("memory_timeline", "pinned"): FEW,
     ("memory_timeline", "exam_pinned"): FEW,
     ("memory_timeline", "pipelined"): {**GOOD, **dict.fromkeys(FEW, "low"), "start-up": "info"},
     ("memory_timeline", "exam_pipelined"): {
-        **GOOD, **dict.fromkeys(FEW, "low"), "start-up": "info",
+        **GOOD,
+        **dict.fromkeys(FEW, "low"),
+        "start-up": "info",
         "sync-in-loop": "low",
     },
     ("multi_gpu", "baseline"): {"communication-not-hidden": "medium"},
