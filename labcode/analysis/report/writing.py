@@ -39,11 +39,12 @@ def byte_text(value: float) -> str:
 def brief(document: Document) -> list[str]:
     """A report in at most `BRIEF` lines: what was judged, where an iteration's time goes, the first verdict."""
     lines = [one_line(document.headline[0], 200)] if document.headline else []
-    verdict = next((one for one in document.found if one.verdict.gain), None) or next(iter(document.found), None)
     last = []
-    if verdict is not None:
-        one = verdict.verdict
-        last = [f"[{one.severity}] {one.title}: {one_line(one.message, 300)}", f"  to gain: {verdict.gain}"]
+    for found in document.found:
+        one = found.verdict
+        if one.gain or one.rule == "good":
+            last = [f"[{one.severity}] {one.title}: {one_line(one.message, 300)}", f"  to gain: {found.gain}"]
+            break
     if document.ledger is not None:
         rows = document.ledger.rows
         rows = rows.sort_values("share", ascending=False, kind="stable").head(BRIEF - len(lines) - len(last))

@@ -7,7 +7,7 @@ import pytest
 
 from labcode import store
 from labcode.analysis.report.gather import gather
-from labcode.analysis.report.writing import byte_text, readable
+from labcode.analysis.report.writing import BRIEF, brief, byte_text, readable
 from labcode.reports.power.schema import write_document
 from tests.analysis.timeline.test_iterations import steps
 from tests.support import exports as x
@@ -43,6 +43,15 @@ def test_a_capture_in_json_holds_what_the_page_shows(tmp_path: Path) -> None:
     gains = [one["gain"] for one in found if one["gain"] is not None]
     assert gains == sorted(gains, reverse=True)
     assert said["sections"]["ranges"][0]["rows"][0]["range"] == "step"
+
+
+def test_ten_lines_say_where_an_iteration_goes_and_what_to_change_first() -> None:
+    with gather([shipped("timeline_basics", "baseline.sqlite.xz")]) as document:
+        lines = brief(document)
+    assert 4 < len(lines) <= BRIEF and lines[0].startswith("Judged: ")
+    shares = [float(line.split("%")[0].split()[-1]) for line in lines[1:-2]]
+    assert shares == sorted(shares, reverse=True) and sum(shares) > 90
+    assert lines[-2].startswith("[high] ") and lines[-1].startswith("  to gain: ")
 
 
 def test_markdown_for_a_pull_request_begins_with_what_changed(tmp_path: Path) -> None:
