@@ -94,8 +94,8 @@ def no_tensor_cores(tables: Tables) -> Finding:
         return owned(tables, program, "no-tensor-cores")
 
     gain = gain_of(tables, scaled(chosen, factor), scaled(chosen, max(factor, 0.5)), spent / tables.width)
-    message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for "
-    f"{tables.told(spent, tables.ledger)}"
+    took = tables.told(spent, tables.ledger)
+    message = f"{len(slow):,} kernels multiply in fp32 without tensor cores, for {took}"
     if spent and spec:
         message += f"; {spec.name} promises {best / (spec.fp32 * 1e12):.3g} × the rate with them"
     message += _where(tables, slow)

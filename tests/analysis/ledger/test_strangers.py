@@ -7,7 +7,9 @@ import pytest
 from labcode import reports
 from labcode.analysis.rules import Verdict
 from labcode.analysis.rules.driver import diagnose, tables_of
+from tests.support import exports as x
 from tests.support import strangers
+from tests.support.command import labcode
 
 LINES = {
     "data-loading": "train.py",
@@ -110,3 +112,49 @@ def test_stacks_without_names(tmp_path: Path) -> None:
     machine.stacks = [(at, [("[unknown]", "[unknown]", 0)]) for at, _ in machine.stacks]
     first, *_ = judged(machine.export(tmp_path / "a.sqlite"))
     assert first.rule == "data-loading" and "in `" not in first.message
+
+
+# ---- windows
+
+
+def told(path: Path, *words: str) -> str:
+    done = labcode("diagnose", path, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[0]
+
+
+def test_windows_that_somebody_chose(tmp_path: Path) -> None:
+    path = strangers.program("good", tmp_path / "a.sqlite")
+    assert "29 iterations, found by updates by the optimizer" in told(path)
+    assert told(path) == told(path, "--window", "steady")
+    assert "s judged (all of the capture)" in told(path, "--window", "all")
+    assert "100 ms judged (the window 500ms..600ms)" in told(path, "--window", "500ms..600ms")
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ("900s..901s", "the window 900s..901s is empty; the capture's goes from 0 ms to "),
+        ("5ms..4ms", "the window 5ms..4ms is empty"),
+        ("epoch", "no NVTX range 'epoch'; give one of those there are (there is none)"),
+    ],
+)
+def test_windows_outside_of_the_capture(tmp_path: Path, window: str, message: str) -> None:
+    path = strangers.program("good", tmp_path / "a.sqlite")
+    for command in ("diagnose", "report"):
+        done = labcode(command, path, "--window", window)
+        assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_gpu_without_tensor_cores_gets_no_advice_on_them(tmp_path: Path) -> None:
+    machine = strangers.train(strangers.started(), gemm=strangers.SIMT)
+    for name, major, minor, wanted in (
+        ("Tesla P100-SXM2-16GB", 6, 0, "no tensor cores"),
+        ("Tesla V100-SXM2-16GB", 7, 0, "neither TF32 nor bf16"),
+    ):
+        gpus = [x.gpu(0, name, computeMajor=major, computeMinor=minor)]
+        with reports.open_timeline(machine.export(tmp_path / "a.sqlite", gpus=gpus), "diagnose") as report:
+            verdict = next(one for one in diagnose(report) if one.rule == "no-tensor-cores")
+        assert wanted in verdict.message + verdict.advice and "TF32), or bf16" not in verdict.advice * (
+            major > 6
+        )
