@@ -25,13 +25,14 @@ from labcode.analysis.rules.tables import Tables, one_line, time_text
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
-from labcode.analysis.stats.shelf import LackingError
+from labcode.analysis.stats.shelf import NOTES, LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
 from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.kineto.report import KinetoReport
@@ -140,14 +141,15 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
         joined, notes = _joined(opened)
+        sections = _sections(every, joined, told)
         yield Document(
             title=title or " + ".join(Path(report.path).name for _, report in every),
             files=tuple(_file(kind, report, notes) for kind, report in every),
-            headline=tuple(_headline(timeline, shares, found)),
+            headline=(*_headline(timeline, shares, found), *_doubts(sections)),
             found=tuple(one for one in told if one.verdict.status == "found"),
             others=tuple(one for one in told if one.verdict.status != "found"),
             iterations=found,
-            sections=_sections(every, joined, told),
+            sections=sections,
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
             opened=opened,
@@ -377,8 +379,10 @@ def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
     if not (count and len(report.api())) or (isinstance(report, NsysReport) and count > MOST_WALKED):
         return
     if isinstance(report, KinetoReport):
-        named = by_kind(critical_path(report), names=True)
+        path = critical_path(report)
+        named = by_kind(path, names=True)
         tables = kinds_of(named), named
+        tables[0].attrs[NOTES] = contradictions(path, report.gpu_ops())
     else:
         try:
             tables = nsys_path.summed(report)
@@ -389,6 +393,12 @@ def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
         table = table.sort_values("total_ns", ascending=False, kind="stable")
         if len(table):
             yield _whole(title, table.rename(columns={"at_most": "times as fast at most"}), report, name)
+
+
+def _doubts(sections: Sequence[Section]) -> Iterator[str]:
+    """Where the critical path says something else than the GPU's own time."""
+    for table in (table for section in sections if section.id == "path" for table in section.tables[:1]):
+        yield from (f"{line[:1].upper()}{line[1:]}." for line in table.rows.attrs.get(NOTES, ()))
 
 
 def _peaks(memory: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labcode.reports import Kind
 
 R = TypeVar("R")
+NOTES = "notes"  # in the ``attrs`` of a report's table: lines that are said of it
 
 
 class LackingError(InputError):

@@ -133,6 +133,18 @@ def test_a_trace_shows_its_critical_path_and_its_counters(tmp_path: Path) -> Non
         assert sections["counters"].tables[0].title == "How many operations wait in each stream"
     said = labcode("report", file, "--book", "https://example.org/lab").stdout
     assert "In the book: [pytorch/critical-path](https://example.org/lab/pytorch/critical-path.html)." in said
+    assert "ritical path of rank" not in said  # it says what the GPU's own time says
+    hidden = traces.Trace()
+    for at in range(0, 1_000_000, 100_000):
+        hidden.op("aten::mul", at, at + 98_000)
+        hidden.launch("k(int)", (at + 5_000, at + 15_000), (at + 20_000, at + 60_000))
+    file = hidden.write(tmp_path / "hidden.trace.json")
+    line = "ritical path of rank 0: 0% computing, while GPU 0 computes for 40% of that time"
+    assert f"C{line}" in labcode("report", file).stdout
+    for name in ("critical_path", "critical_path_sum"):
+        assert f"note: c{line}" in labcode("stats", file, "-r", name, "-f", "csv").stderr
+    both = labcode("stats", file, "-r", "critical_path,critical_path_sum", "-f", "json").stderr
+    assert both.count(line) == 1
     alone = traces.Trace()
     alone.op("aten::add", 0, 1_000)
     with gather([alone.write(tmp_path / "cpu.trace.json")]) as document:  # nothing ran on a GPU
