@@ -477,6 +477,7 @@ def _changed_timeline(
         if report.window()[0] >= report.window()[1]:
             raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
     from labcode.analysis.compare.driver import TITLES, compare, readable
+    from labcode.analysis.compare.interval import SAME, UNDECIDED
 
     found = compare(before, after)
     tables = []
@@ -484,12 +485,14 @@ def _changed_timeline(
         if len(table):
             weight = (table["total_after_ns"] - table["total_before_ns"]).abs()
             rows = table.loc[weight.sort_values(ascending=False, kind="stable").index]
-            changed = rows[rows["verdict"] != "no change"]
+            told = rows[rows["verdict"] != SAME]
+            unsure = told["verdict"] == UNDECIDED
+            changed = pd.concat([told[~unsure], told[unsure]])
             shown = readable(kind, changed.head(TOP)).reset_index(drop=True)
             same = len(table) - len(changed)
-            tables.append(
-                Shown(TITLES[kind], shown, len(changed), note=f"{same} did not change" if same else "")
-            )
+            notes = [f"{same} did not change"] * bool(same)
+            notes += [f"{int(unsure.sum())} undecided: their intervals are too wide"] * bool(unsure.any())
+            tables.append(Shown(TITLES[kind], shown, len(changed), note="; ".join(notes)))
     return (*found.summary, *(f"note: {line}" for line in found.warnings)), tuple(tables)
 
 
