@@ -339,7 +339,7 @@ def report(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files of one run: a capture of nsys, a trace (a file, or a folder of ranks), "
+            help="Files of one run: a capture of nsys, a trace, a folder with one of either for each rank, "
             "reports of Nsight Compute, a power log, a history of the allocator."
         ),
     ] = None,

@@ -21,6 +21,7 @@ from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
+NO_GPU = "no GPU operations"
 POINTS = 512  # of a curve: exact where fewer intervals make it
 KERNELS = 64  # names of kernels that are kept, those with the most time
 
@@ -99,11 +100,11 @@ def _traced(report: TimelineReport) -> list[Lane]:
     ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
-            f"{report.path}: no GPU operations; "
+            f"{report.path}: {NO_GPU}; "
             + (
                 "the program was ended before the profiler had saved any (nsys "
                 "--cuda-flush-interval=1000 saves every second)"
-                if ".partial." in report.path.name
+                if ".partial." in report.path.name and not isinstance(report, KinetoReport)
                 else "record some (nsys --trace=cuda, or torch.profiler)"
             )
         )

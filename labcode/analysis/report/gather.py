@@ -17,11 +17,13 @@ import pandas as pd
 from labcode import reports
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
+from labcode.analysis.report.folder import Folder, folders
 from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, rules_on
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.kineto import TRACE_RULES, TraceTables
 from labcode.analysis.rules.tables import Tables, one_line, time_text
+from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
@@ -29,7 +31,6 @@ from labcode.analysis.stats.shelf import NOTES, LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
-from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.analysis.timeline.path_check import contradictions
@@ -43,7 +44,6 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
-HOST_SHARE = 0.05  # of the window, of a line that the headline names
 _KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
@@ -129,10 +129,13 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
     if not files:
         raise LabError("report: name the files of a run: a capture of nsys, a trace, a .ncu-rep, a power log")
     with ExitStack() as stack:
-        opened = _open(files, stack)
+        ranked = folders(files, stack)
+        instead = {one.path: one.looked_at for one in ranked}
+        opened = _open([instead.get(path, path) for path in files], stack)
         together.refuse_strangers(opened)
         every = [(kind, report) for kind, some in opened.items() for report in some]
         told, found = _verdicts(every)
+        told = [*(one for folder in ranked for one in folder.told), *told]
         timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
         shares = (
             time_shares(timeline.gpu_ops(), timeline.window()) if timeline is not None else pd.DataFrame()
@@ -141,11 +144,18 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
         joined, notes = _joined(opened)
-        sections = _sections(every, joined, told)
+        sections = (*(s for one in ranked for s in one.sections), *_sections(every, joined, told))
         yield Document(
-            title=title or " + ".join(Path(report.path).name for _, report in every),
-            files=tuple(_file(kind, report, notes) for kind, report in every),
-            headline=(*_headline(timeline, shares, found), *_doubts(sections)),
+            title=title or " + ".join(_names(ranked, every)),
+            files=(
+                *(file for one in ranked for file in one.files),
+                *(_file(kind, report, notes) for kind, report in every),
+            ),
+            headline=(
+                *(line for one in ranked for line in one.headline),
+                *_headline(timeline, shares, found),
+                *_doubts(sections),
+            ),
             found=tuple(one for one in told if one.verdict.status == "found"),
             others=tuple(one for one in told if one.verdict.status != "found"),
             iterations=found,
@@ -154,6 +164,12 @@ def gather(files: Sequence[Path], *, before: Sequence[Path] = (), title: str = "
             shares=shares,
             opened=opened,
         )
+
+
+def _names(ranked: Sequence[Folder], every: Sequence[tuple[Kind, Any]]) -> Iterator[str]:
+    """What the page is on: of a folder its name, not that of the rank that is looked at."""
+    of = {one.looked_at: one.path for one in ranked}
+    return (of.get(Path(report.path), Path(report.path)).name for _, report in every)
 
 
 def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
@@ -211,14 +227,10 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
 
 def _host(report: KinetoReport) -> Iterator[str]:
     """Where the time of a program without a GPU went."""
-    table = host_lines(report)
-    top = table[table["share"] >= HOST_SHARE].head(3)
-    parts = [
-        f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
-        for where, calls, _, share in top.itertuples(index=False, name=None)
-    ]
-    if parts:
-        yield f"No GPU in use. Of {time_text(extent_ns(report))} the program spends {'; '.join(parts)}."
+    lines = list(host_sentences(report))
+    if lines:
+        yield f"No GPU in use. {lines[0]}"
+        yield from lines[1:]
 
 
 def _work(found: Iterations) -> Iterator[str]:

@@ -296,6 +296,8 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
             several = len(names) > 1
         else:
             first = list(answers)
+            if not (asked.reports or asked.every) and all(isinstance(one[1], LackingError) for one in first):
+                first += _answers(shelf, source, shelf.otherwise)
             lacking = [f"skipped: {found}" for _, found in first if isinstance(found, LackingError)]
             said += [] if asked.every else lacking
             if len(lacking) < len(first):
