@@ -194,14 +194,6 @@ def test_every_package_is_in_the_reference():
     assert packages - named == set(), "packages that book/reference/api does not name"
 
 
-def test_no_package_holds_more_than_twenty_modules():
-    packages = [folder for folder in (ROOT / "labcode").rglob("*") if (folder / "__init__.py").is_file()]
-    assert len(packages) > 20
-    for package in packages:
-        modules = sorted(path.name for path in package.glob("*.py") if path.name != "__init__.py")
-        assert len(modules) <= 20, f"{package.relative_to(ROOT)}: {', '.join(modules)}"
-
-
 def test_the_two_wings_stay_apart():
     run = subprocess.run(
         [

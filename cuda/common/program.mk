@@ -1,4 +1,4 @@
-# Rules that the programs' Makefiles share: PROGRAM in, build/PROGRAM out.
+# Rules that the programs' Makefiles share: PROGRAM in, build/PROGRAM out, and a link to it: make && ./PROGRAM.
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make                 for an H100 or H200 (ARCH=90a)
@@ -12,15 +12,19 @@ FLAGS ?=
 BUILD ?= build
 COMMON := $(dir $(lastword $(MAKEFILE_LIST)))
 NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow
+HERE := $(if $(filter build,$(BUILD)),$(PROGRAM))
 NVCCFLAGS += -gencode=arch=compute_$(ARCH),code=sm_$(ARCH)
 HEADERS := $(wildcard $(COMMON)*.cuh $(COMMON)*.hpp *.cuh)
 
 .PHONY: all run resources clean
-all: $(BUILD)/$(PROGRAM)
+all: $(BUILD)/$(PROGRAM) $(HERE)
 
 $(BUILD)/$(PROGRAM): $(PROGRAM).cu $(HEADERS) $(MAKEFILE_LIST)
 	@mkdir -p $(BUILD)
 	$(NVCC) $(NVCCFLAGS) $< -o $@
+
+$(PROGRAM): $(BUILD)/$(PROGRAM)
+	ln -sf $< $@
 
 run: all
 	$(BUILD)/$(PROGRAM) $(FLAGS)
@@ -29,4 +33,4 @@ resources:
 	$(NVCC) $(NVCCFLAGS) -Xptxas -v -cubin -o /dev/null $(PROGRAM).cu
 
 clean:
-	rm -f $(BUILD)/$(PROGRAM)
+	rm -f $(BUILD)/$(PROGRAM) $(HERE)

@@ -119,7 +119,7 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
     if thin:
         said += [
             f"The traces of {_listed(thin)} are not in this thin set;",
-            "`labcode captures add ARCHIVE` brings them.",
+            "`labcode captures add ARCHIVE` brings them, where whoever measured it gave you an archive.",
             "Claims on them have the values recorded with the whole set.",
         ]
     for why, names in reasons.items():

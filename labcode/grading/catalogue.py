@@ -5,6 +5,7 @@ Needs the standard library alone, so that pages and ``--help`` can read it cheap
 that several parts may have an ``ex01``. Away from a checkout there are none.
 """
 
+import csv
 import difflib
 import re
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ BOOK_PARTS = (
     "serving",
 )  # in this order; others follow
 
+# `ex_30_nsight_systems.py` and `01-nsight-systems/ex01-timeline-basics`, after `_` became `-`
+_OTHER = re.compile(r"(?:\./)?(?:(?:\d\d-[a-z-]+|practice-exercises)/)?(ex\d\d-[a-z-]+)(?:\.py|/)?")
+
 
 def load(solutions: Path) -> tuple[Exercise, ...]:
     """The exercises below a folder, in the order of the book's parts; `LabError` names a damaged one."""
@@ -35,6 +39,18 @@ def load(solutions: Path) -> tuple[Exercise, ...]:
 
 
 EXERCISES = load(repository_root() / "solutions")
+
+
+def _other_names() -> dict[str, tuple[str, ...]]:
+    """By an exercise's id, what older labs and courses call it (``other_names.csv``)."""
+    found: dict[str, tuple[str, ...]] = {}
+    with Path(__file__).with_name("other_names.csv").open(encoding="utf-8", newline="") as table:
+        for row in csv.DictReader(table):
+            found[row["exercise"]] = (*found.get(row["exercise"], ()), row["name"])
+    return found
+
+
+OTHER_NAMES = _other_names()
 
 
 def get(exercise_id: str) -> Exercise:
@@ -50,8 +66,9 @@ def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise
 
     Accepted for part a of ``nsys-ex01-timeline-basics``: the id with ``:a`` or ``/a`` after it,
     ``nsys-ex01:a``, ``nsys-ex01a``, ``ex01a`` (while only one part of the book has an ex01),
-    ``ex_01_timeline_basics``, ``timeline-basics:a``, and the path of the file or its folder. `LabError` when
-    nothing or more than one thing is meant.
+    ``ex_01_timeline_basics``, ``timeline-basics:a``, and the path of the file or its folder; for an exercise
+    also its `OTHER_NAMES`, each with or without ``.py`` and with a folder before it. `LabError` when nothing
+    or more than one thing is meant.
     """
     by_path = _by_path(text, exercises)
     if by_path is not None:
@@ -75,11 +92,13 @@ def find(text: str, exercises: Sequence[Exercise] = EXERCISES) -> tuple[Exercise
 def _names(exercise: Exercise) -> tuple[str, ...]:
     without_part = exercise.id[len(exercise.book_part) + 1 :]
     number, _, name = without_part.partition("-")
-    return exercise.id, exercise.short, without_part, number, name
+    return exercise.id, exercise.short, without_part, number, name, *OTHER_NAMES.get(exercise.id, ())
 
 
 def _split(text: str) -> tuple[str, str | None]:
     name = re.sub(r"\bex-(?=\d\d)", "ex", text.strip().lower().replace("_", "-"))
+    other = _OTHER.fullmatch(name)
+    name = other.group(1) if other else name
     match = re.fullmatch(r"(.+)[:/]([a-z])", name) or re.fullmatch(r"((?:.*-)?ex\d\d)([a-z])", name)
     return (match.group(1), match.group(2)) if match else (name, None)
 
@@ -98,7 +117,8 @@ def _by_path(text: str, exercises: Sequence[Exercise]) -> tuple[Exercise, Part |
 def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
     wanted = _split(text)[0]
     names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
-    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-")] or [names[one] for one in close]
+    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)
+    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-")]
+    near = near or list(dict.fromkeys(names[one] for one in close))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

@@ -4,13 +4,18 @@ topic of the lists that readers come with has a place.
 
 import importlib.util
 import re
+import sqlite3
 from pathlib import Path
 
+import pytest
+
+from labcode.analysis.kernel.stalls import STATES
 from labcode.analysis.rules.counters import RULES as COUNTER_RULES
 from labcode.analysis.rules.registry import own_rules
 from labcode.analysis.stats.nsys.reports import TABLES
 from labcode.cli import app
 from labcode.grading.catalogue import find
+from tests.support import exports
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -79,6 +84,40 @@ def test_rules_and_reports_exist() -> None:
     rules = set(re.findall(r"rule \*([\w-]+)\*", text))
     assert rules and rules <= {rule.id for rule in (*own_rules(), *COUNTER_RULES)}
     assert set(re.findall(r"`((?:cuda|nvtx|osrt)_\w+_(?:sum|trace))`", text)) <= set(TABLES)
+
+
+def section(page: str, title: str) -> str:
+    return GUIDES[page].split(f"# {title}\n")[1].split("\n#")[0]
+
+
+def test_older_names_of_stalls_lead_to_all_of_todays() -> None:
+    text = section("by-symptom.md", "Stall reasons by their older names")
+    today = " ".join(row.split("|")[2] for row in rows(text))
+    no_stall, newer = {"selected", "not selected", "sleeping"}, {"branch resolving", "warpgroup matmul"}
+    titles = {state.title for state in STATES.values()} - no_stall - newer
+    assert len(titles) == 14 and not [title for title in titles if title not in today]
+
+
+def test_errors_of_sql_are_as_the_guide_says(tmp_path: Path) -> None:
+    text = section("by-symptom.md", "Errors of SQL")
+    path = exports.make_export(tmp_path / "a.sqlite", kernels=[exports.kernel(0, 10, "k(int)")])
+    with sqlite3.connect(path) as db:
+        with pytest.raises(sqlite3.OperationalError, match="no such column: name") as raised:
+            db.execute("SELECT name FROM CUPTI_ACTIVITY_KIND_KERNEL")
+        assert f"`{raised.value}`" in text
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            db.execute("SELECT * FROM OSRT_API")
+        join = re.search(r"`(JOIN StringIds s ON [^`]+)`", text)
+        assert join
+        found = db.execute(f"SELECT s.value FROM CUPTI_ACTIVITY_KIND_KERNEL k {join[1]}").fetchall()
+        assert found == [("k",)]
+        assert db.execute("SELECT 1 / 0, 1 / NULLIF(0, 0), 7 / 2, 1.0 * 7 / 2").fetchone() == (
+            None,
+            None,
+            3,
+            3.5,
+        )
+    db.close()
 
 
 def test_the_glossary_has_many_terms() -> None:

@@ -127,6 +127,36 @@ def test_make_would_build_the_others_alike(tmp_path: Path, program: str) -> None
     assert shown[program] == [line.replace(BY_MAKE, program) for line in shown[BY_MAKE]]
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+def test_make_leaves_the_program_where_it_is_typed(tmp_path: Path) -> None:
+    """``make && ./memory_bandwidth``; with a stand-in for the compiler, in a copy of the folder."""
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(
+        '#!/bin/sh\nfor last; do :; done\nprintf "#!/bin/sh\\necho ran\\n" > "$last"\nchmod +x "$last"\n'
+    )
+    compiler.chmod(0o755)
+    for name in ("common", "memory_bandwidth"):
+        shutil.copytree(CUDA / name, tmp_path / name, ignore=shutil.ignore_patterns("build"))
+    folder = tmp_path / "memory_bandwidth"
+    make = ["make", "-C", folder, f"NVCC={compiler}"]
+    for _ in range(2):
+        assert run(make).returncode == 0
+        assert run([folder / "memory_bandwidth"]).stdout == "ran\n"
+    assert "Nothing to be done" in run(make).stdout
+    assert run([*make, "clean"]).returncode == 0
+    assert not os.path.lexists(folder / "memory_bandwidth")
+
+
+@pytest.mark.skipif(
+    shutil.which("git") is None or not (CUDA.parent / ".git").exists(), reason="no checkout of git"
+)
+def test_git_ignores_the_links_and_nothing_else_there() -> None:
+    names = ["memory_bandwidth", "memory_bandwidth.cu", "Makefile", "CMakeLists.txt", "build/x"]
+    paths = [f"cuda/memory_bandwidth/{name}" for name in names]
+    ignored = run(["git", "-C", CUDA.parent, "check-ignore", "--no-index", *paths]).stdout.split()
+    assert ignored == [paths[0], paths[-1]]
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake here")
 def test_cmake_knows_them_all_and_builds_one(built: Built) -> None:
     binary = built(BY_CMAKE)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -6,12 +7,23 @@ from pathlib import Path
 import pytest
 
 from labcode.errors import LabError
-from labcode.grading.catalogue import EXERCISES, find, get
+from labcode.grading.catalogue import EXERCISES, OTHER_NAMES, find, get
 from labcode.grading.records import Exercise, Part, read
 from tests.exercises.support import ROOT
 
 BASICS = EXERCISES[0]
 NSYS = tuple(exercise for exercise in EXERCISES if exercise.book_part == "nsys")
+# What older labs call exercises: a module's number in front, or all of a week's with numbers from 30 on.
+OF_MODULES = {
+    "nsys": "timeline-basics kernel-overlap memory-timeline multi-gpu-timeline",
+    "compute": "memory-metrics compute-metrics roofline-practice optimization-loop",
+    "pytorch": "basic-profiling memory-profiling distributed-profiling",
+    "energy": "power-measurement energy-efficiency",
+    "scaling": "single-gpu-baseline multi-gpu-scaling communication-overhead",
+    "advanced": "python-backtrace io-dataloader nsys-stats-cli sqlite-analysis cpu-sampling osrt-tracing "
+    "comparison-reports expert-systems",
+}
+OF_A_WEEK = "nsight_systems nsight_compute pytorch_profiler bottleneck_analysis end_to_end_optimization"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +61,50 @@ def test_a_part_has_many_names(text: str) -> None:
     exercise, part = find(text, NSYS)
     assert exercise == BASICS
     assert part is not None and part.letter == "b"
+
+
+@pytest.mark.parametrize("shape", ["{}", "{}.py", "{}/", "03-some-module/{}", "./05-other/{}/"])
+def test_names_of_older_labs_are_taken(shape: str) -> None:
+    named = [
+        (f"ex{number:02d}-{name}", f"{part}-ex{number:02d}")
+        for part, names in OF_MODULES.items()
+        for number, name in enumerate(names.split(), start=1)
+    ]
+    assert len(named) == 24
+    assert [find(shape.format(name))[0].short for name, _ in named] == [short for _, short in named]
+    assert find(shape.format("ex_01_basic_profiling"))[0].short == "pytorch-ex01"
+
+
+def test_names_of_a_week_of_profiling_are_taken() -> None:
+    for number, name in enumerate(OF_A_WEEK.split(), start=30):
+        for text in (f"ex_{number}_{name}", f"practice_exercises/ex_{number}_{name}.py"):
+            assert find(text)[0].short == f"serving-ex{number}"
+
+
+def test_the_table_of_other_names_is_whole() -> None:
+    assert set(OTHER_NAMES) <= {exercise.id for exercise in EXERCISES}
+    names = [name for some in OTHER_NAMES.values() for name in some]
+    assert len(names) == len(set(names)) == 29
+    topics = (ROOT / "book/guides/where-topics-live.md").read_text(encoding="utf-8")
+    of_modules = re.findall(r"\| `(ex\d\d-[\w-]+)` \|.*\{exercise\}`([a-z]+-ex\d\d)", topics)
+    assert len(of_modules) == 24
+    assert all(find(name)[0].short == short for name, short in of_modules)
+
+
+def test_a_part_of_an_older_name() -> None:
+    exercise, part = find("ex04-sqlite-analysis:b")
+    assert exercise.short == "advanced-ex04" and part is not None and part.letter == "b"
+
+
+def test_an_older_name_that_is_nearly_right_suggests_today_s() -> None:
+    with pytest.raises(
+        LabError, match=r"no exercise 'ex06-osrt-trace'; did you mean advanced-ex06-os-runtime\?"
+    ):
+        find("ex06-osrt-trace")
+    with pytest.raises(
+        LabError, match="did you mean compute-ex01-memory-metrics or nsys-ex03-memory-timeline"
+    ):
+        find("memory-metric")
 
 
 def test_unknown_name_suggests_the_nearest() -> None:

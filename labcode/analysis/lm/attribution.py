@@ -72,6 +72,41 @@ def buckets(attributed: pd.DataFrame, by: tuple[str, ...] = ()) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def is_model(attributed: pd.DataFrame) -> bool:
+    """Whether the operations are a transformer's, by their kernels: matmuls, and attention fused or written
+    out.
+
+    Written out, it has a softmax beside two normalizations in each block, which are up to a handful of
+    kernels each, and no convolution. A classifier's one softmax at the end is too few.
+    """
+    count = attributed["bucket"].value_counts()
+    matmuls, fused, softmax, norm, conv = (
+        int(count.get(name, 0)) for name in ("matmul", "attention", "softmax", "normalization", "convolution")
+    )
+    return matmuls > 0 and (fused > 0 or (0 < norm <= 6 * softmax and softmax <= norm and not conv))
+
+
+def breakdown(attributed: pd.DataFrame) -> pd.DataFrame:
+    """Time of each pass as matmuls, attention and the rest, in the order of passes, then of all: pass;
+    time_ns; matmul_share, attention_share, other_share; operations.
+
+    Attention is fused attention and softmax; where it is written out, its two products are matmuls.
+    """
+    rows = []
+    passes = [name for name in ("", *PASSES) if (attributed["pass"] == name).any()]
+    for name in [*passes, "all"] if passes != [""] else ["all"]:
+        mine = attributed if name == "all" else attributed[attributed["pass"] == name]
+        whole = int(mine["duration_ns"].sum())
+        matmul, attended = (
+            int(mine.loc[mine["bucket"].isin(some), "duration_ns"].sum())
+            for some in (("matmul",), ("attention", "softmax"))
+        )
+        parts_ = (matmul, attended, whole - matmul - attended)
+        rows.append((name or "(none)", whole, *(part / max(whole, 1) for part in parts_), len(mine)))
+    columns = ["pass", "time_ns", "matmul_share", "attention_share", "other_share", "operations"]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def named_share(attributed: pd.DataFrame) -> float:
     """The share of the GPU's time that is in a named bucket, that is not in ``other``; nan without time."""
     whole = int(attributed["duration_ns"].sum())

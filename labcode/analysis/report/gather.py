@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from labcode import reports
+from labcode.analysis.lm import attribution, kineto
+from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
 from labcode.analysis.report.folder import Folder, folders
@@ -54,6 +56,7 @@ _LEFT_OUT = frozenset(  # columns that a page has no room for
 )
 _SECTIONS: Mapping[str, str] = {
     "joined": "Joined: what several files say of the same ranges and kernels",
+    "model": "Model: matmuls, attention, the rest",
     "kernels": "Kernels",
     "operators": "Operators",
     "modules": "Modules",
@@ -78,6 +81,7 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
             ("cuda_api_sum", "Calls of the runtime and the driver"),
             ("osrt_sum", "Calls of the OS runtime"),
         ),
+        "memory": (("cuda_memory_usage", "Memory that CUDA handed out"),),
     },
     "kineto": {
         "operators": (("op_sum", "Operators, calls and kernels by name"),),
@@ -346,12 +350,13 @@ def _sections(
                 tables["communication"].append(_whole("Communication behind computing", talk, report))
             tables["counters"] += _counters(report, told)
         if kind in ("nsys", "kineto"):
+            tables["model"] += _model(report)
             tables["path"] += _path(report)
         if kind == "kineto" and len(memory := report.memory()):
             tables["memory"].append(_whole("Memory by the trace", _peaks(memory), report))
     on_path = "pytorch/critical-path"
     sampled = any(kind == "nsys" for kind, _ in every)
-    book = {"path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
+    book = {"model": "lm/kernels", "path": on_path, "counters": "nsys/gpu-metrics" if sampled else on_path}
     return tuple(
         Section(name, _SECTIONS[name], tuple(some), book.get(name, ""))
         for name, some in tables.items()
@@ -380,6 +385,18 @@ def _counters(report: NsysReport, told: Sequence[Found]) -> Iterator[Shown]:
 
 
 MOST_WALKED = 500_000  # GPU operations
+
+
+def _model(report: NsysReport | KinetoReport) -> Iterator[Shown]:
+    """Of a transformer, by pass where the program marks them: shares of matmuls, attention, all other."""
+    if not 0 < len(report.gpu_ops()) <= MOST_WALKED:
+        return
+    found = attribution.attribute(
+        kineto.operations(report) if isinstance(report, KinetoReport) else lm_parts.operations(report)
+    )
+    if attribution.is_model(found):
+        title = "Time of the GPU's operations; attention is fused attention and softmax"
+        yield _whole(title, attribution.breakdown(found), report, "lm_buckets")
 
 
 def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:

@@ -238,7 +238,7 @@ def _value(claim: Claim | None) -> list[nodes.Node]:
     if claim is None:
         return [nodes.Text(_ABSENT)]
     name = "lab-holds" if claim.holds else "lab-fails"
-    return [nodes.inline(text=f"{'✓' if claim.holds else '✗'} {claim.shown}", classes=[name])]
+    return [nodes.inline(text=f"{claim.mark} {claim.shown}", classes=[name])]
 
 
 def _reference(app: Sphinx, docname: str, page: str, anchor: str) -> nodes.Element:

@@ -66,7 +66,7 @@ def fill_claim(box: nodes.Element, claim: Claim) -> None:
     """Put a claim into its box, in place of what is there: the sentence, the value and the bound."""
     box["classes"] = ["lab-claim", "lab-claim-holds" if claim.holds else "lab-claim-fails"]
     line = nodes.paragraph()
-    line += nodes.inline(text="✓ " if claim.holds else "✗ ", classes=["lab-claim-mark"])
+    line += nodes.inline(text=f"{claim.mark} ", classes=["lab-claim-mark"])
     line += inline_nodes(claim.text)
     line += nodes.Text(": ")
     line += nodes.strong(text=claim.shown, classes=["lab-claim-value"])

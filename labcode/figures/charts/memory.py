@@ -1,4 +1,4 @@
-"""A history of the allocator in; live bytes over time, stacked by allocation site, out as a Figure."""
+"""Memory in use over time as a Figure: of a history of the allocator by site, of a capture by kind."""
 
 from pathlib import Path
 
@@ -6,11 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from labcode.analysis.memory.history import stacked
+from labcode.analysis.memory.usage import WHERE, in_use
 from labcode.errors import LabError
 from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, number, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
+from labcode.reports.nsys.report import NsysReport
 
 _HEIGHT_IN = 2.6
 _COLORS = ("kernel", "nccl", "h2d", "d2h", "d2d", "graph", "p2p", "launch")
@@ -30,7 +32,7 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
     begin = int(times[0]) if len(times) else 0
     total = np.sum(list(areas.values()), axis=0) if areas else np.zeros(len(times), np.int64)
     top = int(total.max()) if len(total) else 0
-    unit, unit_name = next((size, name) for size, name in _UNITS if top >= size or size == 1)
+    unit, unit_name = _unit(top)
     span = int(times[-1] - begin) if len(times) else 0
     tick, tick_name = next((size, name) for size, name in _SPANS if span >= 2 * size or size == 1)
     above, key = (0.3 if title else 0.1), _LINE_IN * len(areas)
@@ -80,6 +82,55 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
         figure.text(left / width, y, "■", color=color, fontsize=TEXT_PT, va="center")
         figure.text((left + 0.18) / width, y, text, fontsize=SMALL_PT, va="center", color=palette.text)
     return figure
+
+
+@styled
+def memory_usage(report: NsysReport, *, most: int = 6) -> Figure:
+    """Bytes that CUDA handed out and that are in use, over the measured part: a line per process, GPU, kind.
+
+    Drawn are the ``most`` with the highest peaks; time starts where the measured part does.
+    """
+    palette = current()
+    table = in_use(report.memory_usage())
+    begin, end = report.window()
+    if begin >= end and len(table):
+        begin, end = int(table["time_ns"].iloc[0]), int(table["time_ns"].iloc[-1])
+    table = table[table["time_ns"] <= end]
+    groups = dict(list(table.groupby(WHERE)))
+    chosen = sorted(groups, key=lambda where: -int(groups[where]["in_use_bytes"].max()))[:most]
+    top = max((int(groups[where]["in_use_bytes"].max()) for where in chosen), default=0)
+    unit, unit_name = _unit(top)
+    several = len({pid for pid, _, _ in chosen}) > 1
+    figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN + 0.5), layout="constrained")
+    axes = figure.subplots()
+    for place, where in enumerate(chosen):
+        pid, device, kind = where
+        mine = groups[where]
+        before = mine[mine["time_ns"] < begin]["in_use_bytes"]
+        mine = mine[mine["time_ns"] >= begin]
+        times = np.array([begin, *mine["time_ns"], end], np.float64)
+        values = [int(before.iloc[-1]) if len(before) else 0, *mine["in_use_bytes"]]
+        axes.step(
+            (times - begin) / 1e6,
+            np.array([*values, values[-1]], np.float64) / unit,
+            where="post",
+            color=palette.fill(_COLORS[place % len(_COLORS)]),
+            linewidth=1.3,
+            label=f"process {pid}, GPU {device}: {kind}" if several else f"GPU {device}: {kind}",
+        )
+    axes.set_xlim(0, max((end - begin) / 1e6, 1e-9))
+    axes.set_ylim(0, max(top / unit * 1.12, 1e-9))
+    axes.set_xlabel("time (ms)")
+    axes.set_ylabel(f"in use ({unit_name})")
+    axes.grid(True, axis="y")
+    if chosen:
+        axes.legend(fontsize=SMALL_PT, loc="lower right")
+    return figure
+
+
+def _unit(top: int) -> tuple[int, str]:
+    """The unit to draw so many bytes in, and its name."""
+    return next((size, name) for size, name in _UNITS if top >= size or size == 1)
 
 
 def write_memory_timeline(file: Path, output: Path) -> Path:

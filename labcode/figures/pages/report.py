@@ -25,7 +25,7 @@ from labcode.analysis.rules.writing import NOT_ADDITIVE, evidence_count, shown_e
 from labcode.errors import InputError, LabError, ToolError
 from labcode.figures.charts.basic import shares
 from labcode.figures.charts.curves import lines
-from labcode.figures.charts.memory import memory_timeline
+from labcode.figures.charts.memory import memory_timeline, memory_usage
 from labcode.figures.charts.power import power_over_time
 from labcode.figures.charts.roofline import MOST_LAUNCHES, roofline
 from labcode.figures.pages.interactive import interactive_page
@@ -301,6 +301,9 @@ def _memory_charts(document: Document) -> Iterator[_Chart]:
     for history in document.opened.get("memory", ()):
         if len(history.events) or len(history.live_before):
             yield partial(memory_timeline, history), "Memory in use over time, by what allocated it"
+    for report in document.opened.get("nsys", ()):
+        if len(report.memory_usage()):
+            yield partial(memory_usage, report), "Memory that CUDA handed out and that is in use, over time"
 
 
 def _power_charts(document: Document) -> Iterator[_Chart]:

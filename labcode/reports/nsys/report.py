@@ -184,6 +184,30 @@ class NsysReport(Closing):
         raw = self.source.ints(schema.SYNC, (*_FRAME, "syncType"))
         return _frame(**self._where(raw), sync_type=named(raw["syncType"].values, schema.SYNC_TYPES))
 
+    def memory_usage(self) -> pd.DataFrame:
+        """Memory that CUDA handed out and took back (``CUDA_GPU_MEMORY_USAGE_EVENTS``), by time.
+
+        Recorded with ``--cuda-memory-usage=true``. time_ns, pid, device, context, correlation as in
+        `kernels`; operation ('allocation', 'deallocation'); mem_kind ('device', 'pinned', 'managed', …);
+        address; bytes.
+        """
+        columns = ("start", "globalPid", "deviceId", "contextId", "correlationId", "memoryOperationType")
+        raw = self.source.ints(schema.MEMORY_USAGE, (*columns, "memKind", "address", "bytes"))
+        order = np.argsort(raw["start"].values, kind="stable")
+        pid = pid_of(raw["globalPid"].values)
+        table = _frame(
+            time_ns=raw["start"].values,
+            pid=pid,
+            device=self._gpu_of(pid, raw["deviceId"].values),
+            context=raw["contextId"].values,
+            correlation=raw["correlationId"].values,
+            operation=named(raw["memoryOperationType"].values, schema.MEMORY_OPERATIONS),
+            mem_kind=named(raw["memKind"].values, schema.MEMORY_KINDS),
+            address=raw["address"].values,
+            bytes=raw["bytes"].values,
+        )
+        return table.iloc[order].reset_index(drop=True)
+
     def kernel_spans(self) -> dict[int, tuple[Ints, Ints]]:
         """Starts and ends of the kernels and whole graphs of each GPU, by its number; in no order."""
         parts: dict[int, list[tuple[Ints, Ints]]] = {}

@@ -30,6 +30,7 @@ OSRT_STACKS = "OSRT_CALLCHAINS"
 CUDA_STACKS = "CUDA_CALLCHAINS"
 CPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS"
 GPU_FAULTS = "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+MEMORY_USAGE = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 MPI = {
     "MPI_P2P_EVENTS": "p2p",
     "MPI_START_WAIT_EVENTS": "start-wait",
@@ -79,6 +80,7 @@ MEMORY_KINDS = {
     6: "managed static",
     7: "unknown",
 }
+MEMORY_OPERATIONS = {0: "allocation", 1: "deallocation"}  # ENUM_CUDA_DEV_MEM_EVENT_OPER
 SYNC_TYPES = {1: "event", 2: "stream wait event", 3: "stream", 4: "context"}
 # ENUM_SAMPLING_THREAD_STATE
 THREAD_STATES = {
@@ -114,6 +116,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((SAMPLE_STACKS, OSRT_STACKS, CUDA_STACKS), ("id", "symbol", "stackDepth")),
     CPU_FAULTS: ("address",),
     GPU_FAULTS: ("address",),
+    MEMORY_USAGE: ("start", "bytes", "memKind", "memoryOperationType", "address"),
     **dict.fromkeys(MPI, ("start", "end", "globalTid", "textId")),
     COUNTERS: ("timestamp", "typeId", "metricId", "value"),
     COUNTER_NAMES: ("typeId", "metricId", "metricName"),

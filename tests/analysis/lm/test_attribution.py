@@ -219,3 +219,57 @@ def test_the_captures_of_the_language_model_are_small_and_their_time_is_named() 
             assert set(found["pass"]) <= set(attribution.PASSES), (name, run)
             seen.add(name)
     assert seen == {"lm_small", "lm_medium", "lm_large", "lm_xl", "lm_2_7b", "lm_ladder", "lm_bf16"}
+
+
+MATMUL, SOFT = "sm90_xmma_gemm_f32f32_tf32f32", "void at::native::softmax_warp_forward<float, float>"
+LAYER_NORM, CONVOLUTION = (
+    "void at::native::vectorized_layer_norm_kernel<float>",
+    "sm90_xmma_fprop_implicit_gemm_f32",
+)
+FUSED, SUM = "void pytorch_flash::flash_fwd_kernel<int>", "void at::native::vectorized_elementwise_kernel<4>"
+
+
+def launched(*names: str, path: str = "") -> pd.DataFrame:
+    rows = [
+        {"name": name, "start_ns": 10 * at, "end_ns": 10 * at + 10, "device": 0, "stream": 7, "path": path}
+        for at, name in enumerate(names)
+    ]
+    return attribution.attribute(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("names", "is_one"),
+    [
+        ((MATMUL, FUSED), True),
+        ((MATMUL, LAYER_NORM, SOFT, MATMUL, LAYER_NORM), True),
+        ((LAYER_NORM, SOFT, SUM), False),  # no matmul
+        ((MATMUL, LAYER_NORM, MATMUL, SUM), False),  # no softmax
+        ((CONVOLUTION, MATMUL, LAYER_NORM, SOFT), False),
+        ((*[MATMUL, LAYER_NORM] * 12, SOFT), False),  # a classifier: the softmax of its loss
+        ((MATMUL, LAYER_NORM, *[SOFT] * 9), False),
+    ],
+)
+def test_a_transformer_is_known_by_its_kernels(names: tuple[str, ...], is_one: bool) -> None:
+    assert attribution.is_model(launched(*names)) is is_one
+
+
+def test_matmuls_attention_and_the_rest_of_each_pass_and_of_all() -> None:
+    table = pd.concat(
+        [
+            launched(MATMUL, MATMUL, SOFT, LAYER_NORM, path="step 0/forward/block 1"),
+            launched(MATMUL, FUSED, path="step 0/backward"),
+            launched(SUM, SUM, path="step 0/optimizer"),
+            launched(SUM),
+        ],
+        ignore_index=True,
+    )
+    found = attribution.breakdown(table)
+    assert found["pass"].tolist() == ["(none)", "forward", "backward", "optimizer", "all"]
+    assert found["time_ns"].tolist() == [10, 40, 20, 20, 90]
+    assert found["matmul_share"].tolist() == [0, 0.5, 0.5, 0, 3 / 9]
+    assert found["attention_share"].tolist() == [0, 0.25, 0.5, 0, 2 / 9]
+    assert found["other_share"].tolist() == [1, 0.25, 0, 1, 4 / 9]
+
+
+def test_without_passes_there_is_one_row_of_all() -> None:
+    assert attribution.breakdown(launched(MATMUL, FUSED))["pass"].tolist() == ["all"]

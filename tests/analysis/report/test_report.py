@@ -249,3 +249,26 @@ def test_cells_have_their_units() -> None:
         ["bytes", "flops per s", "share of roof"],
         [["120 GB/s", "3 TFLOP/s", "6.2 %"]],
     )
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [("lm_small", "train.sqlite.xz"), ("torch_profiler", "baseline.trace.json.gz")],
+)
+def test_of_a_language_model_markdown_says_how_much_is_matmuls_and_attention(
+    experiment: str, name: str
+) -> None:
+    done = labcode("report", shipped(experiment, name), "--format", "md")
+    section = done.stdout.split("Model: matmuls, attention, the rest")[1].split("</details>")[0]
+    heads, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert done.returncode == 0 and "lm/kernels" in section
+    assert heads == "| pass | time | matmul share | attention share | other share | operations |"
+    assert [row.split(" | ")[0] for row in rows][-4:] == ["| forward", "| backward", "| optimizer", "| all"]
+    for row in rows:
+        shares = [float(cell.removesuffix(" %")) for cell in row.split(" | ")[2:5]]
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+
+
+def test_of_another_program_it_does_not() -> None:
+    done = labcode("report", shipped("timeline_basics", "baseline.sqlite.xz"), "--format", "md")
+    assert done.returncode == 0 and "Model: matmuls" not in done.stdout

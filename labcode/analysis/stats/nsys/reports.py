@@ -96,6 +96,7 @@ OWN_REPORTS = (
     "critical_path_sum",
     "gpu_metrics_sum",
     "gpu_metrics_ranges",
+    "cuda_memory_usage",
 )
 DEFAULT_REPORTS = (
     "nvtx_sum",

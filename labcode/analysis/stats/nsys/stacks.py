@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from labcode.analysis.lm import parts as lm_parts
-from labcode.analysis.stats.nsys import counters, path, waits
+from labcode.analysis.stats.nsys import counters, memory, path, waits
 from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import Table, from_frame
 from labcode.analysis.timeline import launch_sites, os_runtime, stacks, switches
@@ -193,6 +193,7 @@ REPORTS: dict[str, Callable[[NsysReport], pd.DataFrame]] = {
     "critical_path_sum": path.critical_path_sum,
     "gpu_metrics_sum": counters.gpu_metrics_sum,
     "gpu_metrics_ranges": counters.gpu_metrics_ranges,
+    "cuda_memory_usage": memory.cuda_memory_usage,
 }
 
 
@@ -280,4 +281,5 @@ _NEEDS: dict[str, tuple[_Need, ...]] = {
     "critical_path_sum": _PATH,
     "gpu_metrics_sum": (_COUNTERS,),
     "gpu_metrics_ranges": (_COUNTERS, *_MODEL),
+    "cuda_memory_usage": ((("allocations by CUDA", "--cuda-memory-usage=true"), _has(schema.MEMORY_USAGE)),),
 }
