@@ -114,6 +114,8 @@ def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, program: str) -> Non
         (["timeline", "absent.sqlite", "-o", "x.bmp"], ".svg"),
         (["compare", "a", "b", "--gate", "total"], "--fail-above"),
         (["compare", "a", "b", "--fail-above", "5", "--gate", "steps"], "KIND:NAME"),
+        (["compare", "a", "b", "--undecided-exit", "300"], "from 1 to 255"),
+        (["compare", "a", "b", "c", "--undecided-exit", "0"], "from 1 to 255"),
         (["compare", "a", "b", "--only", "ranks"], "totals, kernels, ranges, transfers"),
         (["stats", "a.sqlite", "--all", "-r", "nvtx_sum"], "leave out --report or --all"),
         (["stats", "absent.sqlite", "other.sqlite", "-o", "t"], "absent.sqlite"),

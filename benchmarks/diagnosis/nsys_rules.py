@@ -2,9 +2,9 @@
 
     python benchmarks/diagnosis/nsys_rules.py NSYS FOLDER...
 
-reads ``CASE.PROGRAM.sqlite.xz`` as `run.py` leaves them, whole: what the sets keep of them lacks rows that these rules
-ask for. Writes ``nsys-rules.csv`` beside this file: case, program, and for each rule of ``nsys analyze`` how many
-rows it prints (it stops at 50; 0: it finds nothing). Exports that no set holds are left out.
+reads ``CASE.PROGRAM.sqlite.xz`` as `run.py` leaves them, whole: what the sets keep of them lacks rows that
+these rules ask for. Writes ``nsys-rules.csv`` beside this file: case, program, and for each rule of ``nsys
+analyze`` how many rows it prints (it stops at 50; 0: it finds nothing). Exports that no set holds are left out.
 """
 
 import csv
@@ -18,7 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RULES = ("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync", "gpu_gaps", "gpu_time_util")
+RULES = (
+    *("cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync", "cuda_api_sync"),
+    *("gpu_gaps", "gpu_time_util"),
+)
 
 
 def rows_of(nsys: str, packed: Path) -> list[int]:

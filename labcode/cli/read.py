@@ -185,6 +185,14 @@ def compare(
             "May be repeated.",
         ),
     ] = None,
+    undecided_exit: Annotated[
+        int | None,
+        typer.Option(
+            "--undecided-exit",
+            metavar="CODE",
+            help="Exit with this where nothing failed, but an interval reaches beyond --fail-above (or 5 %).",
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Show only totals, kernels, ranges or transfers.")
     ] = None,
@@ -234,7 +242,7 @@ def compare(
     what the rank in the middle and the worst one do. Of more than two, or of groups of repeated runs, the
     medians and their spread, and which changes exceed it.
     """
-    from labcode.analysis.compare import driver, many
+    from labcode.analysis.compare import driver, interval, many
 
     if plot is not None and column is None:
         raise LabError(f"{plot}: what is drawn are times over a parameter; name it with --column KEY=N,N")
@@ -244,13 +252,15 @@ def compare(
             raise LabError(
                 "compare: --kernel chooses launches of two .ncu-rep files; use --only kernels and --gate"
             )
-        found = many.compare(asked, scheduler=scheduler)
+        interval.check_exit(undecided_exit)
+        found = many.compare(asked, scheduler=scheduler, limits=interval.limits_of(fail_above))
         code = many.show(
             found,
             fail_above=fail_above,
             fmt=output_format,
             gates=gate or [],
             only=only or [],
+            undecided_exit=undecided_exit,
             output=sys.stdout,
         )
         if plot is not None:
@@ -269,6 +279,7 @@ def compare(
         kernel=kernel,
         scheduler=scheduler,
         window=window,
+        undecided_exit=undecided_exit,
         output=sys.stdout,
     )
     raise typer.Exit(code)
@@ -346,7 +357,7 @@ def report(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files of one run: a capture of nsys, a trace (a file, or a folder of ranks), "
+            help="Files of one run: a capture of nsys, a trace, a folder with one of either for each rank, "
             "reports of Nsight Compute, a power log, a history of the allocator."
         ),
     ] = None,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from labcode.book import build as book_build
 from labcode.book.build import build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set

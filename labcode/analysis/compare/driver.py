@@ -19,7 +19,15 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.compare import launches, power, ranks
-from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, THRESHOLD, TOO_FEW, Comparison, compare
+from labcode.analysis.compare.interval import (
+    THRESHOLD,
+    UNDECIDED,
+    check_exit,
+    exit_code,
+    limits_of,
+    undecided,
+)
+from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare
 from labcode.analysis.ledger.judged import only_within
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import LabError
@@ -64,21 +72,24 @@ def run(
     kernel: str | None = None,
     scheduler: str | None = None,
     window: str | None = None,
+    undecided_exit: int | None = None,
     output: TextIO,
 ) -> int:
     """Compare two files, write what was found to ``output``, and return the exit code.
 
     ``fmt`` is 'table', 'csv' (a row for each item), 'json' (an object) or 'md'. ``fail_above`` is in percent:
     1 is returned when something became slower by more than that, of timelines the whole interval above it;
-    otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written; ``only``
-    names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches; ``scheduler``
-    says where the reports of folders are read; ``window`` what of each timeline is compared. Raises
-    `LabError` for a bad format, limit or gate and for files that cannot be compared, `InputError` for a file
-    that cannot be read.
+    ``undecided_exit`` when the interval of something neither shows nor excludes that (without ``fail_above``
+    of 5 %); otherwise 0. ``gates`` (see `parse`) name what is judged so, by default all that is written;
+    ``only`` names what is written: totals, kernels, ranges, transfers; ``kernel`` chooses launches;
+    ``scheduler`` says where the reports of folders are read; ``window`` what of each timeline is compared.
+    Raises `LabError` for a bad format, limit or gate and for files that cannot be compared, `InputError` for
+    a file that cannot be read.
     """
     check_format(fmt)
     if fail_above is not None and not (math.isfinite(fail_above) and fail_above >= 0):
         raise LabError(f"--fail-above {fail_above:g}: give a percentage of 0 or more, such as 10")
+    check_exit(undecided_exit)
     kinds = [
         reports.expect(file, "compare", "nsys", "kineto", "ncu", "power", "ranks") for file in (before, after)
     ]
@@ -90,6 +101,10 @@ def run(
             raise LabError(f"{odd}: no .ncu-rep; compare {own} with another .ncu-rep")
         if gates or only:
             raise LabError("compare: --gate and --only choose among events of timelines; use --kernel")
+        if undecided_exit is not None:
+            raise LabError(
+                "compare: --undecided-exit goes by intervals, and a .ncu-rep has each launch measured once"
+            )
         return launches.run(before, after, fail_above=fail_above, fmt=fmt, output=output, kernel=kernel)
     if "power" in kinds:
         if kinds[0] != kinds[1]:
@@ -97,7 +112,9 @@ def run(
             raise LabError(f"{odd}: no power log; compare {own} with another .power.json")
         if gates or only or kernel is not None:
             raise LabError("compare: --gate, --only and --kernel choose among events; power logs have none")
-        return power.run(before, after, fail_above=fail_above, fmt=fmt, output=output)
+        return power.run(
+            before, after, fail_above=fail_above, fmt=fmt, output=output, undecided_exit=undecided_exit
+        )
     if scheduler is not None and "ranks" not in kinds:
         reports.expect(before, "compare --scheduler", "ranks")
     if "ranks" in kinds:
@@ -108,7 +125,14 @@ def run(
             raise LabError(
                 "compare: --gate, --only and --kernel choose among events; folders of ranks have none"
             )
-        return ranks.run(before, after, fail_above=fail_above, fmt=fmt, output=output, scheduler=scheduler)
+        return ranks.run(
+            *(before, after),
+            fail_above=fail_above,
+            fmt=fmt,
+            output=output,
+            scheduler=scheduler,
+            undecided_exit=undecided_exit,
+        )
     if kernel is not None:
         raise LabError("compare: --kernel chooses launches of .ncu-rep files; use --only kernels and --gate")
     if gates and fail_above is None:
@@ -129,7 +153,8 @@ def run(
                     f"{report.path}: no events to compare; record some with nsys (--trace=cuda,nvtx) or "
                     "torch.profiler"
                 )
-        comparison = compare(one, other)
+        limits = limits_of(fail_above)
+        comparison = compare(one, other, threshold=limits.changed, tolerance=limits.same)
     judged = None
     if fail_above is not None and gates:
         judged = judge(comparison, gates, fail_above)
@@ -137,14 +162,16 @@ def run(
         everything = _everything(comparison, shown)
         found = comparison.regressions(fail_above)
         judged = Judged(found[found["kind"].isin(shown)].reset_index(drop=True), everything)
+    gated = _everything(comparison, shown) if judged is None else judged.gated
+    unsure = undecided(gated, limits.same)
     if fmt == "csv":
         everything = _everything(comparison, shown)
         everything.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
-        _write_json(comparison, shown, judged, gates, output)
+        _write_json(comparison, shown, judged, unsure, gates, output)
     else:
-        _write_text(comparison, shown, judged, fail_above, gates, fmt, output)
-    return 1 if judged is not None and len(judged.failed) else 0
+        _write_text(comparison, shown, judged, unsure, fail_above, gates, fmt, output)
+    return exit_code(0 if judged is None else len(judged.failed), len(unsure), undecided_exit)
 
 
 # ---- gates: what users of a program wait for; everything else explains
@@ -248,7 +275,12 @@ def _everything(comparison: Comparison, kinds: Sequence[str]) -> pd.DataFrame:
 
 
 def _write_json(
-    comparison: Comparison, kinds: Sequence[str], judged: Judged | None, gates: Sequence[str], output: TextIO
+    comparison: Comparison,
+    kinds: Sequence[str],
+    judged: Judged | None,
+    unsure: pd.DataFrame,
+    gates: Sequence[str],
+    output: TextIO,
 ) -> None:
     def records(table: pd.DataFrame) -> object:
         return json.loads(table.to_json(orient="records", double_precision=6))
@@ -257,11 +289,13 @@ def _write_json(
         "before": comparison.before,
         "after": comparison.after,
         "threshold": comparison.threshold,
+        "tolerance": comparison.tolerance,
         "summary": list(comparison.summarized(kinds)),
         "warnings": list(comparison.warnings),
         "rows": records(_everything(comparison, kinds)),
         "gates": list(gates),
         "regressions": None if judged is None else records(judged.failed),
+        "undecided": records(unsure),
         "gated": records(judged.gated) if judged is not None and gates else None,
     }
     json.dump(document, output, indent=2, ensure_ascii=False)
@@ -272,6 +306,7 @@ def _write_text(
     comparison: Comparison,
     kinds: Sequence[str],
     judged: Judged | None,
+    unsure: pd.DataFrame,
     limit: float | None,
     gates: Sequence[str],
     fmt: str,
@@ -282,7 +317,7 @@ def _write_text(
     lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summarized(kinds)]
     lines += [f"note: {warning}" for warning in comparison.warnings]
     if judged is not None and limit is not None:
-        lines += _verdict(judged, limit, gates)
+        lines += _verdict(judged, unsure, limit, gates)
     output.write("".join(f"{bullet}{line}\n" for line in lines))
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
@@ -295,22 +330,26 @@ def _write_text(
             write(readable(kind, table), fmt, output)
 
 
-def _verdict(judged: Judged, limit: float, gates: Sequence[str]) -> list[str]:
+def _verdict(judged: Judged, unsure: pd.DataFrame, limit: float, gates: Sequence[str]) -> list[str]:
     """What the limit says, in lines: of everything the failures alone, of gates each row that was judged."""
     failed, gated = judged.failed, judged.gated
     if not gates:
         what = f"{len(failed)} slower by more than {limit:g} %, with the whole interval above it"
-        return [what + (":" if len(failed) else ""), *(f"  {line}" for line in _rows(failed))]
+        lines = [what + (":" if len(failed) else ""), *(f"  {line}" for line in _rows(failed))]
+        if len(unsure):
+            lines.append(f"{len(unsure)} undecided: the interval reaches above {limit:g} %:")
+            lines += [f"  {line}" for line in _rows(unsure.head(_LISTED))]
+        return lines
     judgeable = gated[gated["ratio_low"].notna()]
     lines = [
         f"gate: {len(failed)} of {len(judgeable)} slower by more than {limit:g} %, with the whole interval "
         f"above it ({', '.join(gates)}):"
     ]
-    slow = set(zip(failed["kind"], failed["name"], strict=True))
+    slow, open_ = (set(zip(some["kind"], some["name"], strict=True)) for some in (failed, unsure))
     for line, key in zip(
         _rows(judgeable), zip(judgeable["kind"], judgeable["name"], strict=True), strict=True
     ):
-        lines.append(f"  {'FAIL' if key in slow else 'ok'}  {line}")
+        lines.append(f"  {'FAIL' if key in slow else UNDECIDED if key in open_ else 'ok'}  {line}")
     lines += [
         f"  not judged: {kind} {short(name)}: {verdict}"
         for kind, name, verdict in zip(

@@ -20,9 +20,8 @@ import pandas as pd
 
 from labcode import reports
 from labcode.analysis.compare import power, ranks
-from labcode.analysis.compare.interval import FEWEST, Interval, median_ratio
+from labcode.analysis.compare.interval import FEWEST, Interval, Limits, median_ratio
 from labcode.analysis.compare.timelines import (
-    THRESHOLD,
     Side,
     all_periods,
     by_family,
@@ -89,9 +88,10 @@ class Ensemble:
 
 
 def ensemble(
-    groups: Mapping[str, Sequence[Measured]], baseline: str, *, threshold: float = THRESHOLD
+    groups: Mapping[str, Sequence[Measured]], baseline: str, *, limits: Limits | None = None
 ) -> Ensemble:
     """Compare every group with the one named ``baseline``; `LabError` for runs of several kinds."""
+    limits = limits or Limits()
     every = [run for runs in groups.values() for run in runs]
     odd = next((run for run in every if run.what != every[0].what), None)
     if odd is not None:
@@ -105,13 +105,13 @@ def ensemble(
             most[key] = max(total, most.get(key, 0.0))
     kinds = list(dict.fromkeys(kind for kind, _ in most))
     order = sorted(most, key=lambda key: (kinds.index(key[0]), -most[key] * (key[0] != "total"), key[1]))
-    rows = [row for key in order for row in _rows(key, groups, baseline, threshold)]
+    rows = [row for key in order for row in _rows(key, groups, baseline, limits)]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict(COLUMNS))
     return Ensemble(groups, baseline, table, tuple(_notes(groups, baseline)))
 
 
 def _rows(
-    key: Key, groups: Mapping[str, Sequence[Measured]], baseline: str, threshold: float
+    key: Key, groups: Mapping[str, Sequence[Measured]], baseline: str, limits: Limits
 ) -> Iterator[dict[str, object]]:
     kind, name = key
     there = {group: [run.values[key] for run in runs if key in run.values] for group, runs in groups.items()}
@@ -128,7 +128,7 @@ def _rows(
             continue
         found = spread_ratio(there[baseline], runs)
         row |= {"ratio": found.ratio, "ratio_low": found.low, "ratio_high": found.high}
-        verdict = verdict_of(len(there[baseline]), len(runs), found, threshold)
+        verdict = verdict_of(len(there[baseline]), len(runs), found, limits)
         yield {**row, "verdict": "" if name in _NO_VERDICT else verdict}
 
 

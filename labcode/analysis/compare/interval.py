@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from labcode.errors import LabError
 from labcode.reports.columns import Floats
 
 CONFIDENCE = 0.95
+THRESHOLD = 0.05  # a smaller change is not called one, however sure it is
+SAME, UNDECIDED = "no change", "undecided"
 # Of fewer than six values not even the whole range holds the true median with 95 %: 1 - 2 · 0.5⁵ is 94 %.
 FEWEST = 6
 RESAMPLES = 1999
@@ -31,6 +35,52 @@ class Interval:
     ratio: float
     low: float = float("nan")
     high: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From which share on a change is called one, and how far from 1 the interval of no change may reach.
+
+    The second is what --fail-above names, by default 5 %: “no change” has to exclude what would fail.
+    """
+
+    changed: float = THRESHOLD
+    same: float = THRESHOLD
+
+    def verdict(self, found: Interval, more: str, less: str) -> str:
+        """``more`` or ``less`` where the interval leaves out 1 and the ratio is beyond `changed`.
+
+        `SAME` where the whole interval lies within `same`, else `UNDECIDED`: as much as matters can be
+        neither shown nor excluded.
+        """
+        if found.low > 1 and found.ratio > 1 + self.changed:
+            return more
+        if found.high < 1 and found.ratio < 1 / (1 + self.changed):
+            return less
+        inside = found.low >= 1 / (1 + self.same) and found.high <= 1 + self.same
+        return SAME if inside else UNDECIDED
+
+
+def limits_of(fail_above: float | None) -> Limits:
+    """The limits that ``--fail-above`` (in percent) sets: what would fail is called a change."""
+    same = THRESHOLD if fail_above is None else fail_above / 100
+    return Limits(min(THRESHOLD, same), same)
+
+
+def undecided(table: pd.DataFrame, limit: float) -> pd.DataFrame:
+    """The rows of which the interval neither shows nor excludes that they grew by more than ``limit``."""
+    return table[(table["ratio_low"] <= 1 + limit) & (table["ratio_high"] > 1 + limit)]
+
+
+def exit_code(failed: int, unsure: int, undecided_exit: int | None) -> int:
+    """1 where something failed; else what was asked for where something is undecided; else 0."""
+    return 1 if failed else undecided_exit if unsure and undecided_exit is not None else 0
+
+
+def check_exit(code: int | None) -> None:
+    """`LabError` for an exit code that there is not."""
+    if code is not None and not 1 <= code <= 255:
+        raise LabError(f"--undecided-exit {code}: give an exit code from 1 to 255, such as 3")
 
 
 def median_ratio(before: Floats, after: Floats) -> Interval:

@@ -13,6 +13,7 @@ import pandas as pd
 from labcode.analysis.compare import baselines
 from labcode.analysis.compare.driver import TITLES, chosen, parse, short
 from labcode.analysis.compare.ensemble import Ensemble, ensemble, read
+from labcode.analysis.compare.interval import UNDECIDED, Limits, exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import check_format, records, write
 from labcode.errors import LabError
 
@@ -39,7 +40,7 @@ class Asked:
         return len(self.files) != 2 or any((self.groups, self.baseline, self.column, self.keep))
 
 
-def compare(asked: Asked, *, scheduler: str | None = None) -> Ensemble:
+def compare(asked: Asked, *, scheduler: str | None = None, limits: Limits | None = None) -> Ensemble:
     """What the groups show; `LabError` for names, numbers and files that do not fit together."""
     groups = _groups(asked)
     paths = [path for files in groups.values() for path in files]
@@ -66,7 +67,7 @@ def compare(asked: Asked, *, scheduler: str | None = None) -> Ensemble:
             )
         found = {baseline: baselines.kept(asked.kept_in, baseline), **found}
         values = values and [math.nan, *values]
-    whole = ensemble(found, baseline)
+    whole = ensemble(found, baseline, limits=limits)
     return whole.over(_key(asked.column or ""), values) if values else whole
 
 
@@ -124,12 +125,14 @@ def show(
     fmt: str,
     gates: Sequence[str] = (),
     only: Sequence[str] = (),
+    undecided_exit: int | None = None,
     output: TextIO,
 ) -> int:
     """Write what the groups show as 'table', 'csv', 'json' or 'md'; the exit code.
 
     It is 1 when something became slower by more than ``fail_above`` percent, the whole interval above it; of
-    what ``gates`` name, if there are any. Raises `LabError` for a gate that matches nothing.
+    what ``gates`` name, if there are any; ``undecided_exit`` when the interval of something neither shows nor
+    excludes that. Raises `LabError` for a gate that matches nothing.
     """
     check_format(fmt)
     if gates and fail_above is None:
@@ -143,6 +146,7 @@ def show(
     if gates:
         judged = pd.concat([_named(found.judged, gate) for gate in gates]).drop_duplicates()
     failed = None if fail_above is None else judged[judged["ratio_low"] > 1 + fail_above / 100]
+    unsure = undecided(judged, limits_of(fail_above).same)
     if fmt == "csv":
         shown.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
@@ -152,11 +156,12 @@ def show(
             "notes": list(found.notes),
             "rows": records(shown),
             "regressions": None if failed is None else records(failed),
+            "undecided": records(unsure),
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
         _write_text(found, shown, failed, fail_above, fmt, output)
-    return int(failed is not None and len(failed) > 0)
+    return exit_code(0 if failed is None else len(failed), len(unsure), undecided_exit)
 
 
 def _named(table: pd.DataFrame, gate: str) -> pd.DataFrame:
@@ -190,7 +195,7 @@ def _write_text(
             counts = rows["verdict"].value_counts()
             lines.append(
                 f"{name}: {counts.get('slower', 0)} slower and {counts.get('faster', 0)} faster than the "
-                f"spread explains, of {len(rows)}"
+                f"spread explains, {counts.get(UNDECIDED, 0)} undecided, of {len(rows)}"
             )
     if failed is not None:
         lines.append(f"{len(failed)} grew by over {limit:g} %, with the whole interval above it")
@@ -238,4 +243,4 @@ def _cell(median: float, unit: str, spread: float, ratio: float, verdict: str) -
         text = f"{median / 1e6:,.{2 if median < 1e8 else 1}f} ms"
     text += f" ±{50 * spread:.2g} %" if spread == spread else ""
     text += f", {ratio:.3g}" if ratio == ratio else ""
-    return f"{text} {verdict}" if verdict in ("slower", "faster", "new") else text
+    return f"{text} {verdict}" if verdict in ("slower", "faster", "new", UNDECIDED) else text

@@ -9,6 +9,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, limits_of
 from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.energy.window import windows
 from labcode.errors import InputError
@@ -22,10 +23,18 @@ COLUMNS = {
 }
 
 
-def run(before: Path, after: Path, *, fail_above: float | None, fmt: str, output: TextIO) -> int:
+def run(
+    before: Path,
+    after: Path,
+    *,
+    fail_above: float | None,
+    fmt: str,
+    output: TextIO,
+    undecided_exit: int | None = None,
+) -> int:
     """Write the comparison; 1 when a window used more by over ``fail_above`` percent, whole interval."""
     one, other = open_log(before), open_log(after)
-    table = compare(one, other)
+    table = compare(one, other, limits_of(fail_above).same)
     notes = notes_on(one, other)
     return write_rows(
         *(before, after, table, table, notes),
@@ -34,20 +43,22 @@ def run(before: Path, after: Path, *, fail_above: float | None, fmt: str, output
         fail_above=fail_above,
         fmt=fmt,
         output=output,
+        undecided_exit=undecided_exit,
     )
 
 
-def compare(before: PowerLog, after: PowerLog) -> pd.DataFrame:
+def compare(before: PowerLog, after: PowerLog, tolerance: float = THRESHOLD) -> pd.DataFrame:
     """A row for each window of either log, but the idle one: columns are `COLUMNS`.
 
-    ``ratio`` is after by before, its interval from the error bars; the verdict is 'more', 'less', 'no change
-    shown', 'new', 'vanished' or 'too short'. Raises `InputError` where there is nothing to compare.
+    ``ratio`` is after by before, its interval from the error bars; the verdict is 'more', 'less', 'no
+    change' (within ``tolerance``), 'undecided', 'new', 'vanished' or 'too short'. Raises `InputError` where
+    there is nothing to compare.
     """
     sides = [by_name(before), by_name(after)]
     rows = []
     for name in dict.fromkeys([*sides[0].index, *sides[1].index]):
         there = [side.loc[name] if name in side.index else None for side in sides]
-        rows.append(_row(name, *there))
+        rows.append(_row(name, *there, tolerance=tolerance))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
@@ -79,7 +90,9 @@ def by_name(log: PowerLog) -> pd.DataFrame:
     return each.groupby("name", sort=False).mean()
 
 
-def _row(name: str, before: pd.Series | None, after: pd.Series | None) -> dict[str, object]:
+def _row(
+    name: str, before: pd.Series | None, after: pd.Series | None, *, tolerance: float
+) -> dict[str, object]:
     row: dict[str, object] = {"window": name}
     for side, one in (("before", before), ("after", after)):
         if one is not None:
@@ -92,6 +105,6 @@ def _row(name: str, before: pd.Series | None, after: pd.Series | None) -> dict[s
         return {**row, "verdict": "too short"}
     low = max(after["joules"] - after["error"], 0.0) / (before["joules"] + before["error"])
     high = (after["joules"] + after["error"]) / (before["joules"] - before["error"])
-    verdict = "more" if low > 1 else "less" if high < 1 else "no change shown"
     ratio = after["joules"] / before["joules"]
+    verdict = Limits(0.0, tolerance).verdict(Interval(ratio, low, high), "more", "less")
     return {**row, "verdict": verdict, "ratio": ratio, "ratio_low": low, "ratio_high": high}

@@ -10,7 +10,7 @@ from typing import TextIO
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.compare.interval import Interval, median_ratio
+from labcode.analysis.compare.interval import THRESHOLD, Interval, Limits, limits_of, median_ratio
 from labcode.analysis.compare.rows import write_rows
 from labcode.analysis.ranks import merge, stragglers
 from labcode.analysis.ranks.run import Run, open_run
@@ -34,11 +34,12 @@ def run(
     fail_above: float | None,
     fmt: str,
     output: TextIO,
+    undecided_exit: int | None = None,
     scheduler: str | None = None,
 ) -> int:
     """Write the comparison; 1 when a time (or energy) grew by over ``fail_above`` percent, whole interval."""
     with open_run(before, scheduler=scheduler) as one, open_run(after, scheduler=scheduler) as other:
-        table = compare(one, other)
+        table = compare(one, other, limits_of(fail_above).same)
         notes = [*one.notes, *other.notes]
         if len(one.lanes) != len(other.lanes):
             notes.append(f"{len(one.lanes)} ranks before, {len(other.lanes)} after")
@@ -50,14 +51,15 @@ def run(
         fail_above=fail_above,
         fmt=fmt,
         output=output,
+        undecided_exit=undecided_exit,
     )
 
 
-def compare(before: Run, after: Run) -> pd.DataFrame:
+def compare(before: Run, after: Run, tolerance: float = THRESHOLD) -> pd.DataFrame:
     """A row for each measure and kernel: columns are `COLUMNS`, of the middle rank and the one with the most.
 
-    The verdict is 'more', 'less', 'no change shown', 'new', 'vanished' or 'too few ranks'. Raises `LabError`
-    for runs whose reports are of different kinds.
+    The verdict is 'more', 'less', 'no change' (within ``tolerance``), 'undecided', 'new', 'vanished' or 'too
+    few ranks'. Raises `LabError` for runs whose reports are of different kinds.
     """
     if "power" in (before.kind, after.kind) and before.kind != after.kind:
         odd = before if after.kind == "power" else after
@@ -71,7 +73,7 @@ def compare(before: Run, after: Run) -> pd.DataFrame:
     kernels = [("kernel", name) for name in sorted(total, key=lambda name: (-total[name], name))[:_KERNELS]]
     none = pd.Series(dtype="float64")
     keys = [*(key for key in sides[0] if key[0] == "rank"), *kernels]
-    rows = [_row(*key, *(side.get(key, none) for side in sides)) for key in keys]
+    rows = [_row(*key, *(side.get(key, none) for side in sides), tolerance=tolerance) for key in keys]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 
@@ -86,7 +88,7 @@ def measures(run: Run) -> dict[tuple[str, str], pd.Series]:
     return found
 
 
-def _row(kind: str, name: str, before: pd.Series, after: pd.Series) -> dict[str, object]:
+def _row(kind: str, name: str, before: pd.Series, after: pd.Series, *, tolerance: float) -> dict[str, object]:
     row: dict[str, object] = {"kind": kind, "name": name}
     for side, values in (("before", before), ("after", after)):
         row[side] = values.median() if len(values) else np.nan
@@ -95,7 +97,7 @@ def _row(kind: str, name: str, before: pd.Series, after: pd.Series) -> dict[str,
     if not len(before) or not len(after):
         return {**row, "verdict": "vanished" if len(before) else "new", **_ratio(Interval(np.nan))}
     found = median_ratio(before.to_numpy(np.float64), after.to_numpy(np.float64))
-    verdict = "more" if found.low > 1 else "less" if found.high < 1 else "no change shown"
+    verdict = Limits(0.0, tolerance).verdict(found, "more", "less")
     return {**row, "verdict": "too few ranks" if np.isnan(found.low) else verdict, **_ratio(found)}
 
 

@@ -7,6 +7,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.compare.interval import exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
 
 
@@ -22,12 +23,16 @@ def write_rows(
     fail_above: float | None,
     fmt: str,
     output: TextIO,
+    undecided_exit: int | None = None,
 ) -> int:
     """Write the table; 1 when a row of ``judged`` has its whole interval above ``fail_above`` percent.
+
+    ``undecided_exit`` when the interval of one reaches beyond that (by default 5 %).
 
     name: the column that names a row; grew: what such a row did, in words (``grew``, ``used more``).
     """
     failed = judged[judged["ratio_low"] > 1 + fail_above / 100] if fail_above is not None else None
+    unsure = undecided(judged, limits_of(fail_above).same)
     if fmt == "csv":
         table.to_csv(output, index=False, lineterminator="\n")
     elif fmt == "json":
@@ -37,6 +42,7 @@ def write_rows(
             "notes": list(notes),
             "rows": records(table),
             "regressions": None if failed is None else records(failed),
+            "undecided": records(unsure),
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -47,7 +53,11 @@ def write_rows(
                 f"{len(failed)} {grew} by over {fail_above:g} %, with the whole interval above it"
                 + (f": {', '.join(failed[name])}" if len(failed) else "")
             )
+        if len(unsure):
+            limit = 100 * limits_of(fail_above).same
+            names = ", ".join(unsure[name])
+            lines.append(f"{len(unsure)} undecided: the interval reaches above {limit:g} %: {names}")
         output.writelines(f"{bullet}{line}\n" for line in lines)
         output.write("\n")
         write(table, fmt, output, exact=True)
-    return int(failed is not None and len(failed) > 0)
+    return exit_code(0 if failed is None else len(failed), len(unsure), undecided_exit)

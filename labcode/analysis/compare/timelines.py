@@ -5,7 +5,8 @@
 
 Only the measured part of each is compared (``TimelineReport.window``). A ratio is that of the medians of the
 single durations, after ÷ before: above 1 is slower. A change is called only when the whole 95 % interval
-lies on one side of 1 and the ratio is further from 1 than `Comparison.threshold`.
+lies on one side of 1 and the ratio is further from 1 than `Comparison.threshold`; no change only when the
+whole interval is closer to 1 than `Comparison.tolerance`. What is neither is undecided.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labcode.analysis.compare.interval import CONFIDENCE, FEWEST, Interval, median_ratio, total_ratio
+from labcode.analysis.compare.interval import (
+    CONFIDENCE,
+    FEWEST,
+    THRESHOLD,
+    UNDECIDED,
+    Interval,
+    Limits,
+    median_ratio,
+    total_ratio,
+)
 from labcode.analysis.compare.match import renamed_kernels, renamed_transfers
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns
@@ -29,7 +39,6 @@ from labcode.reports.columns import Floats
 from labcode.reports.report import MEASURED, TimelineReport
 
 STARTS = ("label", "pid", "tid", "start_ns")
-THRESHOLD = 0.05  # a smaller change is not called one, however sure it is
 TOO_FEW = "too few to judge"
 ONE_VALUE = "one value each"
 Key = TypeVar("Key", str, tuple[str, str])
@@ -47,9 +56,9 @@ class Comparison:
     """What changed between two captures. Every table has the columns `COLUMNS`, the most time first.
 
     name (in the capture after; in the one before where it vanished); name_before (where it was renamed, which
-    is a guess, else ''); verdict ('slower', 'faster', 'no change', 'too few to judge', 'new', 'vanished');
-    ratio with ratio_low and ratio_high (nan where there are fewer than six instances on a side); medians,
-    counts and totals of both; bytes (copies only).
+    is a guess, else ''); verdict ('slower', 'faster', 'no change', 'undecided', 'too few to judge', 'new',
+    'vanished'); ratio with ratio_low and ratio_high (nan where there are fewer than six instances on a side);
+    medians, counts and totals of both; bytes (copies only).
 
     kernels by name; ranges (NVTX, on the CPU) and projected (their spans on the GPU) by label, numbered ones
     ("step 1", "step 2") together as "step #"; periods, by label, from the start of one range to that of the
@@ -69,6 +78,7 @@ class Comparison:
     transfers: pd.DataFrame
     totals: pd.DataFrame
     warnings: tuple[str, ...] = ()
+    tolerance: float = THRESHOLD
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -93,13 +103,14 @@ class Comparison:
         tables = {kind: table for kind, table in self.tables.items() if kind in kinds}
         for kind, table in tables.items():
             if kind != "total" and len(table):
-                lines.append(_summarized(kind, table, self.threshold))
+                lines.append(_summarized(kind, table))
         judged = sum(int(table["ratio_low"].notna().sum()) for table in tables.values())
         if judged:
             chance = judged * (1 - CONFIDENCE)
             lines.append(
                 f"{judged} intervals of {CONFIDENCE:.0%}: without any change about {chance:.1f} of them "
-                f"would miss 1 by chance; a change is called from {self.threshold:.0%} on"
+                f"would miss 1 by chance; a change is called from {100 * self.threshold:g} % on, none where "
+                f"the whole interval is within {100 * self.tolerance:g} %, and the rest is undecided"
             )
         return tuple(lines)
 
@@ -113,23 +124,33 @@ class Comparison:
         )
 
 
-def compare(before: TimelineReport, after: TimelineReport, *, threshold: float = THRESHOLD) -> Comparison:
-    """Compare the measured parts of two captures; ``threshold`` is the least change that is called one."""
+def compare(
+    before: TimelineReport,
+    after: TimelineReport,
+    *,
+    threshold: float = THRESHOLD,
+    tolerance: float | None = None,
+) -> Comparison:
+    """Compare the measured parts of two captures; ``threshold`` is the least change that is called one.
+
+    An interval that reaches no further than ``tolerance`` (by default the same) is no change.
+    """
+    limits = Limits(threshold, threshold if tolerance is None else tolerance)
     windows = [report.window() for report in (before, after)]
     one, other = (Side(report, window) for report, window in zip((before, after), windows, strict=True))
     renamed = renamed_kernels(one.kernels, other.kernels)
     copied = renamed_transfers(one.copied_bytes, other.copied_bytes)
-    kernels = _table(one.kernel_times, other.kernel_times, renamed, threshold)
+    kernels = _table(one.kernel_times, other.kernel_times, renamed, limits)
     family = family_of({*one.range_times, *other.range_times})
     ranges, projected = (
-        _table(by_family(before_times, family), by_family(after_times, family), {}, threshold)
+        _table(by_family(before_times, family), by_family(after_times, family), {}, limits)
         for before_times, after_times in (
             (one.range_times, other.range_times),
             (one.projected_times, other.projected_times),
         )
     )
     before_periods, after_periods = all_periods((one, other), family)
-    periods = _table(before_periods, after_periods, {}, threshold)
+    periods = _table(before_periods, after_periods, {}, limits)
     return Comparison(
         before=str(before.path),
         after=str(after.path),
@@ -138,17 +159,18 @@ def compare(before: TimelineReport, after: TimelineReport, *, threshold: float =
         ranges=ranges,
         projected=projected,
         periods=periods,
-        transfers=_transfers(one, other, copied, threshold),
-        totals=_totals(one, other, windows, threshold),
+        transfers=_transfers(one, other, copied, limits),
+        totals=_totals(one, other, windows, limits),
         warnings=_warnings(one, other),
+        tolerance=limits.same,
     )
 
 
 def _table(
-    before: Mapping[str, Floats], after: Mapping[str, Floats], renamed: Mapping[str, str], threshold: float
+    before: Mapping[str, Floats], after: Mapping[str, Floats], renamed: Mapping[str, str], limits: Limits
 ) -> pd.DataFrame:
     rows = [
-        _row(name, old, before.get(old, _NONE), after.get(name, _NONE), threshold)
+        _row(name, old, before.get(old, _NONE), after.get(name, _NONE), limits)
         for old, name in _pairs(before, after, renamed)
     ]
     return _frame(rows)
@@ -172,7 +194,7 @@ def _row(
     old: str,
     before: Floats,
     after: Floats,
-    threshold: float,
+    limits: Limits,
     ratio: Interval | None = None,
 ) -> dict[str, object]:
     """One row; ``ratio`` is given where it is not that of median durations."""
@@ -180,7 +202,7 @@ def _row(
     return {
         "name": name,
         "name_before": old if old != name else "",
-        "verdict": verdict_of(len(before), len(after), found, threshold),
+        "verdict": verdict_of(len(before), len(after), found, limits),
         "ratio": found.ratio,
         "ratio_low": found.low,
         "ratio_high": found.high,
@@ -195,27 +217,23 @@ def _row(
     }
 
 
-def verdict_of(before: int, after: int, found: Interval, threshold: float) -> str:
+def verdict_of(before: int, after: int, found: Interval, limits: Limits) -> str:
     """The verdict on so many instances of before and after: see `Comparison`."""
     if not before or not after:
         return "new" if after else "vanished"
     if np.isnan(found.low):
         return TOO_FEW
-    if found.low > 1 and found.ratio > 1 + threshold:
-        return "slower"
-    if found.high < 1 and found.ratio < 1 / (1 + threshold):
-        return "faster"
-    return "no change"
+    return limits.verdict(found, "slower", "faster")
 
 
 def _transfers(
-    one: Side, other: Side, renamed: Mapping[tuple[str, str], tuple[str, str]], threshold: float
+    one: Side, other: Side, renamed: Mapping[tuple[str, str], tuple[str, str]], limits: Limits
 ) -> pd.DataFrame:
     rows = []
     for old, new in _pairs(one.copy_times, other.copy_times, renamed):
         before, after = one.copy_times.get(old, _NONE), other.copy_times.get(new, _NONE)
         found = median_ratio(pace(one, old), pace(other, new))
-        row = _row(_copy_name(new), _copy_name(old), before, after, threshold, found)
+        row = _row(_copy_name(new), _copy_name(old), before, after, limits, found)
         sizes = one.copied_bytes.get(old, 0), other.copied_bytes.get(new, 0)
         rows.append({**row, "bytes_before": sizes[0], "bytes_after": sizes[1]})
     return _frame(rows)
@@ -231,7 +249,7 @@ def _copy_name(key: tuple[str, str]) -> str:
     return " ".join(key).strip()
 
 
-def _totals(one: Side, other: Side, windows: list[tuple[int, int]], threshold: float) -> pd.DataFrame:
+def _totals(one: Side, other: Side, windows: list[tuple[int, int]], limits: Limits) -> pd.DataFrame:
     rows = []
     for name, before, after in (
         ("kernels", list(one.kernel_times.values()), list(other.kernel_times.values())),
@@ -239,11 +257,11 @@ def _totals(one: Side, other: Side, windows: list[tuple[int, int]], threshold: f
     ):
         if before or after:
             found = total_ratio(before, after)
-            row = _row(name, name, _joined(before), _joined(after), threshold, found)
+            row = _row(name, name, _joined(before), _joined(after), limits, found)
             rows.append({**row, "median_before_ns": np.nan, "median_after_ns": np.nan})
     spans = [float(end - start) for start, end in windows]
     for name, values in (("GPU busy", (float(one.busy_ns), float(other.busy_ns))), ("window", tuple(spans))):
-        row = _row(name, name, np.array(values[:1]), np.array(values[1:]), threshold)
+        row = _row(name, name, np.array(values[:1]), np.array(values[1:]), limits)
         rows.append({**row, "verdict": ONE_VALUE})
     return _frame(rows, ordered=False)
 
@@ -264,12 +282,15 @@ def _frame(rows: list[dict[str, object]], *, ordered: bool = True) -> pd.DataFra
     )
 
 
-def _summarized(kind: str, table: pd.DataFrame, threshold: float) -> str:
+def _summarized(kind: str, table: pd.DataFrame) -> str:
     """One line on a table: “2 of 20 kernels slower, …”."""
     counts = table["verdict"].value_counts()
     judged = len(table) - int(sum(counts.get(v, 0) for v in ("new", "vanished", TOO_FEW)))
     plural = {"copy": "kinds of copies", "range on the GPU": "ranges on the GPU"}.get(kind, kind + "s")
-    parts = [f"{counts.get('slower', 0)} slower, {counts.get('faster', 0)} faster of {judged} {plural}"]
+    unsure = f", {counts[UNDECIDED]} undecided" if UNDECIDED in counts else ""
+    parts = [
+        f"{counts.get('slower', 0)} slower, {counts.get('faster', 0)} faster{unsure} of {judged} {plural}"
+    ]
     for verdict, column in (("new", "total_after_ns"), ("vanished", "total_before_ns")):
         if verdict in counts:
             time = int(table.loc[table["verdict"] == verdict, column].sum())

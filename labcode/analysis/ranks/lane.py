@@ -22,6 +22,7 @@ from labcode.reports.naming import rank_in_name
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
+NO_GPU = "no GPU operations"
 POINTS = 512  # of a curve: exact where fewer intervals make it
 MOSTLY = 0.5  # of a report is the steady state, or it is looked at alone
 FEWEST = 5  # iterations of a steady state that is worth leaving the rest out
@@ -102,11 +103,11 @@ def _traced(report: TimelineReport) -> list[Lane]:
     ops, kernels = in_window(report.gpu_ops(), window), in_window(report.kernels(), window)
     if not len(ops):
         raise InputError(
-            f"{report.path}: no GPU operations; "
+            f"{report.path}: {NO_GPU}; "
             + (
                 "the program was ended before the profiler had saved any (nsys "
                 "--cuda-flush-interval=1000 saves every second)"
-                if ".partial." in report.path.name
+                if ".partial." in report.path.name and not isinstance(report, KinetoReport)
                 else "record some (nsys --trace=cuda, or torch.profiler)"
             )
         )

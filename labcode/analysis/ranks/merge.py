@@ -8,16 +8,23 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ranks.run import Run
+from labcode.reports.naming import rank_in_name
 
 
 def with_ranks(run: Run, table: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
     """The tables of all reports below each other, the rank first.
 
     A table with a column ``device`` has rows of several GPUs: it gives way to each one's rank. The rows of
-    another get the rank of the report's GPU; of a report with several, the first one's.
+    another get the rank of the report's GPU; of a report with several, the first one's. Where no rank used a
+    GPU, the reports' names say the rank, or their order.
     """
-    ranks = {(lane.file, lane.device): lane.rank for lane in run.lanes}
-    first = {lane.file: lane.rank for lane in reversed(run.lanes)}
+    lanes = () if run.without_gpu else run.lanes
+    ranks = {(lane.file, lane.device): lane.rank for lane in lanes}
+    first = {lane.file: lane.rank for lane in reversed(lanes)}
+    if run.without_gpu:
+        said = [rank_in_name(path) for path in run.files]
+        numbers = said if len(set(said)) == len(said) and min(said) >= 0 else range(len(said))
+        first = {path.name: number for path, number in zip(run.files, numbers, strict=True)}
     parts = []
     for name, found in run.each(partial(_named, table)):
         if name not in first:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from labcode import reports
 from labcode.analysis.ranks import alignment
-from labcode.analysis.ranks.lane import Lane, lanes_of
+from labcode.analysis.ranks.lane import NO_GPU, Lane, lanes_of
 from labcode.analysis.ranks.spread import Lost, Spreader
 from labcode.ending import Closing
 from labcode.errors import InputError, LabError
@@ -65,6 +65,17 @@ class Run(Closing):
         lanes, notes = numbered(self.path, done)
         return tuple(lanes), tuple(lost), tuple(notes)
 
+    @cached_property
+    def without_gpu(self) -> Path | None:
+        """The first of the traces where none holds work of a GPU; else None."""
+        try:
+            self.lanes  # noqa: B018
+        except InputError as error:
+            if self.kind != "kineto" or NO_GPU not in str(error):
+                raise
+            return next((file for file in self.files if ".partial." not in file.name), self.files[0])
+        return None
+
     @property
     def lanes(self) -> tuple[Lane, ...]:
         """The GPUs of the run by rank, each with its number."""
@@ -96,6 +107,8 @@ class Run(Closing):
     @property
     def notes(self) -> tuple[str, ...]:
         """What is odd about the reports and how they were read, a line each."""
+        if self.without_gpu:
+            return (f"{self.path}: none of {len(self.files)} ranks used a GPU",)
         said = [f"{one.path}: left out: {one.why}" for one in self.lost[:_TOLD]]
         if len(self.lost) > _TOLD:
             said.append(

@@ -19,22 +19,24 @@ from labcode.analysis.lm import attribution, kineto
 from labcode.analysis.lm import parts as lm_parts
 from labcode.analysis.report import together
 from labcode.analysis.report.document import Changes, Document, File, Found, Section, Shown
+from labcode.analysis.report.folder import Folder, folders
 from labcode.analysis.rules.counters import LEANS
 from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, rules_on, tables_of
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.kineto import TRACE_RULES
 from labcode.analysis.rules.tables import Tables, kept, one_line, time_text
+from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
 from labcode.analysis.stats.nsys import path as nsys_path
-from labcode.analysis.stats.shelf import LackingError
+from labcode.analysis.stats.shelf import NOTES, LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
-from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.kineto.report import KinetoReport
@@ -45,7 +47,6 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
-HOST_SHARE = 0.05  # of the program's time, of a line that the headline names
 GPUS = 8  # whose ledgers are shown
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
@@ -138,31 +139,48 @@ def gather(
     if not files:
         raise LabError("report: name the files of a run: a capture of nsys, a trace, a .ncu-rep, a power log")
     with ExitStack() as stack:
-        opened = _open(files, stack)
+        ranked = folders(files, stack)
+        instead = {one.path: one.looked_at for one in ranked}
+        opened = _open([instead.get(path, path) for path in files], stack)
         together.refuse_strangers(opened)
         every = [(kind, report) for kind, some in opened.items() for report in some]
         told, tables = _verdicts(every, window)
         found = tables.iterations if tables is not None else None
+        told = [*(one for folder in ranked for one in folder.told), *told]
         timeline = next((r for kind, r in every if kind in ("nsys", "kineto")), None)
         shares, ledger = _ledger(tables)
         if opened.get("kineto") and timeline is not opened["kineto"][0] and found is not None:
             traced = iterations(opened["kineto"][0])  # which knows shapes
             found = Iterations(found.how, found.table, traced.work if traced else None)
         joined, notes = _joined(opened)
+        sections = (*(s for one in ranked for s in one.sections), *_sections(every, joined, told))
         yield Document(
-            title=title or " + ".join(Path(report.path).name for _, report in every),
-            files=tuple(_file(kind, report, notes) for kind, report in every),
-            headline=tuple(_headline(tables, found)),
+            title=title or " + ".join(_names(ranked, every)),
+            files=(
+                *(file for one in ranked for file in one.files),
+                *(_file(kind, report, notes) for kind, report in every),
+            ),
+            headline=(
+                *(line for one in ranked for line in one.headline),
+                *_headline(tables, found),
+                *_doubts(sections),
+            ),
             found=tuple(one for one in told if one.verdict.status == "found"),
             others=tuple(one for one in told if one.verdict.status != "found"),
             iterations=found,
-            sections=_sections(every, joined, told),
+            sections=sections,
             changes=tuple(_changes(path, opened, stack) for path in before),
             shares=shares,
             ledger=ledger,
             gpu_time=time_shares(tables.ops, tables.window) if tables is not None else pd.DataFrame(),
             opened=opened,
         )
+
+
+def _names(ranked: Sequence[Folder], every: Sequence[tuple[Kind, Any]]) -> Iterator[str]:
+    """What the page is on: of a folder its name, not that of the rank that is looked at."""
+    of = {one.looked_at: one.path for one in ranked}
+    return (of.get(Path(report.path), Path(report.path)).name for _, report in every)
 
 
 def _open(files: Sequence[Path], stack: ExitStack) -> dict[Kind, list[Any]]:
@@ -247,14 +265,10 @@ def _headline(tables: Tables | None, found: Iterations | None) -> Iterator[str]:
 
 def _host(report: KinetoReport) -> Iterator[str]:
     """Where the time of a program without a GPU went."""
-    table = host_lines(report)
-    top = table[table["share"] >= HOST_SHARE].head(3)
-    parts = [
-        f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
-        for where, calls, _, share in top.itertuples(index=False, name=None)
-    ]
-    if parts:
-        yield f"No GPU in use. Of {time_text(extent_ns(report))} the program spends {'; '.join(parts)}."
+    lines = list(host_sentences(report))
+    if lines:
+        yield f"No GPU in use. {lines[0]}"
+        yield from lines[1:]
 
 
 def _work(found: Iterations) -> Iterator[str]:
@@ -438,8 +452,10 @@ def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
     if not (count and len(report.api())) or (isinstance(report, NsysReport) and count > MOST_WALKED):
         return
     if isinstance(report, KinetoReport):
-        named = by_kind(critical_path(report), names=True)
+        path = critical_path(report)
+        named = by_kind(path, names=True)
         tables = kinds_of(named), named
+        tables[0].attrs[NOTES] = contradictions(path, report.gpu_ops())
     else:
         try:
             tables = nsys_path.summed(report)
@@ -450,6 +466,12 @@ def _path(report: NsysReport | KinetoReport) -> Iterator[Shown]:
         table = table.sort_values("total_ns", ascending=False, kind="stable")
         if len(table):
             yield _whole(title, table.rename(columns={"at_most": "times as fast at most"}), report, name)
+
+
+def _doubts(sections: Sequence[Section]) -> Iterator[str]:
+    """Where the critical path says something else than the GPU's own time."""
+    for table in (table for section in sections if section.id == "path" for table in section.tables[:1]):
+        yield from (f"{line[:1].upper()}{line[1:]}." for line in table.rows.attrs.get(NOTES, ()))
 
 
 def _peaks(memory: pd.DataFrame) -> pd.DataFrame:
@@ -528,6 +550,7 @@ def _changed_timeline(
         if report.window()[0] >= report.window()[1]:
             raise InputError(f"{report.path}: no events to compare; record some with nsys or torch.profiler")
     from labcode.analysis.compare.driver import TITLES, compare, readable
+    from labcode.analysis.compare.interval import SAME, UNDECIDED
 
     found = compare(before, after)
     tables = []
@@ -535,12 +558,14 @@ def _changed_timeline(
         if len(table):
             weight = (table["total_after_ns"] - table["total_before_ns"]).abs()
             rows = table.loc[weight.sort_values(ascending=False, kind="stable").index]
-            changed = rows[rows["verdict"] != "no change"]
+            told = rows[rows["verdict"] != SAME]
+            unsure = told["verdict"] == UNDECIDED
+            changed = pd.concat([told[~unsure], told[unsure]])
             shown = readable(kind, changed.head(TOP)).reset_index(drop=True)
             same = len(table) - len(changed)
-            tables.append(
-                Shown(TITLES[kind], shown, len(changed), note=f"{same} did not change" if same else "")
-            )
+            notes = [f"{same} did not change"] * bool(same)
+            notes += [f"{int(unsure.sum())} undecided: their intervals are too wide"] * bool(unsure.any())
+            tables.append(Shown(TITLES[kind], shown, len(changed), note="; ".join(notes)))
     return (*found.summary, *(f"note: {line}" for line in found.warnings)), tuple(tables)
 
 

@@ -37,7 +37,7 @@ def byte_text(value: float) -> str:
 
 
 def brief(document: Document) -> list[str]:
-    """A report in at most `BRIEF` lines: what was judged, where an iteration's time goes, the first verdict."""
+    """A report in at most `BRIEF` lines: what was judged, where an iteration goes, the first verdict."""
     lines = [one_line(document.headline[0], 200)] if document.headline else []
     last = []
     for found in document.found:

@@ -25,6 +25,7 @@ from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.power import POWER_RULES
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
 from labcode.analysis.rules.tables import Tables, one_line
+from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
@@ -182,13 +183,15 @@ def run(
             return 0
         tables = tables_of(report, window)
         rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
-        waiting = {one.id for one in rules if one in many_ranks.WAITING}  # which judge them by all reports
-        own = [one for one in rules if one.id not in waiting]
+        late = [one for one in rules if one in many_ranks.WAITING]  # which judge them by all reports
+        own = [one for one in rules if one not in late]
         verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
-        if waiting := [one for one in rules if one in many_ranks.WAITING]:
-            verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)
+        if late:
+            verdicts = sorted([*verdicts, *judge(open_run(file), late)], key=_rank)
         if isinstance(report, KinetoReport) and notes is not None:
             notes.writelines(f"note: {line}\n" for line in report.warnings)
+            if not len(report.gpu_ops()):
+                notes.writelines(f"note: {line}\n" for line in host_sentences(report))
             if report.metadata().get("with_stack"):
                 notes.write(f"note: {STACKS_NOTE.format(path=report.path)}\n")
         if notes is not None:
@@ -201,6 +204,10 @@ def _run_of_ranks(
     folder: Path, fmt: str, only: Sequence[str], scheduler: str | None, output: TextIO, notes: TextIO | None
 ) -> int:
     with open_run(folder, scheduler=scheduler) as ranks:
+        if first := ranks.without_gpu:
+            if notes is not None:
+                notes.write(f"note: {ranks.notes[0]}; judged is {first.name}\n")
+            return run(first, fmt=fmt, only=only, output=output, notes=notes)
         known = rules_of(ranks)
         verdicts = judge(ranks, select(only, known, " of folders of ranks") if only else known)
         if notes is not None:

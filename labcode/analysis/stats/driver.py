@@ -9,13 +9,14 @@ Each file is asked what its kind can answer: the tables of reports are `labcode.
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
 from labcode.analysis.stats.table import length, texts_of
 from labcode.analysis.stats.writer import check_format, write
 from labcode.errors import InputError, LabError, nearest
@@ -167,13 +168,14 @@ def write_all(
                     with (work / target).open("w", encoding="utf-8", newline="") as stream:
                         _write(found, fmt, stream, shelf)
                     written.append(folder / target)
+                    said += _said_of(found)
                 said += [f"note: {line}" for line in shelf.notes(source)]
         if not written:
             raise InputError(
                 skipped[0] if skipped else f"{files[0]}: no report has data; nothing was written"
             )
     if notes is not None:
-        notes.writelines(f"{line}\n" for line in said)
+        notes.writelines(f"{line}\n" for line in dict.fromkeys(said))
     return Written(tuple(written), tuple(skipped))
 
 
@@ -294,6 +296,8 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
             several = len(names) > 1
         else:
             first = list(answers)
+            if not (asked.reports or asked.every) and all(isinstance(one[1], LackingError) for one in first):
+                first += _answers(shelf, source, shelf.otherwise)
             lacking = [f"skipped: {found}" for _, found in first if isinstance(found, LackingError)]
             said += [] if asked.every else lacking
             if len(lacking) < len(first):
@@ -307,8 +311,9 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
             raise InputError(f"{file}: {'; '.join(dict.fromkeys(whys))}")
 
         def parts() -> Iterator[_Answer]:
-            yield from first
-            yield from answers
+            for one in itertools.chain(first, answers):
+                said.extend(_said_of(one[1]))
+                yield one
 
         if fmt == "json" and several:
             texts = ((name, _text(found, shelf)) for name, found in parts())
@@ -322,7 +327,12 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
                     output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {found.why}\n")
                 else:
                     _write(found, fmt, output, shelf)
-        return [*(f"note: {line}" for line in shelf.notes(source)), *said]
+        return [*(f"note: {line}" for line in shelf.notes(source)), *dict.fromkeys(said)]
+
+
+def _said_of(found: object) -> list[str]:
+    """What is to be said of a table."""
+    return [f"note: {line}" for line in getattr(found, "attrs", {}).get(NOTES, ())]
 
 
 def _text(found: Table | pd.DataFrame | LackingError, shelf: Shelf[Any]) -> str:

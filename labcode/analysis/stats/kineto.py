@@ -8,11 +8,12 @@ import pandas as pd
 from labcode.analysis.lm import kineto as lm
 from labcode.analysis.stats import kineto_gpu, kineto_time, ranks
 from labcode.analysis.stats.kineto_ops import op_diff, op_summary
-from labcode.analysis.stats.shelf import LackingError, Shelf
+from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
 from labcode.analysis.timeline import links
 from labcode.analysis.timeline.critical_path import by_kind, critical_path
 from labcode.analysis.timeline.host import host_lines
 from labcode.analysis.timeline.iterations import iterations
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.kineto.report import KinetoReport, open_trace
 
@@ -73,6 +74,13 @@ def _path(report: KinetoReport) -> pd.DataFrame:
     return _need(critical_path(report), report, "calls of CUDA", CUDA)
 
 
+def _by_kind(report: KinetoReport, *, names: bool = False) -> pd.DataFrame:
+    path = _path(report)
+    table = by_kind(path, names=names)
+    table.attrs[NOTES] = contradictions(path, report.gpu_ops())
+    return table
+
+
 def _compared(report: KinetoReport, before: Path) -> KinetoReport:
     report.beside = before
     return report
@@ -120,12 +128,12 @@ REPORTS: Mapping[str, Report] = {
         of_gpu=True,
     ),
     "critical_path": _report(
-        lambda report: by_kind(_path(report)),
+        _by_kind,
         "What decides how long the run took, by kind of work, and what less of each gains at most.",
         of_gpu=True,
     ),
     "critical_path_sum": _report(
-        lambda report: by_kind(_path(report), names=True),
+        lambda report: _by_kind(report, names=True),
         "The critical path by operator, call and kernel, and what less of each gains at most.",
         of_gpu=True,
     ),

@@ -117,6 +117,8 @@ def answer(run: Run, name: str) -> pd.DataFrame:
     own = POWER if run.kind == "power" else TIMELINE
     plain, _, argument = name.partition(":")
     if plain in own:
+        if run.without_gpu:
+            raise LackingError(run.path, f"no rank used a GPU, whose time {plain} compares")
         return rank_pace(run, argument) if argument and plain == "rank_pace" else own[plain](run)
     try:
         return merge.with_ranks(run, partial(_of_file, kind=run.kind, name=name))
@@ -139,6 +141,7 @@ def shelf(kind: Kind | None, members: Shelf[Any] | None) -> Shelf[Run]:
             **{name: _merged(name) for name in (members.reports if members else {}) if name not in own},
         },
         default=DEFAULT.get(kind or "", ("rank_sum", "rank_clocks")),
+        otherwise=("host_lines", "op_sum") if kind == "kineto" else (),
         every=tuple(own),
         open=_open,
         answer=answer,

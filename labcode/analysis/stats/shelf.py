@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labcode.reports import Kind
 
 R = TypeVar("R")
+NOTES = "notes"  # in the ``attrs`` of a report's table: lines that are said of it
 
 
 class LackingError(InputError):
@@ -38,12 +39,13 @@ class Shelf(Generic[R]):
 
     ``reports``: a function by name, which takes the opened file, gives a table and raises `LackingError`;
     its first line of documentation, or of ``about`` it, says what it tells. ``answer`` is asked in place of
-    the functions where they need help. ``default``: those that are printed when none is
-    named; ``every``: those of ``--all``. ``of``: which reports they are, for messages. ``plain``: a name
-    without arguments, `LabError` for one it does not take. ``open`` opens a file, ``notes`` says what is odd
-    about it. ``beside``: the kind of file that --with names, and how an opened file is told of it.
-    ``exact``: numbers keep their digits; else they have nsys' decimals. ``tells``: defaults that lack
-    data are told in their places, as nsys does, else on stderr. ``advice``: how to record some.
+    the functions where they need help. ``default``: those that are printed when none is named; ``otherwise``:
+    in their place where a file has data for none of them; ``every``: those of ``--all``. ``of``: which
+    reports they are, for messages. ``plain``: a name without arguments, `LabError` for one it does not take.
+    ``open`` opens a file, ``notes`` says what is odd about it. ``beside``: the kind of file that --with
+    names, and how an opened file is told of it. ``exact``: numbers keep their digits; else they have nsys'
+    decimals. ``tells``: defaults that lack data are told in their places, as nsys does, else on stderr.
+    ``advice``: how to record some.
     """
 
     of: str
@@ -52,6 +54,7 @@ class Shelf(Generic[R]):
     open: Callable[[Path], AbstractContextManager[R]]
     advice: str
     every: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
     answer: Callable[[R, str], Table | pd.DataFrame] | None = None
     about: Callable[[str], str] | None = None
     plain: Callable[[str], str] = str

@@ -106,7 +106,17 @@ def from_frame(frame: pd.DataFrame) -> Table:
         else:
             codes, values = pd.factorize(column)
             table[str(name)] = Texts(codes.astype(np.int64), [str(value) for value in values])
-    return table
+    if not frame.attrs:
+        return table
+    told = _Told(table)
+    told.attrs = dict(frame.attrs)
+    return told
+
+
+class _Told(dict[str, "Values"]):
+    """A table of a DataFrame that something is said of, in ``attrs``."""
+
+    attrs: dict[Any, Any]
 
 
 def _plain(values: NDArray[Any] | Column) -> NDArray[Any]:

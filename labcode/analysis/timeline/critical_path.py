@@ -5,12 +5,13 @@ The path is walked backward from the last event, each time to the dependency tha
 - an operation on the GPU began when its stream was free, or its launch was made, or, after a wait for an
   event (``cudaStreamWaitEvent``), another stream was done;
 - a call that waits returned when an operation on the GPU was done, and so did a launch that took long: there
-  was no room for it in the queue;
+  was no room for it in the queue; so did a thread that asked again and again whether something was done;
 - a thread without calls and operators for a while went on when another one was done (autograd's thread in the
   backward pass, the main thread after it);
 - anything else on a thread came after what the thread did before.
 
-So the pieces of the path follow each other without a gap and add up to the time of the run. Making a piece
+A thread that only asks whether the GPU is done (NCCL's watchdog) is no part of it: nothing waits for it. So
+the pieces of the path follow each other without a gap and add up to the time of the run. Making a piece
 shorter by some time makes the run shorter by at most that time: others may become critical.
 """
 
@@ -38,6 +39,11 @@ HANDED = 0.5  # … and another one did something for this share of that time
 UNASKED_NS = 5_000  # of an operation whose launch was not recorded: what a longer gap ended with is its cause
 QUEUED_NS = 100_000  # a launch that takes so long waits: for room in the queue, or until the GPU is idle
 STREAM_WAIT = r"StreamWaitEvent"
+QUERY = r"^(?:cuda|hip|cu)(?:Event|Stream)Query"
+HANDS_ON = r"EventRecord|StreamWaitEvent|LaunchHostFunc|StreamAddCallback"  # others may go by what it did
+POLLS = 0.5  # of a poller's calls, the rest look something up
+POLLED = 3  # queries in a row, nothing between them, are a wait …
+POLLED_NS = 100_000  # … where they take so long; the allocator also asks, but in passing
 ASYNC_COPY = r"^(?:cuda|hip|cu)Memcpy\w*(?:Async|WithStream)"
 KINDS = (
     *("kernel", "communication", "copy", "memset", "gap on the GPU", "launch latency"),
@@ -110,6 +116,43 @@ def walked(recorded: Recorded, window: tuple[int, int]) -> pd.DataFrame:
     return whole[list(COLUMNS)].astype({**COLUMNS, "kind": pd.CategoricalDtype(pd.Index(KINDS, dtype="str"))})
 
 
+def pollers(api: pd.DataFrame, ops: pd.DataFrame, annotations: pd.DataFrame) -> frozenset[int]:
+    """The threads that only ask whether the GPU is done: nothing waits for what they do.
+
+    At least `POLLS` of such a thread's calls are queries of events or streams. It launches nothing, waits for
+    nothing, hands nothing on (`HANDS_ON`), and has neither operators nor annotations.
+    """
+    names, tids = api["name"], api["tid"]
+    asks = named_like(names, QUERY)
+    if not asks.any():
+        return frozenset()
+    works = named_like(names, LAUNCHING) | named_like(names, SYNCHRONIZING) | named_like(names, HANDS_ON)
+    table = pd.DataFrame({"asks": asks, "works": works, "tid": tids.to_numpy()}).groupby("tid")
+    share, busy = table["asks"].mean(), table["works"].any()
+    found = {int(str(tid)) for tid in share.index[(share >= POLLS) & ~busy]}
+    return frozenset(found - set(ops["tid"]) - set(annotations["tid"]))
+
+
+def polled_waits(api: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Where a thread asked again and again whether the GPU is done: tid, start_ns, end_ns of each such wait.
+
+    At least `POLLED` queries in a row, no other call and no operator between them, for `POLLED_NS`.
+    """
+    columns = ["tid", "start_ns", "end_ns"]
+    asks = named_like(api["name"], QUERY)
+    threads = api.loc[asks, "tid"].unique()
+    parts = [api[columns].assign(asks=asks), ops[columns].assign(asks=False)]
+    table = pd.concat([part[part["tid"].isin(threads)] for part in parts], ignore_index=True)
+    table = table.sort_values(["tid", "start_ns"], kind="stable")
+    begins = (table["tid"] != table["tid"].shift()) | (table["asks"] != table["asks"].shift())
+    table = table.assign(row=begins.cumsum())[table["asks"].to_numpy(np.bool_)]
+    rows = table.groupby("row").agg(
+        tid=("tid", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), count=("tid", "size")
+    )
+    long = (rows["count"] >= POLLED) & (rows["end_ns"] - rows["start_ns"] >= POLLED_NS)
+    return rows.loc[long, columns].astype("int64").reset_index(drop=True)
+
+
 def by_kind(path: pd.DataFrame, *, names: bool = False) -> pd.DataFrame:
     """A path summed up by kind, or by kind and name, the most time first: rank; kind; name; pieces; total_ns;
     share (of the path); at_most (how many times as fast the run gets at most when these pieces take no time).
@@ -177,10 +220,23 @@ class _Rank:
         self.begun = self.ops["start_ns"].to_numpy(np.int64)
         self.ended = np.maximum(self.ops["end_ns"].to_numpy(np.int64), self.begun)
         self.calls = api
+        self.pollers = pollers(api, self._of("ops"), self._of("annotations"))
+        if self.pollers:
+            self.low = max(low, min(self._starts(), default=low))
         self._reasons(launch_rows(self.ops, api))
         self.waits = {tid: self._waits(calls) for tid, calls in _by_thread(self._waiting())}
         self.busy = {tid: self._at_work(table) for tid, table in _by_thread(self._working())}
         self.handed = {tid: self._handed(tid) for tid in self.busy}
+
+    def _starts(self) -> Iterator[int]:
+        """When each kind of event began first, without what pollers did."""
+        tables = self.calls, *(self._of(name) for name in ("ops", "annotations", "python_functions"))
+        for table in tables:
+            first = table.loc[~table["tid"].isin(self.pollers), "start_ns"].min()
+            if first == first:
+                yield int(first)
+        if len(self.begun):
+            yield int(self.begun.min())
 
     # ---- what each event waited for
 
@@ -228,7 +284,10 @@ class _Rank:
         target = self._done_by(rows["end_ns"].to_numpy(np.int64))
         own = launch_rows(rows, self.ops) if len(self.ops) else np.full(len(rows), -1, np.int64)
         target = np.where(named_like(rows["name"], ASYNC_COPY), own, target)
-        return rows[["tid", "start_ns", "end_ns"]].assign(target=target)
+        waiting = rows[["tid", "start_ns", "end_ns"]].assign(target=target)
+        polled = polled_waits(self.calls, self._of("ops"))
+        polled = polled.assign(target=self._done_by(polled["end_ns"].to_numpy(np.int64)))
+        return pd.concat([waiting, polled], ignore_index=True) if len(polled) else waiting
 
     def _waits(self, calls: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
         """Of calls of one thread that waited: when each returned, and began, and for which operation."""
@@ -327,7 +386,7 @@ class _Rank:
             op = int(inside[np.minimum(self.ended[inside], self.high).argmax()])
             at = min(int(self.ended[op]), self.high)
         for table in (self.calls, self._of("ops"), self._of("annotations")):
-            table = table[table["start_ns"] < self.high]
+            table = table[(table["start_ns"] < self.high) & ~table["tid"].isin(self.pollers)]
             ends = table["end_ns"].clip(upper=self.high).to_numpy(np.int64)
             if len(ends) and int(ends.max()) >= at:
                 op, tid, at = -1, int(table["tid"].iloc[int(ends.argmax())]), int(ends.max())

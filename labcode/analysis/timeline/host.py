@@ -38,24 +38,34 @@ def is_program(name: str) -> bool:
 
 
 def host_lines(report: KinetoReport) -> pd.DataFrame:
-    """Where the time of the threads that ran the program's Python went, the most first.
+    """Where the time of the threads that ran the program's Python went, the most first; of each rank.
 
-    where (function and place, ``load, train.py:4``), calls (what the line of the program calls: an operator,
-    a function of a library, something built in; or `OWN`), self_ns (without what the program's own functions
-    inside take), share of `extent_ns`. Empty without functions of Python (``with_stack=True``).
+    rank (of traces of several), where (function and place, ``load, train.py:4``), calls (what the line of the
+    program calls: an operator, a function of a library, something built in; or `OWN`), self_ns (without what
+    the program's own functions inside take), share of the rank's `extent_ns`.
+    Empty without functions of Python (``with_stack=True``).
     """
+    parts = {rank: _lines(report, rank) for rank in report.ranks}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    tables = [table.assign(rank=rank)[["rank", *COLUMNS]] for rank, table in parts.items()]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
+    """One rank's, as `host_lines` has them."""
     tree = kineto_tree.build(report)
     events = tree.events
     names, python = events["name"].to_numpy(object), (events["kind"] == "python").to_numpy()
     mine = python & _program(names)
-    length = extent_ns(report)
+    length = extent_ns(report, rank)
     spent = duration_ns(events)
     inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(events))
     own = np.maximum(spent - inner.astype(np.int64), 0)
     user = nearest(tree, mine)
     around = np.append(mine, False)[tree.parent]
     called = np.where(mine, -1, nearest(tree, around & ~mine))
-    kept = (user >= 0) & (own > 0)
+    kept = (user >= 0) & (own > 0) & (events["rank"] == rank).to_numpy()
     table = pd.DataFrame(
         {
             "where": np.append(names, "")[user[kept]],
@@ -70,9 +80,10 @@ def host_lines(report: KinetoReport) -> pd.DataFrame:
     return found.sort_values("self_ns", ascending=False, kind="stable", ignore_index=True).astype(COLUMNS)
 
 
-def extent_ns(report: KinetoReport) -> int:
-    """From the first function of the program that was seen to begin to the last one's end."""
+def extent_ns(report: KinetoReport, rank: int) -> int:
+    """From the first function of a rank's program that was seen to begin to the last one's end."""
     functions = report.python_functions()
+    functions = functions[functions["rank"] == rank]
     mine = functions[_program(functions["name"].to_numpy(object))]
     return int(mine["end_ns"].max() - mine["start_ns"].min()) if len(mine) else 0
 

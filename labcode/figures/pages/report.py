@@ -78,7 +78,8 @@ def write_report(
     ``fmt`` is 'html', 'md' or 'json', by default what the output's suffix says. ``before`` are files of an
     earlier run to compare with; ``book`` is where the book's pages lie, by default the one that was built
     here, as seen from ``linked_from``, where the page will lie; ``told`` gets what was written. Raises
-    `LabError` for bad use and files that do not belong together, `InputError` for one that cannot be read; nothing is left half-written.
+    `LabError` for bad use and files that do not belong together, `InputError` for one that cannot be read;
+    nothing is left half-written.
     """
     chosen = format_of(output, fmt)
     if output is None:

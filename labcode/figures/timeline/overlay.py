@@ -11,6 +11,7 @@ import pandas as pd
 from labcode.analysis.timeline.critical_path import critical_path
 from labcode.analysis.timeline.critical_path import paths as paths_of_processes
 from labcode.analysis.timeline.launch import queue_changes
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.analysis.timeline.transfers import bandwidth_changes
 from labcode.figures.timeline.groups import Report
 from labcode.figures.timeline.rows import Window
@@ -81,6 +82,8 @@ def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]
         of, found = "process", [path for path in paths_of_processes(report, window) if len(path)]
     else:
         return
+    ops = report.gpu_ops()
+    ops = ops if of == "rank" else ops.assign(rank=ops["pid"])
     for place, mine in enumerate(found):
         rank = int(mine["rank"].iloc[0])
         number = PATH + rank
@@ -89,6 +92,7 @@ def paths(report: Report, window: Window | None, track: Number) -> Iterator[str]
             ("process_name", "name", name),
             ("process_sort_index", "sort_index", -1),
             ("thread_name", "name", "what decides the time"),
+            *(("process_labels", "labels", line) for line in contradictions(mine, ops, of=of)),
         ):
             yield json.dumps({"ph": "M", "name": what, "pid": number, "tid": 1, "args": {key: value}})
         names = {text: json.dumps(text) for text in set(mine["name"]) | set(mine["kind"])}

@@ -9,6 +9,7 @@ import pytest
 
 from labcode import store
 from labcode.analysis.compare.driver import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare, run
+from labcode.analysis.compare.interval import SAME, UNDECIDED, Interval, Limits, limits_of
 from labcode.errors import InputError, LabError
 from labcode.reports.nsys.report import open_report
 from tests.support.exports import call, kernel, make_export, memcpy, push_pop
@@ -74,7 +75,90 @@ def test_scatter_wider_than_the_change_is_not_a_change(captures):
     ).kernels
     assert row(found, "a")["ratio"] > 1.1
     assert row(found, "a")["ratio_low"] < 1 < row(found, "a")["ratio_high"]
-    assert row(found, "a")["verdict"] == "no change"
+    assert row(found, "a")["verdict"] == UNDECIDED
+
+
+def test_no_change_is_said_only_where_the_interval_excludes_one():
+    """Beyond the threshold and sure: changed; all of the interval close to 1: none; else undecided."""
+    cases = {
+        (3.0, 0.02, 50.0): UNDECIDED,
+        (1.0, 0.97, 1.06): UNDECIDED,
+        (1.0, 0.94, 1.02): UNDECIDED,
+        (1.04, 1.01, 1.09): UNDECIDED,  # slower, but perhaps not by what matters
+        (1.0, 0.97, 1.04): SAME,
+        (1.03, 1.02, 1.04): SAME,  # sure, and too little to matter
+        (1.07, 1.01, 1.2): "slower",
+        (0.9, 0.85, 0.99): "faster",
+    }
+    assert {case: Limits().verdict(Interval(*case), "slower", "faster") for case in cases} == cases
+
+
+def test_what_would_fail_is_what_no_change_excludes():
+    seven = Interval(1.03, 0.98, 1.07)
+    assert limits_of(10).verdict(seven, "slower", "faster") == SAME
+    assert limits_of(None).verdict(seven, "slower", "faster") == UNDECIDED
+    assert limits_of(10).verdict(Interval(1.07, 1.06, 1.08), "slower", "faster") == "slower"
+    assert limits_of(2).verdict(Interval(1.03, 1.025, 1.035), "slower", "faster") == "slower"
+    assert limits_of(0).verdict(Interval(1, 1, 1), "slower", "faster") == SAME
+
+
+@pytest.fixture
+def scattered(tmp_path):
+    """Two exports whose kernel a scatters far more than it changes, and whose kernel b stays."""
+    wild = [500, 2000, 700, 1600, 900, 1300, 1100, 600]
+    return [
+        make_export(
+            tmp_path / f"{n}.sqlite",
+            kernels=kernels("a", [t + more for t in wild]) + kernels("b", NOISE, at=10**6),
+        )
+        for n, more in enumerate((0, 150))
+    ]
+
+
+def said(files, **options):
+    output = io.StringIO()
+    options = {"fail_above": None, **options}
+    return run(*files, output=output, **options), output.getvalue()
+
+
+def test_undecided_has_an_exit_code_on_request(scattered):
+    assert said(scattered)[0] == said(scattered, fail_above=10)[0] == 0
+    for limit in (None, 10):
+        assert said(scattered, fail_above=limit, undecided_exit=3)[0] == 3
+        assert said(scattered, fail_above=limit, undecided_exit=3, only=["ranges"])[0] == 0
+    assert said(scattered, fail_above=10, gates=["kernel:b"], undecided_exit=3)[0] == 0
+    assert said(scattered, fail_above=10, gates=["kernel:a"], undecided_exit=3)[0] == 3
+    assert said(scattered, fail_above=10_000, undecided_exit=3)[0] == 0  # so much is excluded
+    with pytest.raises(LabError, match="--undecided-exit 0: give an exit code from 1 to 255, such as 3"):
+        said(scattered, undecided_exit=0)
+
+
+def test_a_failure_comes_before_what_is_undecided(tmp_path):
+    wild = [500, 2000, 700, 1600, 900, 1300, 1100, 600]
+    files = [
+        make_export(
+            tmp_path / f"{n}.sqlite",
+            kernels=kernels("a", wild) + kernels("b", [times * t for t in NOISE], at=10**6),
+        )
+        for n, times in enumerate((1, 2))
+    ]
+    assert said(files, fail_above=10, undecided_exit=3)[0] == 1
+
+
+def test_undecided_is_shown_in_every_format(scattered):
+    for fmt in ("table", "md"):
+        _, text = said(scattered, fmt=fmt)
+        assert "0 slower, 0 faster, 1 undecided of 2 kernels" in text
+        assert "none where the whole interval is within 5 %, and the rest is undecided" in text
+    _, text = said(scattered, fail_above=10)
+    assert "undecided: the interval reaches above 10 %:\n" in text and "  kernel a: 1.15 (" in text
+    _, text = said(scattered, fail_above=10, gates=["kernel:*"])
+    assert "  undecided  kernel a: 1.15 (" in text and "  ok  kernel b: 1 (" in text
+    _, text = said(scattered, fmt="csv")
+    assert "kernel,a,,undecided," in text
+    document = json.loads(said(scattered, fmt="json", fail_above=10, gates=["kernel:*"])[1])
+    assert [one["name"] for one in document["undecided"]] == ["a"] and document["tolerance"] == 0.1
+    assert {one["name"]: one["verdict"] for one in document["rows"]}["b"] == SAME
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(5, TOO_FEW), (6, "slower")])
@@ -172,10 +256,11 @@ def test_kernels_without_duration_have_no_ratio(captures):
     assert np.isnan(row(captures(one, one).kernels, "a")["ratio"])
 
 
-def test_the_same_capture_shows_no_change():
+def test_the_same_capture_shows_no_change_or_says_that_it_cannot():
     comparison = shipped("timeline_basics", "baseline", "baseline")
     verdicts = pd.concat(comparison.tables.values())["verdict"]
-    assert set(verdicts) <= {"no change", TOO_FEW, ONE_VALUE}
+    assert set(verdicts) <= {SAME, UNDECIDED, TOO_FEW, ONE_VALUE}
+    assert SAME in set(verdicts)
     assert len(comparison.regressions(0)) == 0
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,24 @@ def text(found, fmt: str = "table", **options: object) -> tuple[int, str]:
     stream = io.StringIO()
     code = show(found, **{"fail_above": None, "fmt": fmt, "output": stream, **options})
     return code, stream.getvalue()
+
+
+def test_runs_that_scatter_too_far_are_undecided(run) -> None:
+    """Runs of one side from 1 to 1.4 µs, of the other about 1.2 µs: neither a change nor none is shown."""
+    groups = {"main": [1000, 1200, 1400], "new": [1180, 1200, 1220], "same": [1000, 1210, 1390]}
+    asked = [
+        f"{name}={','.join(str(run(f'{name}{ns}', ns)) for ns in all_ns)}" for name, all_ns in groups.items()
+    ]
+    found = compare(Asked(groups=asked))
+    assert [rows(found)[name]["verdict"] for name in ("new", "same")] == ["undecided"] * 2
+    code, said = text(found)
+    assert code == 0 and re.search(
+        r"\nnew: 0 slower and 0 faster than the spread explains, [3-9] undecided", said
+    )
+    assert "µs ±1.7 %, 1 undecided" in said
+    assert text(found, undecided_exit=3)[0] == text(found, fail_above=5, undecided_exit=3)[0] == 3
+    assert text(found, fail_above=50, undecided_exit=3)[0] == 0  # 1.4 times is excluded
+    assert json.loads(text(found, "json")[1])["undecided"]
 
 
 def test_groups_have_medians_and_spread_and_what_exceeds_it_is_called(run) -> None:

@@ -26,11 +26,11 @@ def only(kernel: str, name: str = "full") -> NcuReport:
 
 
 def text(
-    one: str, other: str, fmt: str = "table", fail_above: float | None = None, **options: str
+    one: str, other: str, fmt: str = "table", fail_above: float | None = None, **options: object
 ) -> tuple[int, str]:
     output = io.StringIO()
     files = (ncu.path(f"{name}.ncu-rep") for name in (one, other))
-    code = run(*files, fail_above=fail_above, fmt=fmt, output=output, **options)
+    code = run(*files, fail_above=fail_above, fmt=fmt, output=output, **options)  # type: ignore[arg-type]
     return code, output.getvalue()
 
 
@@ -84,6 +84,11 @@ def test_text_and_exit_code() -> None:
     code, written = text("full", "full", "md", fail_above=0.0)
     assert code == 0 and "## doubles: no change, 1 times the time" in written
     assert "waits mostly for: math pipe throttle" in written
+
+
+def test_without_intervals_nothing_is_undecided() -> None:
+    with pytest.raises(LabError, match="--undecided-exit goes by intervals, and a"):
+        text("full", "full", undecided_exit=3)
 
 
 def test_a_regression_exits_with_1() -> None:

@@ -66,6 +66,20 @@ def test_markdown_for_a_pull_request_begins_with_what_changed(tmp_path: Path) ->
     assert "(https://example.org/lab/nsys/" in (tmp_path / "a.md").read_text(encoding="utf-8")
 
 
+def test_what_is_undecided_is_told_after_what_changed(tmp_path: Path) -> None:
+    wild = [500, 2000, 700, 1600, 900, 1300, 1100, 600]
+    files = []
+    for run, more in enumerate((0, 150)):
+        kernels = [x.kernel(n * 10_000, n * 10_000 + ns + more, "wild") for n, ns in enumerate(wild)]
+        kernels += [x.kernel(n * 10_000 + 5_000, n * 10_000 + 5_100, "still") for n in range(8)]
+        kernels += [x.kernel(n * 10_000 + 6_000, n * 10_000 + 6_010 + more // 15, "grew") for n in range(8)]
+        files.append(x.make_export(tmp_path / f"{run}.sqlite", kernels=kernels))
+    with gather(files[1:], before=files[:1]) as document:
+        (table,) = [one for one in document.changes[0].tables if one.title == "Kernels"]
+    assert table.rows[["Verdict", "Name"]].to_numpy().tolist() == [["slower", "grew"], ["undecided", "wild"]]
+    assert table.count == 2 and table.note == "1 did not change; 1 undecided: their intervals are too wide"
+
+
 def test_a_capture_and_its_power_log_are_joined_on_ranges() -> None:
     files = [shipped("energy_ranges", name) for name in ("phases.power.json.xz", "phases.sqlite.xz")]
     with gather(files) as document:
@@ -143,6 +157,18 @@ def test_a_trace_shows_its_critical_path_and_its_counters(tmp_path: Path) -> Non
         assert sections["counters"].tables[0].title == "How many operations wait in each stream"
     said = labcode("report", file, "--book", "https://example.org/lab").stdout
     assert "In the book: [pytorch/critical-path](https://example.org/lab/pytorch/critical-path.html)." in said
+    assert "ritical path of rank" not in said  # it says what the GPU's own time says
+    hidden = traces.Trace()
+    for at in range(0, 1_000_000, 100_000):
+        hidden.op("aten::mul", at, at + 98_000)
+        hidden.launch("k(int)", (at + 5_000, at + 15_000), (at + 20_000, at + 60_000))
+    file = hidden.write(tmp_path / "hidden.trace.json")
+    line = "ritical path of rank 0: 0% computing, while GPU 0 computes for 40% of that time"
+    assert f"C{line}" in labcode("report", file).stdout
+    for name in ("critical_path", "critical_path_sum"):
+        assert f"note: c{line}" in labcode("stats", file, "-r", name, "-f", "csv").stderr
+    both = labcode("stats", file, "-r", "critical_path,critical_path_sum", "-f", "json").stderr
+    assert both.count(line) == 1
     alone = traces.Trace()
     alone.op("aten::add", 0, 1_000)
     with gather([alone.write(tmp_path / "cpu.trace.json")]) as document:  # nothing ran on a GPU

@@ -51,6 +51,25 @@ def test_a_launch_a_kernel_the_wait_for_it_and_the_range_around(waiting: Path) -
     ]
 
 
+def test_a_thread_that_only_asks_and_a_path_that_hides_computing(tmp_path: Path) -> None:
+    """Launches one after the other decide, kernels run beside them; a watchdog begins first and ends last."""
+    launches = [call(at, at + 90, correlation=at + 1) for at in range(100, 1_100, 100)]
+    asks = [
+        call(at, at + 1, "cudaEventQuery_v3020", tid=7, correlation=9_000 + at)
+        for at in range(50, 3_000, 100)
+    ]
+    work = [kernel(at + 20, at + 60, correlation=at + 1) for at in range(100, 1_100, 100)]
+    file = e.make_export(tmp_path / "a.sqlite", api=[*launches, *asks], kernels=work)
+    with open_report(file) as report:
+        (path,) = paths(report)
+    assert 7 not in path["tid"].tolist() and path["duration_ns"].sum() == 990 * US
+    notes = io.StringIO()
+    print_all([file], ["critical_path"], "csv", io.StringIO(), notes=notes)
+    assert (
+        "note: critical path of process 100: 0% computing, while GPU 0 computes for 40%" in notes.getvalue()
+    )
+
+
 def test_it_is_summed_up_and_shown(waiting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = io.StringIO()
     print_all([waiting], ["critical_path", "critical_path_sum"], "csv", text)

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labcode.analysis.timeline.critical_path import KINDS, by_kind, critical_path
+from labcode.analysis.timeline.critical_path import KINDS, by_kind, critical_path, pollers
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.reports.kineto.report import KinetoReport, open_trace
 from tests.support import traces
 from tests.support.traces import ADD, BACKWARD, GEMM, MAIN, NCCL, Trace
@@ -153,6 +154,106 @@ def test_a_thread_that_another_one_set_going(tmp_path: Path) -> None:
     ]
     path = critical_path(opened(trace, tmp_path))
     assert set(path.loc[path["name"] == "MmBackward0", "tid"]) == {BACKWARD}
+
+
+WATCHDOG = 9_000
+
+
+def computing(polling: tuple[int, ...], *, until: int = 2_000) -> Trace:
+    """A kernel of 900 µs and a wait for it; threads that ask every 100 µs, and end last."""
+    trace = Trace()
+    launch(trace, GEMM, 0, (15, 915))
+    trace.call("cudaDeviceSynchronize", 20 * US, 920 * US)
+    for tid in polling:
+        for at in range(100, until, 100):
+            trace.call("cudaEventQuery", at * US, (at + 2) * US, tid=tid)
+    return trace
+
+
+@pytest.mark.parametrize("threads", [(WATCHDOG,), (WATCHDOG, WATCHDOG + 1)])
+def test_a_thread_that_only_asks_is_no_part_of_the_path(threads: tuple[int, ...], tmp_path: Path) -> None:
+    report = opened(computing(threads), tmp_path)
+    assert report.window()[1] > 1_900 * US  # the polling ends it
+    assert pieces(report) == [
+        ("CUDA call", "cudaLaunchKe", 0, 10),
+        ("launch latency", GEMM[:12], 10, 15),
+        ("kernel", GEMM[:12], 15, 915),
+        ("wait ends", "cudaDeviceSy", 915, 920),
+    ]
+    assert pollers(report.api(), report.ops(), report.annotations()) == set(threads)
+
+
+def test_polling_before_the_first_event_is_no_part_either(tmp_path: Path) -> None:
+    trace = Trace()
+    for at in range(0, 3_000, 500):
+        trace.call("cudaStreamQuery", at * US, (at + 1) * US, tid=WATCHDOG)
+    launch(trace, GEMM, 1_000, (1_015, 1_100))
+    assert [piece[2:] for piece in pieces(opened(trace, tmp_path))] == [
+        *((1_000, 1_010), (1_010, 1_015), (1_015, 1_100))
+    ]
+
+
+@pytest.mark.parametrize("what", ["launch", "operator", "annotation", "record", "mostly other calls"])
+def test_a_poller_that_does_something_else_is_kept(what: str, tmp_path: Path) -> None:
+    trace = computing((WATCHDOG,))
+    if what == "launch":
+        launch(trace, ADD, 1_500, (1_515, 1_520), tid=WATCHDOG, stream=9)
+    elif what == "operator":
+        trace.op("aten::add", 1_500 * US, 1_501 * US, tid=WATCHDOG)
+    elif what == "annotation":
+        trace.annotation("flush", 1_500 * US, 1_501 * US, tid=WATCHDOG)
+    elif what == "record":
+        trace.call("cudaEventRecord", 1_500 * US, 1_501 * US, tid=WATCHDOG)
+    else:
+        for at in range(1_000, 1_060, 2):
+            trace.call("cudaHostAlloc", at * US, (at + 1) * US, tid=WATCHDOG)
+    report = opened(trace, tmp_path)
+    assert not pollers(report.api(), report.ops(), report.annotations())
+    path = critical_path(report)
+    assert WATCHDOG in set(path["tid"]) and int((path["start_ns"] + path["duration_ns"]).max()) == 1_902 * US
+
+
+def test_a_wait_by_polling_is_a_wait(tmp_path: Path) -> None:
+    """The launching thread asks again and again; what it does then came after the kernel."""
+    trace = Trace()
+    launch(trace, GEMM, 0, (15, 500))
+    for at in range(20, 520, 20):
+        trace.call("cudaEventQuery", at * US, (at + 2) * US)
+    trace.op("aten::mul", 530 * US, 600 * US)
+    assert pieces(opened(trace, tmp_path)) == [
+        ("CUDA call", "cudaLaunchKe", 0, 10),
+        ("launch latency", GEMM[:12], 10, 15),
+        ("kernel", GEMM[:12], 15, 500),
+        ("wait ends", "cudaEventQue", 500, 502),
+        ("host", "", 502, 530),
+        ("operator", "aten::mul", 530, 600),
+    ]
+
+
+def test_asking_in_passing_is_no_wait(tmp_path: Path) -> None:
+    """The allocator asks for events between operators; the thread goes on whatever the answer."""
+    trace = Trace()
+    launch(trace, GEMM, 0, (15, 200))
+    for at in range(20, 300, 20):
+        trace.op("aten::empty", at * US, (at + 10) * US)
+        trace.call("cudaEventQuery", (at + 2) * US, (at + 3) * US)
+    assert {kind for kind, *_ in pieces(opened(trace, tmp_path))} <= {"CUDA call", "operator", "host"}
+
+
+def test_a_path_that_contradicts_the_gpus_time_is_told(tmp_path: Path) -> None:
+    """Kernels that run while operators decide: nothing of the path computes, and a line says so."""
+    trace = Trace()
+    for at in range(0, 1_000, 100):
+        trace.op("aten::mul", at * US, (at + 98) * US)
+        launch(trace, GEMM, at + 5, (at + 20, at + 60))
+    report = opened(trace, tmp_path)
+    (line,) = contradictions(critical_path(report), report.gpu_ops())
+    assert line.startswith(
+        "critical path of rank 0: 0% computing, while GPU 0 computes for 40% of that time "
+    )
+    assert "idle for 60%; most of the path is operator" in line
+    report = opened(computing((WATCHDOG,)), tmp_path)
+    assert not contradictions(critical_path(report), report.gpu_ops())
 
 
 def test_launches_of_rocm_are_launches(tmp_path: Path) -> None:

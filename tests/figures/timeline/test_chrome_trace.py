@@ -258,6 +258,18 @@ def test_the_critical_path_of_a_trace_is_a_track_with_arrows(tmp_path):
     ]
 
 
+def test_a_path_that_contradicts_the_gpus_time_is_labelled(tmp_path):
+    one = traces.Trace()
+    for at in range(0, 1_000_000, 100_000):
+        one.op("aten::mul", at, at + 98_000)
+        one.launch(traces.GEMM, (at + 5_000, at + 15_000), (at + 20_000, at + 60_000))
+    output = io.StringIO()
+    write_chrome_trace(open_trace(one.write(tmp_path / "a.trace.json")), output)
+    events = json.loads(output.getvalue())["traceEvents"]
+    (label,) = [e["args"]["labels"] for e in events if e["ph"] == "M" and e["name"] == "process_labels"]
+    assert label.startswith("critical path of rank 0: 0% computing, while GPU 0 computes for 40%")
+
+
 def test_the_critical_path_of_each_process_of_an_export(tmp_path):
     rows = {
         "api": [call(0, 10_000, correlation=1, pid=pid, tid=pid) for pid in (5, 6)],

@@ -150,7 +150,11 @@ def test_compare(tmp_path: Path, file: Path) -> None:
     assert compared(more, file)[1]["command"]["verdict"] == "less"
     near = write(tmp_path / "near.power.json", watts=403.0)
     assert compared(file, near, fail_above=0.0)[0] == 0
-    assert compared(file, near)[1]["step"]["verdict"] == "no change shown"
+    assert compared(file, near)[1]["step"]["verdict"] == "undecided"
+    assert compared(file, near, fail_above=25.0)[1]["step"]["verdict"] == "no change"
+    assert compared(file, near, undecided_exit=3)[0] == 3
+    assert compared(file, near, fail_above=25.0, undecided_exit=3)[0] == 0
+    assert compared(file, more, fail_above=5.0, undecided_exit=3)[0] == 1  # what failed comes first
 
 
 def test_compare_what_is_new_gone_short_or_elsewhere(tmp_path: Path, file: Path) -> None:
@@ -159,7 +163,7 @@ def test_compare_what_is_new_gone_short_or_elsewhere(tmp_path: Path, file: Path)
     write_document(power.document(power.device(power.steady(), name="NVIDIA H200"), windows=spans), other)
     _, rows, notes = compared(file, other)
     assert {name: row["verdict"] for name, row in rows.items()} == {
-        "command": "no change shown",
+        "command": "no change",
         "step": "too short",
         "other": "new",
     }

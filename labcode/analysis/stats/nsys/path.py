@@ -5,18 +5,27 @@ The walk is that of traces (`labcode.analysis.timeline.critical_path`), with wha
 
 import pandas as pd
 
-from labcode.analysis.stats.shelf import LackingError
+from labcode.analysis.stats.shelf import NOTES, LackingError
 from labcode.analysis.timeline.critical_path import by_kind, kinds_of, paths
+from labcode.analysis.timeline.path_check import contradictions
 from labcode.reports.nsys.report import NsysReport
 
 
 def summed(report: NsysReport) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The paths summed up by kind, and by kind and name, as `by_kind` has it; pid in place of rank."""
-    found = [by_kind(path, names=True) for path in paths(report)]
+    found: list[pd.DataFrame] = []
+    notes: list[str] = []
+    ops = report.gpu_ops().assign(rank=lambda table: table["pid"])
+    for path in paths(report):
+        found.append(by_kind(path, names=True))
+        notes += contradictions(path, ops, of="process")
     if not found:
         raise LackingError(report.path, "the capture holds no process that calls CUDA and uses a GPU")
     named = pd.concat(found, ignore_index=True)
-    return kinds_of(named).rename(columns={"rank": "pid"}), named.rename(columns={"rank": "pid"})
+    kinds = kinds_of(named).rename(columns={"rank": "pid"})
+    named = named.rename(columns={"rank": "pid"})
+    kinds.attrs[NOTES] = named.attrs[NOTES] = tuple(notes)
+    return kinds, named
 
 
 def critical_path(report: NsysReport) -> pd.DataFrame:
@@ -31,7 +40,7 @@ def critical_path_sum(report: NsysReport) -> pd.DataFrame:
 
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(
+    shown = pd.DataFrame(
         {
             "Time (%)": (100 * table["share"]).round(1),
             "Total Time (ns)": table["total_ns"],
@@ -41,3 +50,5 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
             "Kind": table["kind"],
         }
     )
+    shown.attrs[NOTES] = table.attrs.get(NOTES, ())
+    return shown

@@ -1,0 +1,29 @@
+"""A trace of a program that used no GPU in; what its host did, in words, out."""
+
+from collections.abc import Iterator
+
+from labcode.analysis.rules.tables import time_text
+from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
+from labcode.reports.kineto.report import KinetoReport
+
+RANKS = 4  # that are told of
+SHARE = 0.05  # of the time, of a line that is told
+
+
+def host_sentences(report: KinetoReport) -> Iterator[str]:
+    """Where the most of each rank's time went, a line each; of no more than `RANKS`. None without Python."""
+    table = host_lines(report)
+    several = "rank" in table
+    for rank in list(report.ranks)[:RANKS]:
+        mine = table[table["rank"] == rank].drop(columns="rank") if several else table
+        top = mine[mine["share"] >= SHARE].head(3)
+        parts = [
+            f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
+            for where, calls, _, share in top.itertuples(index=False, name=None)
+        ]
+        if parts:
+            length = time_text(extent_ns(report, rank))
+            who = f"rank {rank}" if several else "the program"
+            yield f"Of {length} {who} spends {'; '.join(parts)}."
+    if several and len(report.ranks) > RANKS:
+        yield f"So much for {RANKS} of {len(report.ranks)} ranks; labcode stats -r host_lines has all."
