@@ -4,7 +4,7 @@
 
 reads ``CASE.PROGRAM.sqlite.xz`` as `run.py` leaves them, whole: what the sets keep of them lacks rows that
 these rules ask for. Writes ``nsys-rules.csv`` beside this file: case, program, and for each rule of ``nsys
-analyze`` how many rows it prints (it stops at 50; 0: it finds nothing). Exports that no set holds are left out.
+analyze`` how many rows it prints (it stops at 50; 0: it finds nothing). Exports of no set are left out.
 """
 
 import csv
