@@ -182,8 +182,8 @@ def run(
             return 0
         tables = tables_of(report, window)
         rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
-        waiting = {one.id for one in rules if one in many_ranks.WAITING}  # which judge them by all reports
-        own = [one for one in rules if one.id not in waiting]
+        by_all = {one.id for one in rules if one in many_ranks.WAITING}  # they judge all reports together
+        own = [one for one in rules if one.id not in by_all]
         verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
         if waiting := [one for one in rules if one in many_ranks.WAITING]:
             verdicts = sorted([*verdicts, *judge(open_run(file), waiting)], key=_rank)
