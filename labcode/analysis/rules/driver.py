@@ -184,7 +184,7 @@ def run(
         tables = tables_of(report, window)
         rules = rules if only or isinstance(report, KinetoReport) else applying(rules, tables)
         late = [one for one in rules if one in many_ranks.WAITING]  # which judge them by all reports
-        own = [one for one in rules if one not in late]
+        own = [one for one in rules if one.id not in {other.id for other in late}]
         verdicts = judge(tables, own, broken) if only else judge_all(tables, own, broken)
         if late:
             verdicts = sorted([*verdicts, *judge(open_run(file), late)], key=_rank)

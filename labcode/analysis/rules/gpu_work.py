@@ -314,7 +314,8 @@ def _sms(tables: Tables) -> int:
 def _grids(tables: Tables) -> tuple[Ints, Ints]:
     """Blocks and threads in a block for each operation of the view; 0 for what is no kernel."""
     ops = tables.view.ops
-    kernels = tables.report.kernels().sort_values("start_ns", kind="stable")
+    kernels = tables.report.kernels()
+    order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
     mine = np.flatnonzero((ops["kind"] == "kernel").to_numpy())
     blocks, threads = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
     if len(kernels) != len(mine):
@@ -323,7 +324,7 @@ def _grids(tables: Tables) -> tuple[Ints, Ints]:
         (blocks, ("grid_x", "grid_y", "grid_z")),
         (threads, ("block_x", "block_y", "block_z")),
     ):
-        into[mine] = np.prod([kernels[name].to_numpy(np.int64) for name in names], axis=0)
+        into[mine] = np.prod([kernels[name].to_numpy(np.int64)[order] for name in names], axis=0)
     return blocks, threads
 
 
