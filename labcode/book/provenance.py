@@ -10,7 +10,7 @@ from typing import Any
 
 from labcode import freshness, store
 from labcode.book.values import NARROW_SPACE
-from labcode.store import SHIPPED_SET, CaptureSet, ExperimentRecord
+from labcode.store import CaptureSet, ExperimentRecord
 
 _SHORT_HASH = 12
 
@@ -107,10 +107,11 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
     in some sentences for each reason; none when the set has them all.
     """
     captures = store.load_set(wanted)
-    thin, reasons = [], dict[str, list[str]]()
+    thin, reasons, instead = [], dict[str, list[str]](), dict[str, None]()
     for name in experiments:
-        if store.holder(wanted, name).name == wanted:
+        if (taken := store.holder(wanted, name).name) == wanted:
             continue
+        instead[taken] = None
         if name in captures.experiments:
             thin.append(f"`{name}`")
         else:
@@ -124,7 +125,8 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
         ]
     for why, names in reasons.items():
         said.append(f"Set {wanted} does not have {_listed(names)}" + (f" ({why})." if why else "."))
-    shown = f"The page shows the {set_labels()[SHIPPED_SET]} instead."
+    labels = set_labels()
+    shown = f"The page shows the {_listed([labels[name] for name in instead])} instead."
     return [*said, shown] if said else []
 
 
