@@ -125,9 +125,10 @@ def lacking(wanted: str, experiments: Iterable[str]) -> list[str]:
         ]
     for why, names in reasons.items():
         said.append(f"Set {wanted} does not have {_listed(names)}" + (f" ({why})." if why else "."))
+    if not said:
+        return []
     labels = set_labels()
-    shown = f"The page shows the {_listed([labels[name] for name in instead])} instead."
-    return [*said, shown] if said else []
+    return [*said, f"The page shows the {_listed([labels[name] for name in instead])} instead."]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -285,6 +285,9 @@ def test_a_cell_that_fails_is_shown_and_named(house, capsys, monkeypatch, proces
     assert "1 / 0" in error
     assert "Traceback" not in html(house, "page") and "could not be built" in html(house, "page")
     assert "MY-L4" in html(house, "captures")  # the others are built
+    with pytest.raises(LabError, match="a cell of this page failed"):
+        build(None, "html", update_claims=True)
+    assert not (house / "captures" / "h200" / "claims.json").exists()  # the page's claims would be lost
     write_page(house, "page", PAGE)
     assert build(None, "html") == 0
     assert "10.0\u202fµs" in html(house, "page")

@@ -18,6 +18,7 @@ from labcode import store
 from labcode.book import claims as claims_file
 from labcode.book import provenance
 from labcode.book.sphinx.directives import all_claims, stamp_box
+from labcode.book.sphinx.failing import failed
 from labcode.book.sphinx.render import DIFFERS, claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
@@ -265,7 +266,9 @@ def _write(app: Sphinx, exception: Exception | None) -> None:
         return
     found = _measured(app.env)
     claims_file.write_claims(Path(app.outdir) / store.CLAIMS_FILE, app.config.labcode_set, found)
-    if app.config.labcode_update_claims:
+    if app.config.labcode_update_claims and failed(app.env):
+        LOGGER.info("claims are not recorded: pages failed, and theirs would be lost")
+    elif app.config.labcode_update_claims:
         path = store.claims_path(app.config.labcode_set)
         claims_file.write_claims(path, app.config.labcode_set, found)
         LOGGER.info("%d claims recorded in %s", len(found), path)
