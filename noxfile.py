@@ -26,6 +26,7 @@ CONTENT = (
     "tests/book/test_lacking.py",
     "tests/book/test_pictures.py",
     "tests/capture/test_shipped.py",
+    "tests/bench/test_judged.py",
 )
 
 
