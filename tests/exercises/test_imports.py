@@ -11,7 +11,7 @@ FORBIDDEN = (
     "labcode.kernels",
     "labcode.workloads",
     "labcode.capture",
-    "labcode.hardware",
+    *(f"labcode.hardware.{name}" for name in ("driver", "host", "management", "needs", "permissions")),
 )
 
 

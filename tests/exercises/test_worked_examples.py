@@ -356,7 +356,7 @@ def test_the_rule_can_be_used_by_the_command(tmp_path: Path) -> None:
     export = e.make_export(tmp_path / "a.sqlite", memcpys=[e.memcpy(0, 200)], kernels=[e.kernel(150, 900)])
     output = io.StringIO()
     file = ROOT / "solutions" / exercise.path(found)
-    run(export, fmt="json", only=["exposed-copies"], rule_files=[file], output=output)
+    run(export, fmt="json", only=["exposed-copies"], rule_files=[file], window="0ms..", output=output)
     assert json.loads(output.getvalue())["verdicts"][0]["status"] == "found"
 
 
