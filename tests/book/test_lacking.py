@@ -19,12 +19,13 @@ SHIPPED = Path(__file__).parents[2] / "captures" / store.SHIPPED_SET
 
 @cache
 def used() -> Mapping[str, tuple[str, ...]]:
-    """The experiments that each page opens, by the page's name."""
-    found = {}
+    """The experiments of the shipped set that each page opens, by the page's name."""
+    found, held = {}, json.loads((SHIPPED / "manifest.json").read_text())["experiments"]
     for path in sorted(cells.PAGES.rglob("*.md")):
         page = path.relative_to(cells.PAGES).with_suffix("").as_posix()
         if cells.cells(page):
-            found[page] = tuple(" ".join(_USED.findall(path.read_text(encoding="utf-8"))).split())
+            names = " ".join(_USED.findall(path.read_text(encoding="utf-8"))).split()
+            found[page] = tuple(name for name in names if name in held)
     return found
 
 
