@@ -124,7 +124,9 @@ def test_flashinfer_gets_positions_before_heads_and_its_faults_are_one_line(
     q, k, v = (torch.randn(4, 6, 64).to(torch.bfloat16) for _ in range(3))
     flash3 = steps.IMPLEMENTATIONS["flash3"]
     monkeypatch.setitem(sys.modules, "flashinfer", None)
-    with pytest.raises(ToolError, match=r"^flash3: FlashInfer cannot be imported here .*install flashinfer-py"):
+    with pytest.raises(
+        ToolError, match=r"^flash3: FlashInfer cannot be imported here .*install flashinfer-py"
+    ):
         steps.call_of(torch, flash3, [q, k, v], q, True)
 
     def prefill(q: Any, k: Any, v: Any, *, causal: bool, backend: str) -> Any:
