@@ -492,9 +492,7 @@ def test_one_kernel_a_token_is_launched_cooperatively_or_refused(monkeypatch: py
     assert streamed.cooperative(cupy, "token", 1000, 0).max_dynamic_shared_size_bytes == 1000
     assert made == [{"path": "decode.cubin", "enable_cooperative_groups": True}]
     fits = 0
-    with pytest.raises(
-        LabError, match="an SM has no room for a block of 288 threads and 1,000 bytes"
-    ):
+    with pytest.raises(LabError, match="an SM has no room for a block of 288 threads and 1,000 bytes"):
         streamed.cooperative(cupy, "token", 1000, 0)
 
 

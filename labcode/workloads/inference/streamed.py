@@ -103,8 +103,8 @@ def cooperative(cupy: Any, name: str, shared_bytes: int, device: int) -> Any:
         driver, address = cupy.cuda.driver, kernel.kernel.ptr
         if driver.occupancyMaxActiveBlocksPerMultiprocessor(address, THREADS, shared_bytes) < 1:
             raise LabError(
-                f"one kernel a token: an SM has no room for a block of {THREADS} threads and {shared_bytes:,} "
-                "bytes of shared memory, and its blocks must all run at once; take fewer slots"
+                f"one kernel a token: an SM has no room for a block of {THREADS} threads and "
+                f"{shared_bytes:,} bytes of shared memory, and all must run at once; take fewer slots"
             )
     return kernel
 

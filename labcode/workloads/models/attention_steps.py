@@ -1,7 +1,7 @@
 """Ways to compute attention forward: a name and GPU tensors (heads, length, dim) in; a call to be timed, out.
 
-The steps of ``cuda/attention``; PyTorch's: written out, FlashAttention-2, cuDNN, memory-efficient; FlashInfer's
-for Hopper, made of FlashAttention-3's; Triton.
+The steps of ``cuda/attention``; PyTorch's: written out, FlashAttention-2, cuDNN, memory-efficient; Triton;
+FlashInfer's for Hopper, made of FlashAttention-3's.
 """
 
 from __future__ import annotations
