@@ -46,7 +46,7 @@ def ladder(record: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def by_step(launches: Iterable[Launch], steps: Iterable[str]) -> dict[str, Launch]:
-    """One launch of each step, in their order, and of the library `LIBRARY` where its kernel was counted, too.
+    """One launch of each step, in their order, and `LIBRARY`'s where its kernel was counted, too.
 
     `LabError` when the launches of the steps are not as many as their names.
     """
