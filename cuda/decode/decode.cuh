@@ -159,7 +159,8 @@ struct Ring {
 // have arrived and ended, both 0 before and after. A word's round is its layer's number from 1: between two of its rounds all blocks
 // meet, so that a word holds this round's value or the last one's. No more than `under_way` units
 // of a block are on their way at once, at most kSlots: what is queued in front of the memory delays the messages between blocks.
-// A grid of as many blocks as there are SMs, kThreads threads and Shape::kBytes of shared memory each.
+// A grid of as many blocks as there are SMs, kThreads threads and Shape::kBytes of shared memory each; launched cooperatively, for
+// blocks wait for each other: all of them run at once, or the launch is refused.
 template <int kD, int kHeads, int kLayers, int kSlots>
 __global__ void __launch_bounds__(kThreads, 1)
     token(const Model<kLayers>* given, Bf16* x_of_all, unsigned* heads_of_all, Bf16* wide_of_all, unsigned* parts_of_all,

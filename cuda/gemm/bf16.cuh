@@ -236,6 +236,7 @@ static __global__ void __launch_bounds__(kSimpleThreads, 2)
         products_wait<0>();
         __syncthreads();  // both groups have read the stage
     }
+    take_results(sums);
     store_sums<Simple::kN>(sums, c, row0 + group * kGroupM, column0, m, n, ldc);
 #endif
 }
@@ -312,6 +313,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                 before = turn.slot;
             }
             products_wait<0>();
+            take_results(sums);
             give_back(before);
             if constexpr (kStore) {
 #pragma unroll

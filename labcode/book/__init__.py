@@ -9,6 +9,7 @@ from labcode.book.figures import figure
 from labcode.book.frames import interactive
 from labcode.book.pages import (
     capture,
+    counted,
     holder,
     launches,
     memory,
@@ -25,6 +26,7 @@ from labcode.book.values import value
 __all__ = [
     "capture",
     "claim",
+    "counted",
     "figure",
     "holder",
     "interactive",

@@ -135,6 +135,17 @@ def traced(experiment: str, run: str) -> dict[str, NsysReport]:
     }
 
 
+def counted(experiment: str, run: str) -> dict[str, NcuReport]:
+    """A run's Nsight Compute report on every machine whose traces are at hand, as `metered` has them."""
+    from labcode.reports.ncu.report import open_report
+
+    return {
+        gpu: open_report(captures.path_of(experiment, run, ".ncu-rep"))
+        for gpu, captures in _everywhere(experiment, run).items()
+        if not captures.absent(experiment)
+    }
+
+
 def _everywhere(experiment: str, run: str) -> dict[str, store.CaptureSet]:
     """The sets that hold a run, by the GPU's short name, the one the experiment is taken from first."""
     mine = holder(experiment)

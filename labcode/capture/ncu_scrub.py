@@ -6,8 +6,9 @@ the programs it embeds, in the list of sources and in the results of rules). Hea
 Entries keep their length, because the embedded programs hold offsets: a folder is overwritten by as many
 characters of ``././``, which leaves a path relative to nothing, ``k.cu`` of ``/home/me/k.cu``. Of imported
 sources the reader's own are kept; those of the CUDA toolkit, the system and installed packages belong to
-others, and are overwritten by blanks, line by line. Processes are numbered anew, with numbers of as
-many bytes; of the time of the session the day stays.
+others, and are overwritten by blanks, line by line. So does the machine code of NVIDIA's libraries, of which
+zeros are left: counters of their kernels stay. Processes are numbered anew, with numbers of as many bytes; of
+the time of the session the day stays.
 """
 
 import re
@@ -29,6 +30,8 @@ _ROOTS = (
 _FOLDER = re.compile(rb"(?<![\w/.\-])/(?:" + _ROOTS + rb")/(?:[\w.+@%~\-]+/)*")
 _SOURCE_NAMES = (8, 1, 1)  # in a source: the files its line tables name
 _FILES, _FILE, _FILE_NAME, _FILE_TEXT = 8, 1, 1, 2  # … and where --import-source put their text
+_MODULE, _FUNCTION_NAME = 4, (9, 1, 1)  # its machine code, and what functions it has
+_LIBRARY = re.compile(rb"^nvjet_|_xmma_|^cutlass_\d|cublas|cudnn")  # names of functions in cuBLAS and cuDNN
 _FOREIGN_FOLDER = re.compile(
     rb"^/(?:usr|opt|nix)/|/(?:site|dist)-packages/|/cuda-?[\d.]*/(?:include|targets)/"
 )
@@ -139,7 +142,8 @@ def _at(message: bytes, path: tuple[int, ...]) -> list[bytes]:
 
 
 def _without_foreign(source: bytes) -> bytes:
-    """A source entry of the same length, in which the text of others' files is blank."""
+    """A source entry of the same length, in which the text of others' files is blank, and their code zero."""
+    library = any(_LIBRARY.search(name) for name in _at(source, _FUNCTION_NAME))
 
     def of_file(field: Field) -> Field:
         number, kind, value = field
@@ -163,6 +167,8 @@ def _without_foreign(source: bytes) -> bytes:
         number, kind, value = field
         if number == _FILES and isinstance(value, bytes):
             return number, kind, _rewritten(value, of_file)
+        if number == _MODULE and library and isinstance(value, bytes):
+            return number, kind, bytes(len(value))
         return field
 
     return _rewritten(source, of_source)

@@ -169,6 +169,21 @@ def test_of_imported_sources_only_the_readers_own_stay() -> None:
     assert ncu_scrub._without_foreign(after) == after
 
 
+def test_the_code_of_nvidias_libraries_is_zeroed() -> None:
+    def module(*functions: bytes) -> bytes:
+        names = b"".join(
+            ncu_wire.put_field(1, 2, ncu_wire.put_field(1, 2, name) + ncu_wire.put_field(2, 0, 1 << 30))
+            for name in functions
+        )
+        return ncu_wire.put_field(4, 2, b"\x7fELF, code") + ncu_wire.put_field(9, 2, names)
+
+    own = module(b"_ZN3lab4gemm5naiveEPKfS2_Pfiiiiii", b"_Z14my_cutlass_gemm")
+    assert ncu_scrub._without_foreign(own) == own
+    for function in (b"nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NNT", b"sm90_xmma_gemm_bf16", b"cutlass_80_x"):
+        clean = ncu_scrub._without_foreign(module(b"_Z1f", function))
+        assert clean == module(b"_Z1f", function).replace(b"\x7fELF, code", bytes(10))
+
+
 def test_captures_hold_no_source_text_but_the_labs_own() -> None:
     root = Path(__file__).resolve().parents[2]
     own = {path.name for path in (root / "cuda").rglob("*.cu*")}

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,6 +116,32 @@ def test_an_older_gpu_is_told_which_step_it_can_run(torch: Any, monkeypatch: pyt
         LabError, match=r"^lazy: needs compute capability 9\.0 and this GPU has 8\.0; take double_"
     ):
         steps.call_of(torch, steps.IMPLEMENTATIONS["lazy"], [x, x, x], x, False)
+
+
+def test_flashinfer_gets_positions_before_heads_and_its_faults_are_one_line(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, k, v = (torch.randn(4, 6, 64).to(torch.bfloat16) for _ in range(3))
+    flash3 = steps.IMPLEMENTATIONS["flash3"]
+    monkeypatch.setitem(sys.modules, "flashinfer", None)
+    with pytest.raises(
+        ToolError, match=r"^flash3: FlashInfer cannot be imported here .*install flashinfer-py"
+    ):
+        steps.call_of(torch, flash3, [q, k, v], q, True)
+
+    def prefill(q: Any, k: Any, v: Any, *, causal: bool, backend: str) -> Any:
+        assert (q.shape, backend) == ((6, 4, 64), "fa3")
+        turned = [x.transpose(0, 1) for x in (q, k, v)]
+        return steps.written_out(torch, *turned, causal).transpose(0, 1).contiguous()
+
+    fake = SimpleNamespace(single_prefill_with_kv_cache=prefill)
+    monkeypatch.setitem(sys.modules, "flashinfer", fake)
+    for causal in (True, False):
+        result = steps.call_of(torch, flash3, [q, k, v], q, causal)()
+        assert torch.equal(result, steps.written_out(torch, q, k, v, causal))
+    fake.single_prefill_with_kv_cache = lambda *_, **__: 1 / 0
+    with pytest.raises(LabError, match=r"^flash3: FlashInfer's kernel does not run \(division by zero\)$"):
+        steps.call_of(torch, flash3, [q, k, v], q, True)()
 
 
 def test_names_that_there_are_not() -> None:

@@ -1,5 +1,6 @@
 """Serving: every way gives the same tokens, no request is lost, and each bad one is told why."""
 
+import contextlib
 import dataclasses
 import gc
 import itertools
@@ -9,6 +10,7 @@ import random
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -467,6 +469,31 @@ def test_weights_that_one_kernel_a_token_cannot_take() -> None:
         model.with_products(tiny, quantize.int8),
     ):
         assert streamed.unfit(kind, 16) == "its weights are bf16"
+
+
+def test_one_kernel_a_token_is_launched_cooperatively_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, object]] = []
+    fits = 1
+    kernel = SimpleNamespace(kernel=SimpleNamespace(ptr=7))
+
+    def module(**options: object) -> SimpleNamespace:
+        made.append(options)
+        return SimpleNamespace(get_function=lambda name: kernel)
+
+    def occupancy(address: int, threads: int, shared_bytes: int) -> int:
+        assert (address, threads, shared_bytes) == (7, streamed.THREADS, 1000)
+        return fits
+
+    driver = SimpleNamespace(occupancyMaxActiveBlocksPerMultiprocessor=occupancy)
+    cuda = SimpleNamespace(driver=driver, Device=lambda index: contextlib.nullcontext())
+    cupy = SimpleNamespace(RawModule=module, cuda=cuda)
+    monkeypatch.setattr(streamed, "this_gpu", lambda device: SimpleNamespace(compute_capability=90))
+    monkeypatch.setattr(streamed, "compile_cubin", lambda *_: (Path("decode.cubin"), {"token": "_token"}))
+    assert streamed.cooperative(cupy, "token", 1000, 0).max_dynamic_shared_size_bytes == 1000
+    assert made == [{"path": "decode.cubin", "enable_cooperative_groups": True}]
+    fits = 0
+    with pytest.raises(LabError, match="an SM has no room for a block of 288 threads and 1,000 bytes"):
+        streamed.cooperative(cupy, "token", 1000, 0)
 
 
 def test_the_kernels_need_a_gpu() -> None:

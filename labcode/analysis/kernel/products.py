@@ -1,13 +1,18 @@
-"""Ladders beside a library: the record of ``cuda/gemm`` in, a row a step with rate, ratio and error out."""
+"""Ladders beside a library: the record of ``cuda/gemm`` in, a row a step with rate, ratio and error out.
 
-from collections.abc import Mapping
+And a report of its launches in, those of the steps and the library's by name out.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from labcode.errors import LabError
+from labcode.reports.ncu.launch import Launch
 
 LIBRARY = "cublas"
+_OWN = "lab::"  # the namespace of the steps
 _RATE = "_tflop_per_s"
 
 
@@ -38,3 +43,17 @@ def ladder(record: Mapping[str, Any]) -> pd.DataFrame:
     steps = found.drop(index=LIBRARY, errors="ignore")
     found.insert(5, "gain", steps["time_us"].shift() / steps["time_us"])
     return found.rename_axis("step")
+
+
+def by_step(launches: Iterable[Launch], steps: Iterable[str]) -> dict[str, Launch]:
+    """One launch of each step, in their order, and `LIBRARY`'s where its kernel was counted, too.
+
+    `LabError` when the launches of the steps are not as many as their names.
+    """
+    found = list(launches)
+    own, names = [one for one in found if _OWN in one.demangled], list(steps)
+    if len(own) != len(names):
+        wanted = ", ".join(names)
+        raise LabError(f"this report has {len(own)} launches of steps, not one for each of {wanted}")
+    others = [one for one in found if _OWN not in one.demangled]
+    return {**({LIBRARY: others[0]} if others else {}), **dict(zip(names, own, strict=True))}

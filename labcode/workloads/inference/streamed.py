@@ -1,17 +1,19 @@
 """Decoding at batch 1 by one kernel: weights and a prompt in; the likeliest tokens out.
 
 `cuda/decode/decode.cuh` has the kernel: every block keeps an SM for the whole token and fetches its rows of
-all matrices ahead of their use, so that the memory works on while blocks wait for each other. CuPy launches
-it.
+all matrices ahead of their use, so that the memory works on while blocks wait for each other. That needs all
+blocks on the GPU at once: CuPy launches the kernel cooperatively, which the driver refuses otherwise.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
 
 from labcode.errors import LabError
-from labcode.kernels.launch import function, import_cupy, this_gpu
+from labcode.kernels.launch import compile_cubin, import_cupy, this_gpu
 from labcode.timing import event_times_us, spread
 from labcode.workloads.inference.fused import Fused
 from labcode.workloads.inference.model import Quantized, Weights
@@ -51,8 +53,7 @@ class Streamed(Fused):
         unit = 2 * size.d_model
         self.shared_bytes = slots * (unit + 16) + 4 * 320 + unit + 4 * (WARPS * (size.d_head + 2) + parts)
         name = f"lab::decode::token<{size.d_model}, {size.heads}, {size.layers}, {slots}>"
-        self.kernel = function("decode/decode.cuh", name, device.index or 0)
-        self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
+        self.kernel = cooperative(self.cupy, name, self.shared_bytes, device.index or 0)
         mine = (self.model, self.x, self.words, self.wide, self.parts, self.meetings)
         self.arguments = tuple(np.uint64(one.data_ptr()) for one in mine)
         self.slots, self.under_way = slots, under_way
@@ -87,6 +88,25 @@ class Streamed(Fused):
             tried[self.under_way] = spread(event_times_us(self.launch, 12)).median / 1e3
         self.under_way = min(tried, key=lambda one: tried[one])
         return {str(one): round(ms, 4) for one, ms in tried.items()}
+
+
+def cooperative(cupy: Any, name: str, shared_bytes: int, device: int) -> Any:
+    """The kernel of this name, as CuPy launches it cooperatively: a block for each SM, all of them at once.
+
+    `LabError` where an SM has no room for a block: the others would wait for it forever.
+    """
+    cubin, names = compile_cubin("decode/decode.cuh", [name], this_gpu(device).compute_capability)
+    with cupy.cuda.Device(device):
+        module = cupy.RawModule(path=str(cubin), enable_cooperative_groups=True)
+        kernel = module.get_function(names[name])
+        kernel.max_dynamic_shared_size_bytes = shared_bytes
+        driver, address = cupy.cuda.driver, kernel.kernel.ptr
+        if driver.occupancyMaxActiveBlocksPerMultiprocessor(address, THREADS, shared_bytes) < 1:
+            raise LabError(
+                f"one kernel a token: an SM has no room for a block of {THREADS} threads and "
+                f"{shared_bytes:,} bytes of shared memory, and all must run at once; take fewer slots"
+            )
+    return kernel
 
 
 def unfit(weights: Weights, blocks: int) -> str:

@@ -1,11 +1,13 @@
 """Ways to compute attention forward: a name and GPU tensors (heads, length, dim) in; a call to be timed, out.
 
-The steps of ``cuda/attention``; PyTorch's: written out, FlashAttention-2, cuDNN, memory-efficient; Triton.
+The steps of ``cuda/attention``; PyTorch's: written out, FlashAttention-2, cuDNN, memory-efficient; Triton;
+FlashInfer's for Hopper, made of FlashAttention-3's.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -46,6 +48,7 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
         Implementation("efficient", "library", ("float32",)),
         Implementation("flash", "library", HALF),
         Implementation("cudnn", "library", HALF),
+        Implementation("flash3", "library", ("bfloat16",)),  # built when first called: of one type alone
         Implementation("triton", "triton", HALF),
         *(Implementation(step.name, "step", ("float32",), step) for step in attention.STEPS),
         *(Implementation(step.name, "step", HALF, step) for step in attention.TENSOR_STEPS),
@@ -85,6 +88,8 @@ def call_of(torch: Any, one: Implementation, tensors: Sequence[Any], out: Any, c
         return lambda: by_triton(q, k, v, out, causal)
     if one.name == "eager":
         return lambda: written_out(torch, q, k, v, causal)
+    if one.name == "flash3":
+        return _by_flashinfer(tensors, causal)
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     batch = [x[None] for x in tensors]
@@ -92,6 +97,25 @@ def call_of(torch: Any, one: Implementation, tensors: Sequence[Any], out: Any, c
     def call() -> Any:
         with sdpa_kernel(getattr(SDPBackend, TORCH[one.name])):
             return torch.nn.functional.scaled_dot_product_attention(*batch, is_causal=causal)[0]
+
+    return call
+
+
+def _by_flashinfer(tensors: Sequence[Any], causal: bool) -> Call:
+    """FlashInfer's kernel for Hopper; a `LabError` says why it is not there, cannot be built or launched."""
+    try:
+        prefill = importlib.import_module("flashinfer").single_prefill_with_kv_cache
+    except Exception as error:  # its import asks the GPU and the compiler, too
+        raise ToolError(
+            f"flash3: FlashInfer cannot be imported here ({error}); `python -m pip install flashinfer-python`"
+        ) from None
+    q, k, v = (x.transpose(0, 1) for x in tensors)  # it wants positions before heads, in any order in memory
+
+    def call() -> Any:
+        try:
+            return prefill(q, k, v, causal=causal, backend="fa3").transpose(0, 1)
+        except Exception as error:  # of its compiler, or of the launch
+            raise LabError(f"flash3: FlashInfer's kernel does not run ({error})") from None
 
     return call
 
