@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from labcode.analysis.lm import decoder  # noqa: E402
 from labcode.errors import InputError  # noqa: E402
 from labcode.workloads.models.data_parallel import Member  # noqa: E402
 from labcode.workloads.scaling import hiding  # noqa: E402
-from labcode.workloads.scaling.engines import BACK, OUT, Bucket, Exchange  # noqa: E402
+from labcode.workloads.scaling.engines import BACK, OUT, ByCopyEngines  # noqa: E402
+from labcode.workloads.scaling.exchanges import LATE, Bucket  # noqa: E402
+from labcode.workloads.scaling.registered import Windows  # noqa: E402
+from labcode.workloads.scaling.training import Task  # noqa: E402
+from tests.workloads.test_scaling import TINY, record  # noqa: E402
 
 SHAPES = ((7, 40), (5,), (3, 100), (1,), (64, 9))
 
@@ -54,17 +61,17 @@ class Shared:
         pass
 
 
-def group_of(world: int, bucket_bytes: float) -> list[Exchange]:
+def group_of(world: int, bucket_bytes: float) -> list[ByCopyEngines]:
     ranks: dict[int, Shared] = {}
     found = []
     for rank in range(world):
         parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
         member = Member(torch, rank, world, torch.device("cpu"))
-        found.append(Exchange(member, parameters, bucket_bytes, lambda m, n: Shared(ranks, m, n)))
+        found.append(ByCopyEngines(member, parameters, bucket_bytes, lambda m, n: Shared(ranks, m, n)))
     return found
 
 
-def parameters_of(exchange: Exchange) -> list[Any]:
+def parameters_of(exchange: ByCopyEngines) -> list[Any]:
     return [parameter for bucket in exchange.buckets for parameter in bucket.parameters]
 
 
@@ -79,7 +86,7 @@ def test_every_rank_gets_the_sums_of_all(world: int, bucket_bytes: float) -> Non
                 parameter.grad = torch.randn(parameter.shape)
         grads = [[parameter.grad.clone() for parameter in parameters_of(exchange)] for exchange in ranks]
         for number in range(len(ranks[0].buckets)):
-            for phase in (Exchange.send, Exchange.add):
+            for phase in (ByCopyEngines.send, ByCopyEngines.add):
                 for exchange in ranks:
                     phase(exchange, exchange.buckets[number])
         for exchange in ranks:
@@ -124,6 +131,73 @@ def test_ways_that_are_none(text: str, message: str, capsys: pytest.CaptureFixtu
     assert ended.value.code == 2 and message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("torch_at_hand")
+def test_every_way_without_copy_engines_gives_the_same_losses(tmp_path: Path) -> None:
+    names = [name + how for name in ("bucketed", "symmetric", "gathered") for how in ("", "+split")]
+    ways = ",".join(["naive", "flat", *(f"{name}:0.01" for name in names)])
+    found = record("hiding", tmp_path, "--batches", "2", "--seen", "--ways", ways, *TINY)
+    cases = [case for case in found["results"]["cases"] if case["count"] == 2]
+    assert [case["strategy"] for case in cases] == ["naive", "flat", *names]
+    assert len({case["last_loss"] for case in cases}) == 1
+    for case in cases:
+        assert case["gradient_error"] < 1e-6 and case["all_reduce_ms"] > 0 and case["seen"] == []
+
+
+def alone_in_its_group() -> Member:
+    def everyone(told: list[Any], mine: Any) -> None:
+        told[:] = [mine]
+
+    torch_alone = SimpleNamespace(
+        distributed=SimpleNamespace(
+            all_gather_object=everyone, all_reduce=lambda *_, **__: None, ReduceOp=torch.distributed.ReduceOp
+        ),
+        tensor=torch.tensor,
+        float64=torch.float64,
+    )
+    return Member(torch_alone, 0, 1, torch.device("cpu"))
+
+
+def test_a_way_that_cannot_be_taken_says_why_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gradients(_member: Member, way: hiding.Way, *_: Any) -> list[Any]:
+        if way[0] != "bucketed":
+            raise RuntimeError("/src/torch/Memory.cu:9, no windows\n  here Exception raised from f at /src")
+        return [torch.ones(2)]
+
+    monkeypatch.setattr(hiding, "_gradients", gradients)
+    member, wanted = alone_in_its_group(), [torch.ones(2)]
+    task, windows = Task(decoder.SIZES["tiny"], 8, 1, 1), Windows(member)
+    told = hiding._tried(member, ("gathered+split", 12.0), task, wanted, windows)
+    assert told == {"failed": "RuntimeError: Memory.cu:9, no windows here"}
+    assert hiding._tried(member, ("bucketed", 12.0), task, wanted, windows) == {"gradient_error": 0.0}
+    with pytest.raises(RuntimeError):  # what must be there is not passed over
+        hiding._tried(member, ("engines", 12.0), task, wanted, windows)
+    given = hiding.command_line().parse_args([])
+    assert hiding.finish(given, [{"last_loss": 4.0, "gradient_error": 0.0}, told], {}) == 0
+
+
+def test_of_a_trace_what_moved_data() -> None:
+    kernel: dict[str, Any] = {"cat": "kernel", "dur": 5, "args": {"grid": [24, 1, 1]}}
+    events: list[dict[str, Any]] = [
+        kernel | {"name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"},
+        kernel | {"name": "nvjet_tst_128x256"},
+        {"cat": "gpu_memcpy", "name": "Memcpy PtoP (Device -> Device)", "dur": 2.5, "args": {}},
+        {"name": "process_name", "ph": "M"},
+    ]
+    assert hiding.moved(events) == [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 24, 5.0),
+        ("Memcpy PtoP (Device -> Device)", 0, 2.5),
+    ]
+
+
+def test_the_optimizer_is_split_where_the_way_says_so() -> None:
+    member = Member(torch, 0, 1, torch.device("cpu"))
+    for name, groups in (("bucketed", [4]), ("bucketed+split", [2, LATE])):
+        model = torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Linear(40, 40))
+        strategy = hiding.make((name, 1e-6), member, model, Windows(member))
+        assert [len(one.param_groups[0]["params"]) for one in strategy._optimizers] == groups
+        hiding.release(strategy)
+
+
 @pytest.mark.parametrize(("error", "code"), [(1e-4, 0), (0.7, 1)])
 def test_gradients_that_differ_fail_the_record(error: float, code: int) -> None:
     given = hiding.command_line().parse_args([])
@@ -138,7 +212,7 @@ def test_released_models_can_be_freed() -> None:
 
     member = Member(torch, 0, 1, torch.device("cpu"))
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-    strategy = hiding.make(("bucketed", 1.0), member, model)
+    strategy = hiding.make(("flat", 1.0), member, model, Windows(member))
     seen = weakref.ref(model)
     hiding.release(strategy)
     del strategy, model

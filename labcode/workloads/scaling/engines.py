@@ -15,22 +15,14 @@ which their streams wait; no kernel spins. All ranks are processes of one host w
 from __future__ import annotations
 
 import ctypes
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from labcode.errors import InputError, LabError
-from labcode.timing import quantile
+from labcode.errors import LabError
 from labcode.workloads.models.data_parallel import Member
-from labcode.workloads.models.gradients import plan_buckets
-from labcode.workloads.scaling.strategies import adamw
-from labcode.workloads.shared.common import nvtx_range, synchronize
+from labcode.workloads.scaling.exchanges import Bucket, Exchange
 
 OUT, BACK, HOME = "out", "back", "home"  # home: where a rank waits for what others bring back
-LATE = 2  # buckets that arrive last: the optimizer's step on all others hides them
-_ALIGNED = 64  # elements: parts start on 256 bytes
 _LANES = (OUT, BACK)
 _ENABLE_PEERS, _AT_LEAST = 1, 0  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, CU_STREAM_WAIT_VALUE_GEQ
 
@@ -161,109 +153,22 @@ class CopyEngines:
         self._member.meet()
 
 
-@dataclass(eq=False)
-class Bucket:
-    """Gradients that travel together: parts of so many elements, one a rank, from an offset on (in parts)."""
-
-    parameters: list[Any]
-    offset: int
-    part: int
-    missing: int = 0
-    done: Any = None  # where its sums are here
-
-
-class Exchange:
-    """Buckets of gradients, each summed as soon as it is complete: a `Reduction` by a transport.
-
-    The sums stay in the transport's memory; each parameter's ``grad`` becomes a view of them.
-    """
+class ByCopyEngines(Exchange):
+    """Buckets summed in parts, one a rank, by a transport; the sums stay in its memory."""
 
     def __init__(
         self, member: Member, parameters: list[Any], bucket_bytes: float, transport: Any = None
     ) -> None:
-        self._member, self._torch, self._active = member, member.torch, True
+        super().__init__(member, parameters, bucket_bytes, shared_by=member.world)
         self._others = [rank for rank in range(member.world) if rank != member.rank]
-        backwards = parameters[::-1]
-        self.buckets: list[Bucket] = []
-        self._parts = self._number = self._started = 0
-        for indices in plan_buckets([p.numel() * p.element_size() for p in backwards], bucket_bytes):
-            chosen = [backwards[i] for i in indices]
-            part = -(-sum(p.numel() for p in chosen) // (member.world * _ALIGNED)) * _ALIGNED
-            self.buckets.append(Bucket(chosen, self._parts, part))
-            self._parts += part
+        self._number = 0
         make = transport or CopyEngines
-        if len(self.buckets) <= LATE:
-            raise InputError(
-                f"{len(self.buckets)} buckets of {bucket_bytes / 2**20:g} MiB: "
-                f"at least {LATE + 1} are needed; make them smaller"
-            )
-        self._transport: Transport = make(member, 2 * member.world * self._parts)
+        self._transport: Transport = make(member, 2 * member.world * self._elements)
         self._kept: list[Any] = []  # what lanes still read
-        for bucket in self.buckets:
-            for parameter in bucket.parameters:
-                parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._arrived(bucket))
-
-    def prepare(self) -> None:
-        """Drop the gradients: the backward pass makes new ones."""
-        self._started = 0
-        for bucket in self.buckets:
-            bucket.missing = len(bucket.parameters)
-            for parameter in bucket.parameters:
-                parameter.grad = None
-
-    def finish(self, *, late: bool) -> None:
-        """Wait for all buckets but the last, or for those, and let ``grad`` be views of the sums."""
-        if not self._active:
-            return
-        there = self.buckets[-LATE:] if late else self.buckets[:-LATE]
-        with nvtx_range("wait", self._member.device):
-            self._wait(there[-1], 0 if late else LATE)
-        if late:
-            self._kept.clear()
-        for bucket in there:
-            sums, place = self._sums(bucket), 0
-            for parameter in bucket.parameters:
-                parameter.grad = sums[place : place + parameter.numel()].view_as(parameter)
-                place += parameter.numel()
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Exchange nothing inside."""
-        self._active = False
-        try:
-            yield
-        finally:
-            self._active = True
-
-    def sizes(self) -> list[int]:
-        """Elements of each bucket."""
-        return [sum(p.numel() for p in bucket.parameters) for bucket in self.buckets]
-
-    def alone_ms(self, repetitions: int = 5) -> float:
-        """Milliseconds for all buckets, nothing else running; the median. Gradients must be there."""
-        times = []
-        for _ in range(repetitions + 2):
-            self._member.meet()
-            began = time.perf_counter()
-            for bucket in self.buckets:
-                self.launch(bucket)
-            self._wait(self.buckets[-1], 0)
-            synchronize(self._member.device)
-            self._kept.clear()
-            times.append(1e3 * (time.perf_counter() - began))
-        return quantile(times[2:], 0.5)
 
     def close(self) -> None:
         """Let go of the others' memory; all ranks at once."""
         self._transport.close()
-
-    def _arrived(self, bucket: Bucket) -> None:
-        """A gradient is complete; start the buckets that now are, in their order on all ranks."""
-        bucket.missing -= 1
-        while self._active and self._started < len(self.buckets) and not self.buckets[self._started].missing:
-            with nvtx_range("launch exchange", self._member.device):
-                self.launch(self.buckets[self._started])
-            self._started += 1
 
     def launch(self, bucket: Bucket) -> None:
         """Put a complete bucket on its way: out, sum, back."""
@@ -273,8 +178,7 @@ class Exchange:
     def send(self, bucket: Bucket) -> None:
         """Each other rank gets its part of this rank's gradients."""
         transport, mine = self._transport, self._member.rank
-        grads = [parameter.grad.flatten() for parameter in bucket.parameters]
-        flat = grads[0] if len(grads) == 1 else self._torch.cat(grads)
+        flat = self._packed(bucket)
         self._kept.append(flat)
         self._pieces = flat.split(bucket.part)
         self._number += 1
@@ -303,11 +207,13 @@ class Exchange:
         transport.signal(BACK, self._number)
         bucket.done = transport.mark(BACK)
 
-    def _wait(self, bucket: Bucket, behind: int) -> None:
-        """Until the sums of a bucket are here, behind which so many more were sent."""
+    def _wait(self, buckets: list[Bucket], behind: int) -> None:
+        """Until the sums of the last of these are here, behind which so many more were sent."""
         self._transport.wait(BACK, self._number - behind, on=HOME)
         self._transport.join(self._transport.mark(HOME))
-        self._transport.join(bucket.done)
+        self._transport.join(buckets[-1].done)
+        if not behind:  # the others have told that all is there: the lanes have read what they had to
+            self._kept.clear()
 
     def _sums(self, bucket: Bucket) -> Any:
         """All parts of a bucket's sums, one behind the other."""
@@ -316,46 +222,4 @@ class Exchange:
 
     def _place(self, bucket: Bucket, rank: int) -> int:
         """Where a rank's gradients arrive in the memory of the rank that adds them up."""
-        return self._parts * (self._member.world + rank) + bucket.offset
-
-
-class ByCopyEngines:
-    """A `Strategy`: the model whole on every rank, gradients summed by copy engines.
-
-    AdamW's step on the gradients that are there hides the last ones' way.
-    """
-
-    def __init__(self, member: Member, model: Any, bucket_mib: float) -> None:
-        self.member, self.model = member, model
-        self.parameters = list(model.parameters())
-        self.exchange = Exchange(member, self.parameters, 2**20 * bucket_mib)
-        buckets = self.exchange.buckets
-        self._optimizers = [
-            adamw(member, [parameter for bucket in some for parameter in bucket.parameters])
-            for some in (buckets[:-LATE], buckets[-LATE:])
-        ]
-
-    def backward(self, loss: Any) -> None:
-        """Gradients, put on their way by hooks."""
-        with nvtx_range("backward", self.member.device):
-            self.exchange.prepare()
-            with self.member.torch.autograd.set_multithreading_enabled(False):
-                loss.backward()
-
-    def update(self) -> None:
-        """In two parts."""
-        for late, optimizer in enumerate(self._optimizers):
-            self.exchange.finish(late=bool(late))
-            optimizer.step()
-
-    def gradients(self) -> list[Any]:
-        """They are whole on every rank."""
-        return [parameter.grad for parameter in self.parameters]
-
-    def paused(self) -> AbstractContextManager[Any]:
-        """The exchange's."""
-        return self.exchange.paused()
-
-    def calls(self) -> list[int]:
-        """The exchange's."""
-        return self.exchange.sizes()
+        return self._elements * (self._member.world + rank) + bucket.offset
