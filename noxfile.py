@@ -24,6 +24,7 @@ CONTENT = (
     "tests/cuda",
     "tests/exercises/test_folders.py",
     "tests/book/test_lacking.py",
+    "tests/book/test_pictures.py",
     "tests/capture/test_shipped.py",
 )
 

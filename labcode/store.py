@@ -97,12 +97,16 @@ class ExperimentRecord:
         return tuple(file for run in self.runs.values() for file in run.files)
 
 
+RECORD = "a record"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement of the book about a set, checked when its pages ran.
 
     ``shown`` is the value and ``bound`` the condition, both as printed; ``value`` is ``None`` when it is
-    undefined, and an undefined value never holds. ``host`` says that the value depends on the host.
+    undefined, and an undefined value never holds. ``host`` says that the value depends on the host. Where no
+    argument gives a bound, ``bound`` is `RECORD`: the sentence states what was measured.
     """
 
     key: str
@@ -112,6 +116,11 @@ class Claim:
     bound: str
     holds: bool
     host: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What stands before it: whether it holds; of a record that there was nothing to hold."""
+        return "✗" if not self.holds else "•" if self.bound == RECORD else "✓"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from labcode.book import display
 from labcode.book.pages import borrowed
 from labcode.book.values import format_value, is_number
 from labcode.outputs import whole
-from labcode.store import Claim
+from labcode.store import RECORD, Claim
 
 _SCHEMA = 1
 _KEY_LENGTH = 60
@@ -38,6 +38,7 @@ def claim(
     key: str | None = None,
     host: bool = False,
     of: str | None = None,
+    record: bool = False,
 ) -> None:
     """State what a capture shows, with the value that shows it and the bound it must keep.
 
@@ -48,8 +49,13 @@ def claim(
     ``host=True`` says that the value depends on the host (its CPU, its disk, its link to the GPU), so that
     another machine with the same GPU may not keep the bound. ``of`` names the experiments that the value
     comes from, where `labcode.book.lineage` reads more of them from the cells. NaN never holds.
+
+    ``record=True`` says that no argument of the page gives a bound: a number is stated as measured,
+    and shown so.
     """
-    checked = check(text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host)
+    checked = check(
+        text, value, at_least=at_least, at_most=at_most, unit=unit, fmt=fmt, key=key, host=host, record=record
+    )
     content = {"claim": asdict(checked), "borrowed": borrowed(sys._getframe(1), of)}
     display.show(
         {display.CLAIM_MIME: content, "text/html": _as_html(checked), "text/plain": as_line(checked)}
@@ -66,10 +72,15 @@ def check(
     fmt: str = ".2f",
     key: str | None = None,
     host: bool = False,
+    record: bool = False,
 ) -> Claim:
-    """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound."""
+    """`claim` without showing it; ``ValueError`` for one that could not fail: a number without a bound that
+    is not said to be a record.
+    """
     truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
-    if truth != (at_least is None and at_most is None):
+    if record and (truth or at_least is not None or at_most is not None):
+        raise ValueError(f"claim {text!r}: a record is a number without at_least= and at_most=")
+    if not record and truth != (at_least is None and at_most is None):
         raise ValueError(
             f"claim {text!r}: give a number with at_least= or at_most=, or a truth value without either"
         )
@@ -82,7 +93,7 @@ def check(
         text=text,
         value=number,
         shown=format_value(value, fmt, unit),
-        bound=_bound(at_least, at_most, fmt, unit),
+        bound=RECORD if record else _bound(at_least, at_most, fmt, unit),
         holds=holds,
         host=host,
     )
@@ -105,7 +116,7 @@ def slug(text: str) -> str:
 def as_line(claim: Claim) -> str:
     """A claim as one line of text."""
     bound = f" ({claim.bound})" if claim.bound else ""
-    verdict = "holds" if claim.holds else "does not hold"
+    verdict = "does not hold" if not claim.holds else "recorded" if claim.bound == RECORD else "holds"
     return f"{verdict}: {claim.text}: {claim.shown}{bound}"
 
 
@@ -161,6 +172,5 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _as_html(claim: Claim) -> str:
-    mark = "✓" if claim.holds else "✗"
     bound = f" <small>({escape(claim.bound)})</small>" if claim.bound else ""
-    return f"<p><b>{mark}</b> {escape(claim.text)}: <b>{escape(claim.shown)}</b>{bound}</p>"
+    return f"<p><b>{claim.mark}</b> {escape(claim.text)}: <b>{escape(claim.shown)}</b>{bound}</p>"

@@ -15,13 +15,21 @@ from labcode.book import display
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from labcode.figures.sources import Checked, Table
+
 Mode = Literal["light", "dark", "print"]
 
 _SHORTEST_ALT = 20
 _PRINT_DPI = 150
 
 
-def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None = None) -> None:
+def figure(
+    drawing: Callable[..., Figure] | Figure,
+    *,
+    alt: str,
+    caption: str | None = None,
+    data: Table | None = None,
+) -> None:
     """Show a figure: in the colors of the page it stands on, light or dark; print and notebooks get it on
     white.
 
@@ -29,26 +37,34 @@ def figure(drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | 
     ``labcode.figures.style.style(mode)`` and may take that mode as its one argument. (A ``Figure`` drawn
     already is shown on white everywhere.) ``alt`` says in a sentence or two what the figure shows, for those
     who do not see it: what is drawn and what stands out. ``caption`` is printed below.
+
+    ``data`` is the table that the figure shows, as `labcode.figures.sources.check` takes it. What lies on the
+    axes is compared with it, and with what the chart was given: a strict build fails where they differ.
     """
-    content = figure_content(drawing, alt=alt, caption=caption)
-    text = f"Figure: {content['alt']}"
+    content = figure_content(drawing, alt=alt, caption=caption, data=data)
+    text = "\n".join([f"Figure: {content['alt']}", *(f"differs: {line}" for line in content["differs"])])
     display.show({display.FIGURE_MIME: content, "image/png": content["png"], "text/plain": text})
 
 
 def figure_content(
-    drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None
+    drawing: Callable[..., Figure] | Figure, *, alt: str, caption: str | None, data: Table | None = None
 ) -> dict[str, Any]:
-    """What `figure` shows: light, dark (SVG), png (none for the web alone), alt, caption."""
+    """What `figure` shows: light, dark (SVG), png (none for the web alone), alt, caption; and what of it
+    ``differs`` from its source."""
     alt = " ".join(alt.split())
     if len(alt) < _SHORTEST_ALT:
         raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
+    from labcode.figures.sources import check
+
     dark = _begun(drawing, "dark") if callable(drawing) else None
+    read: list[Checked] = []
     return {
-        "light": _svg(drawing, "light"),
+        "light": _svg(drawing, "light", lambda drawn: read.append(check(drawn, data))),
         "dark": dark and dark(),
         "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
+        "differs": [line for one in read for line in one.differences],
     }
 
 
@@ -82,12 +98,15 @@ def _begun(drawing: Callable[..., Figure], mode: Mode) -> Callable[[], str]:
     return wait
 
 
-def _svg(drawing: Callable[..., Figure] | Figure, mode: Mode) -> str:
+def _svg(
+    drawing: Callable[..., Figure] | Figure, mode: Mode, look: Callable[[Figure], None] = lambda _: None
+) -> str:
     from labcode.figures.style import figure_bytes, style
 
     with style(mode):
         drawn = _drawn(drawing, mode)
         try:
+            look(drawn)
             return figure_bytes(drawn, "svg").decode()
         finally:
             _forget(drawn)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from labcode import units as units_of
 from labcode.book import display
 from labcode.book.values import format_value, is_number
 
@@ -19,24 +20,6 @@ if TYPE_CHECKING:
 
 Format = str | Callable[[Any], str]
 
-_UNIT_SUFFIXES = {
-    "_bytes_per_s": "bytes/s",
-    "_gb_per_s": "GB/s",
-    "_gib": "GiB",
-    "_mib": "MiB",
-    "_mb": "MB",
-    "_gb": "GB",
-    "_ns": "ns",
-    "_us": "µs",
-    "_ms": "ms",
-    "_s": "s",
-    "_bytes": "bytes",
-    "_percent": "%",
-    "_pct": "%",
-    "_mhz": "MHz",
-    "_w": "W",
-    "_j": "J",
-}
 _ABSENT = "–"
 
 
@@ -162,7 +145,7 @@ def _cell(value: Any, fmt: Format | None) -> str:
 
 
 def _split_unit(name: str) -> tuple[str, str]:
-    for suffix, unit in _UNIT_SUFFIXES.items():
+    for suffix, unit in units_of.SUFFIXES.items():
         if name.endswith(suffix) and len(name) > len(suffix):
             return name.removesuffix(suffix).replace("_", " "), unit
     return name.replace("_", " "), ""

@@ -194,7 +194,7 @@ def claims(of: Pair) -> pd.DataFrame:
 
 
 def _mark(claim: store.Claim) -> str:
-    return f"{'✓' if claim.holds else '✗'} {claim.shown}"
+    return f"{claim.mark} {claim.shown}"
 
 
 def _rows(captures: CaptureSet) -> pd.DataFrame:

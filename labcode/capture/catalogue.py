@@ -10,7 +10,7 @@ from labcode.errors import LabError
 from labcode.freshness import is_fresh
 
 MOST_GPUS = 4
-SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "lab")
+SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "diagnosis", "lab")
 EXPERIMENTS: dict[str, Experiment] = {
     name: one for subject in SUBJECTS for name, one in read(subject).items()
 }

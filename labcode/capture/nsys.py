@@ -12,6 +12,8 @@ from typing import Any
 
 from labcode.capture import bench, privacy, scan
 from labcode.capture.job import Job, Measured, Part, Seconds, timed
+from labcode.capture.program import script
+from labcode.capture.program.steady import trim_program
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.trim import MEASURED, trim_export
 from labcode.errors import LabError, ToolError
@@ -34,6 +36,8 @@ def parts(job: Job) -> tuple[Part, ...]:
     """
     program = job.program
     assert program is not None
+    if script.is_script(job.argv):
+        return _script_parts(job, program)
 
     def profiled() -> tuple[str, float]:
         record = job.file(".json")
@@ -51,6 +55,20 @@ def parts(job: Job) -> tuple[Part, ...]:
     return *bench.clean(job), Part("under nsys", profiled, job.file(".json"), early=not watched)
 
 
+def _script_parts(job: Job, program: Path) -> tuple[Part, ...]:
+    """The same for a plain script, which prints what it measured."""
+
+    def profiled() -> tuple[str, float]:
+        words = script.real_command(job.argv, job.cwd, job.raw(".compiled"))
+        limit_s = job.time_limit_s
+        where = (program, job.options, words, job.raw(".nsys-rep"))
+        result = profile(*where, time_limit_s=limit_s, cwd=job.cwd, what=job.what)
+        script.keep(job.file(".json"), result.stdout, job.argv[-1], f"{job.what} under nsys")
+        return result.stdout + "\n" + result.stderr, 0.0
+
+    return *script.clean(job), Part("under nsys", profiled, job.file(".json"), early=False)
+
+
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
     """What the parts left; of the seconds also those after the program's end: then nsys writes its report."""
     said, after_s = results[-1]
@@ -65,10 +83,12 @@ def finish(job: Job, run: Measured) -> Measured:
     packed, seconds = job.file(".sqlite.xz"), dict(run.seconds)
     with timed(seconds, "export"):
         export(job.program, report, raw, what=job.what)
+    plain = script.is_script(job.argv)
     with timed(seconds, "trim"):
-        window = trim_export(raw)
+        window = trim_program(raw) if plain else trim_export(raw)
     if window is None:
-        raise ToolError(f"{job.what}: no NVTX range {MEASURED} was recorded; the program must open one")
+        lacks = "no kernel repeats" if plain else f"no NVTX range {MEASURED} was recorded"
+        raise ToolError(f"{job.what}: {lacks}; the program must {'iterate' if plain else 'open one'}")
     with timed(seconds, "scrub"):
         names = scrub_export(raw, scrubbed).names
         why = f"{job.what}: something private is left in {scrubbed.name}, so it was not filed"

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 # Things that happened, with `start` and `end` (or one of the two, or `timestamp`).
@@ -68,6 +69,16 @@ MEASURED = "lab:measured"
 _PID = "& 0xFFFFFFFFFF000000"  # globalTid → globalPid
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """What stays of a program's beginning, and of its end: what a GPU did until ``until`` (ns), the CUDA
+    calls of ``call_ns`` and more, and of the operating system those of ``os_ns`` and more."""
+
+    until: int
+    call_ns: int
+    os_ns: int
+
+
 def is_kept(table: str) -> bool:
     """Whether a table may stay in a published export."""
     return table in STACK_TABLES or bool(EVENT_TABLES.fullmatch(table) or OTHER_TABLES.fullmatch(table))
@@ -113,37 +124,41 @@ def trim_export(path: Path, name: str = MEASURED) -> tuple[int, int] | None:
     """
     with closing(sqlite3.connect(path)) as db:
         window = measured_window(db, name)
-        if window is None:
-            return None
-        db.execute("PRAGMA journal_mode = OFF")
-        db.execute("PRAGMA synchronous = OFF")
-        events = [t for t in table_names(db) if EVENT_TABLES.fullmatch(t)]
-        _drop_strangers(db, events)
-        later = [t for t in events if CALL_TABLES.fullmatch(t)]
-        linked = [t for t in events if t not in later and not _timed(columns(db, t))]
-        for table in events:
-            if table not in later and table not in linked:
-                _delete_outside(db, table, window)
-        _correlations(
-            db, "kept_operations", [t for t in events if GPU_TABLES.fullmatch(t) and t not in linked]
-        )
-        for table in later:
-            _delete_outside(db, table, window, unless="kept_operations")
-        _correlations(db, "kept_calls", later)
-        for table in linked:
-            if {"correlationId", "globalPid"} <= set(columns(db, table)):
-                db.execute(
-                    f'DELETE FROM "{table}" WHERE NOT EXISTS (SELECT 1 FROM kept_calls k '
-                    f'WHERE k.correlation = "{table}".correlationId AND k.pid = "{table}".globalPid)'
-                )
-        for stacks, (table, column) in STACK_TABLES.items():
-            if columns(db, stacks) and column in columns(db, table):
-                db.execute(
-                    f'DELETE FROM "{stacks}" WHERE id NOT IN '
-                    f'(SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL)'
-                )
-        db.commit()
+        if window is not None:
+            cut(db, window)
         return window
+
+
+def cut(db: sqlite3.Connection, window: tuple[int, int], beginning: Beginning | None = None) -> None:
+    """Delete events outside a window as `trim_export` does; of what lies before and after it what tells of
+    the ``beginning`` stays, too.
+    """
+    db.execute("PRAGMA journal_mode = OFF")
+    db.execute("PRAGMA synchronous = OFF")
+    events = [t for t in table_names(db) if EVENT_TABLES.fullmatch(t)]
+    _drop_strangers(db, events)
+    later = [t for t in events if CALL_TABLES.fullmatch(t)]
+    linked = [t for t in events if t not in later and not _timed(columns(db, t))]
+    for table in events:
+        if table not in later and table not in linked:
+            _delete_outside(db, table, window, beginning=beginning)
+    _correlations(db, "kept_operations", [t for t in events if GPU_TABLES.fullmatch(t) and t not in linked])
+    for table in later:
+        _delete_outside(db, table, window, unless="kept_operations", beginning=beginning)
+    _correlations(db, "kept_calls", later)
+    for table in linked:
+        if {"correlationId", "globalPid"} <= set(columns(db, table)):
+            db.execute(
+                f'DELETE FROM "{table}" WHERE NOT EXISTS (SELECT 1 FROM kept_calls k '
+                f'WHERE k.correlation = "{table}".correlationId AND k.pid = "{table}".globalPid)'
+            )
+    for stacks, (table, column) in STACK_TABLES.items():
+        if columns(db, stacks) and column in columns(db, table):
+            db.execute(
+                f'DELETE FROM "{stacks}" WHERE id NOT IN '
+                f'(SELECT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL)'
+            )
+    db.commit()
 
 
 def _drop_strangers(db: sqlite3.Connection, events: list[str]) -> None:
@@ -183,7 +198,13 @@ def _timed(have: list[str]) -> bool:
     return "start" in have or "timestamp" in have
 
 
-def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int], unless: str = "") -> None:
+def _delete_outside(
+    db: sqlite3.Connection,
+    table: str,
+    window: tuple[int, int],
+    unless: str = "",
+    beginning: Beginning | None = None,
+) -> None:
     have = columns(db, table)
     begin = "start" if "start" in have else "timestamp"
     inside = f'"{begin}" BETWEEN :first AND :last'
@@ -207,6 +228,12 @@ def _delete_outside(db: sqlite3.Connection, table: str, window: tuple[int, int],
         )
     elif "end" in have:
         inside = 'start <= :last AND "end" >= :first'
+    if beginning is not None:
+        if GPU_TABLES.fullmatch(table):
+            inside += f" OR start <= {beginning.until:d}"
+        elif CALL_TABLES.fullmatch(table) or table == "OSRT_API":
+            least = beginning.os_ns if table == "OSRT_API" else beginning.call_ns
+            inside += f' OR "end" - start >= {least:d}'
     if unless:
         pid = f"globalTid {_PID}" if "globalTid" in have else "globalPid"
         inside += (

@@ -135,3 +135,18 @@ def bench_ranks(
     from labcode.terminal import console
 
     raise typer.Exit(many.main(capture, ranks or [128, 1024], scheduler, json_file, console()))
+
+
+@bench_app.command("diagnosis")
+def bench_diagnosis(
+    set_name: Annotated[str, typer.Option("--set", help="The capture set with the recorded cases.")] = "h100",
+    aside: Annotated[
+        bool, typer.Option("--aside", help="Show the cases set aside, too; not for who writes rules.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Judge programs with one planted cause each: whether `labcode diagnose` names it first, and its gain."""
+    from labcode.bench import diagnosis
+    from labcode.terminal import console
+
+    raise typer.Exit(diagnosis.main(set_name, show_aside=aside, json_file=json_file, console=console()))

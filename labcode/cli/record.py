@@ -191,13 +191,19 @@ def record(
         typer.Option(
             "--tool",
             help="nsys or torch (torch.profiler); twice for both: the program then runs twice, and what they "
-            "say of the same ranges is joined. Without it nsys, or torch where there is no nsys.",
+            "say of the same ranges is joined. Without it nsys, or torch where there is no nsys or no GPU.",
         ),
     ] = None,
     energy: Annotated[bool, typer.Option("--energy", help="Meter the GPUs meanwhile, too.")] = False,
     before: Annotated[
         Path | None, typer.Option("--before", metavar="FILE", help="A recording of before to compare with.")
     ] = None,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "--lines/--no-lines", help="Whether to record stacks, so that verdicts name lines of code."
+        ),
+    ] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
 ) -> None:
     """Record a program with the tool that suits and make its report: labcode record -- python train.py.
@@ -218,7 +224,7 @@ def record(
         plain_file(before)
     refuse_existing(output.parent, [output.name, *recorder.names(name, tools, energy=energy)], force=force)
     with staged(output.parent, force=force) as work:
-        made = recorder.record(command, work, name, tools=tools, energy=energy)
+        made = recorder.record(command, work, name, tools=tools, energy=energy, lines=lines)
         for note in made.notes:
             typer.echo(f"note: {note}", err=True)
         if made.files:

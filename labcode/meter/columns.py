@@ -5,15 +5,16 @@ from array import array
 from labcode.meter.gpus import Reading
 from labcode.reports.power.schema import COLUMNS, Values
 
-MOST = 1 << 19  # samples of a GPU, in 32 MiB; at 100 ms, 14 hours
+MOST = 1 << 19  # samples of a GPU, in 36 MiB; at 100 ms, 14 hours
 _MISSING = -1
+Call = tuple[int, int]  # when it began and when it was answered, in ns
 
 
 class Columns:
-    """Columns of integers, 64 bytes a sample.
+    """Columns of integers, 72 bytes a sample: when its call began and ended, and what was read.
 
     When ``most`` samples are reached, neighbors are merged two by two: powers, clocks and temperature are
-    averaged, which keeps the energy under the power; time and counter are the later ones', which keeps the
+    averaged, which keeps the energy under the power; times and counter are the later ones', which keeps the
     counter exact; reasons are those of both. ``merged`` says how many samples one stands for, ``peak_mw`` the
     highest power before that.
     """
@@ -22,28 +23,28 @@ class Columns:
         self.most = most
         self.merged = 1
         self.peak_mw: int | None = None
-        self.t_ns = array("q")
+        self.before_ns, self.after_ns = array("q"), array("q")
         self._values = {name: array("q") for name in COLUMNS}
-        self._pending: list[tuple[int, Reading]] = []
+        self._pending: list[tuple[Call, Reading]] = []
 
     def __len__(self) -> int:
-        return len(self.t_ns)
+        return len(self.before_ns)
 
     def last(self, name: str) -> int | None:
         """The latest value of a column that is there."""
         return next((value for value in reversed(self._values[name]) if value != _MISSING), None)
 
-    def add(self, t_ns: int, reading: Reading) -> None:
+    def add(self, call: Call, reading: Reading) -> None:
         """Append a sample; after merging, so many at a time."""
         if reading[0] is not None:
             self.peak_mw = max(self.peak_mw or 0, reading[0])
         if self.merged > 1:
-            self._pending.append((t_ns, reading))
+            self._pending.append((call, reading))
             if len(self._pending) < self.merged:
                 return
-            t_ns, reading = self._average(self._pending)
+            call, reading = self._average(self._pending)
             self._pending = []
-        self._append(t_ns, reading)
+        self._append(call, reading)
         if len(self) >= self.most:
             self._halve()
 
@@ -52,24 +53,26 @@ class Columns:
         found = [None if value == _MISSING else value for value in self._values[name]]
         return found if any(value is not None for value in found) else None
 
-    def _append(self, t_ns: int, reading: Reading) -> None:
-        self.t_ns.append(t_ns)
+    def _append(self, call: Call, reading: Reading) -> None:
+        self.before_ns.append(call[0])
+        self.after_ns.append(call[1])
         for column, value in zip(self._values.values(), reading, strict=True):
             column.append(_MISSING if value is None else value)
 
     def _halve(self) -> None:
-        old, rows = self.t_ns, list(self._values.values())
-        self.t_ns, self._values = array("q"), {name: array("q") for name in COLUMNS}
-        for place in range(0, len(old) - 1, 2):
+        before, after, rows = self.before_ns, self.after_ns, list(self._values.values())
+        self.before_ns, self.after_ns = array("q"), array("q")
+        self._values = {name: array("q") for name in COLUMNS}
+        for place in range(0, len(before) - 1, 2):
             pair = [
-                (old[p], tuple(None if row[p] == _MISSING else row[p] for row in rows))
+                ((before[p], after[p]), tuple(None if row[p] == _MISSING else row[p] for row in rows))
                 for p in (place, place + 1)
             ]
             self._append(*self._average(pair))
         self.merged *= 2
 
     @staticmethod
-    def _average(samples: list[tuple[int, Reading]]) -> tuple[int, Reading]:
+    def _average(samples: list[tuple[Call, Reading]]) -> tuple[Call, Reading]:
         made: list[int | None] = []
         for name, values in zip(COLUMNS, zip(*(reading for _, reading in samples), strict=True), strict=True):
             there = [value for value in values if value is not None]

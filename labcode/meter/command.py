@@ -64,13 +64,17 @@ def neutral(words: Sequence[str]) -> str:
     return name
 
 
-def start(words: Sequence[str], stdout: int | None = None) -> subprocess.Popen[bytes]:
+def start(
+    words: Sequence[str], stdout: int | None = None, *, keep: Sequence[int] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a user's command, which talks to the terminal itself; `ToolError` where it cannot be started.
 
-    ``stdout`` is a file descriptor for what it prints.
+    ``stdout`` is a file descriptor for what it prints; with ``keep``, descriptors that it inherits, for what
+    it says on stderr, too.
     """
     try:
-        return subprocess.Popen(list(words), stdout=stdout)
+        stderr = subprocess.STDOUT if keep else None
+        return subprocess.Popen(list(words), stdout=stdout, stderr=stderr, pass_fds=keep or ())
     except FileNotFoundError:
         raise ToolError(f"{words[0]}: not found; check the command after --") from None
     except PermissionError:

@@ -160,17 +160,18 @@ class Meter:
                     self._lose(place, f"{_FAILURES} readings in a row failed")
                 continue
             self._failures[place] = 0
-            times = self.columns[place].t_ns
-            now = before + (after - before) // 2
-            if after < before or (times and now <= times[-1]):
-                self._stepped_back += after < before or now < times[-1]
-                continue
-            self.columns[place].add(now, reading)
+            columns = self.columns[place]
+            last = columns.after_ns[-1] if len(columns) else before - 1
+            if after < before or before < last:
+                self._stepped_back += 1
+            elif after > last:
+                columns.add((before, after), reading)
 
     def _lose(self, place: int, why: str) -> None:
         self._lost[place] = why
-        times = self.columns[place].t_ns
-        after = f" after {(times[-1] - times[0]) / 1e9:.1f} s" if times else " at once"
+        columns = self.columns[place]
+        known_s = (columns.after_ns[-1] - columns.before_ns[0]) / 1e9 if len(columns) else 0.0
+        after = f" after {known_s:.1f} s" if len(columns) else " at once"
         gpu = self.gpus[place]
         self.problems.append(
             f"GPU {gpu.number} ({gpu.name}) was lost{after}: {why}; what was measured before is kept"
@@ -264,7 +265,9 @@ class Meter:
                         samples_merged=columns.merged,
                         peak_mw=columns.peak_mw,
                         lost=lost,
-                        t_ns=list(columns.t_ns),
+                        before_ns=list(columns.before_ns),
+                        after_ns=list(columns.after_ns),
+                        t_ns=[],
                         **{name: columns.values(name) for name in COLUMNS},
                     )
                     for gpu, columns, lost in zip(self.gpus, self.columns, self._lost, strict=True)

@@ -1,7 +1,8 @@
-"""Cells of the book's pages, run without Sphinx and without drawing: a page and a set in, its claims out."""
+"""Cells of the book's pages, run without Sphinx: a page and a set in, its claims out."""
 
 import linecache
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,21 @@ def cells(page: str) -> list[str]:
     return [_OPTIONS.sub("", cell, count=1) for cell in _CELL.findall(text)]
 
 
-def run(page: str, set_name: str, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Run a page's cells around a set; what `labcode.book.claim` showed (fields ``claim``, ``borrowed``)."""
+def run(
+    page: str,
+    set_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Callable[..., None] = lambda *_, **__: None,
+) -> list[dict[str, Any]]:
+    """Run a page's cells around a set; what `labcode.book.claim` showed (fields ``claim``, ``borrowed``).
+
+    Nothing is drawn: ``figure`` gets what the page gives to `labcode.book.figure`.
+    """
     shown: list[dict[str, Any]] = []
     monkeypatch.setenv("LABCODE_CAPTURES", set_name)
     monkeypatch.setattr(pages, "_taken", {})
     monkeypatch.setattr(display, "show", shown.append)
-    monkeypatch.setattr(book, "figure", lambda *_, **__: None)
+    monkeypatch.setattr(book, "figure", figure)
     monkeypatch.setattr(book, "interactive", lambda *_, **__: None)
     namespace: dict[str, Any] = {"__name__": "__main__", "In": []}
     for number, cell in enumerate(cells(page), start=1):

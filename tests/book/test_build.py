@@ -38,6 +38,22 @@ It took {glue:text}`time`, and $t \\le T$.
 )
 
 
+PICTURE = '''
+```{code-cell} python
+import pandas as pd
+from labcode.figures import lines
+
+steps = pd.Series([5.0, 6.0], index=pd.Index([1.0, 2.0], name="step"), name="loop_ms")
+book.figure(
+    lambda: lines([1.0, 2.0], {"loop": steps.to_numpy()}, x_label="step", y_label="time (ms)"),
+    alt="Two steps of a loop; the second takes a little longer.",
+    caption="Two steps. Of a loop.",
+    data={"loop": steps},
+)
+```
+'''
+
+
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: None) -> Path:
     """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
@@ -115,6 +131,18 @@ def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
         in error
     )
     assert build(None, "html") == 0  # who is writing the page still sees it
+
+
+def test_a_figure_that_is_not_its_table_fails_the_strict_build_and_is_named(house, capsys):
+    write_page(house, "page", PAGE + PICTURE)
+    assert build("h200", update_claims=True) == 0
+    assert "WARNING" not in capsys.readouterr().err
+    write_page(house, "page", PAGE + PICTURE.replace("[1.0, 2.0], {", "[1.0, 3.0], {"))
+    assert build("h200", strict=True) == 1
+    said = capsys.readouterr().err
+    assert "page.md: WARNING: figure “Two steps”: “loop”: along “step”: point 2 is drawn at 3" in said
+    assert build("h200") == 0  # said, and shown
+    assert "page.md: WARNING: figure “Two steps”" in capsys.readouterr().err
 
 
 def test_claims_that_were_not_recorded_or_share_a_key_fail_the_strict_build(house, capsys):

@@ -39,6 +39,17 @@ def test_a_claim_that_says_nothing_is_refused(arguments):
         claims.check("fast", **arguments)
 
 
+def test_a_record_is_a_number_without_a_bound():
+    found = claims.check("the copy takes", 3.25, unit="ms", record=True)
+    assert (found.holds, found.bound, found.shown, found.mark) == (True, store.RECORD, "3.25\u202fms", "•")
+    assert claims.as_line(found) == "recorded: the copy takes: 3.25\u202fms (a record)"
+    assert not claims.check("the copy takes", float("nan"), record=True).holds
+    assert [claims.check("x", value, at_most=2).mark for value in (1, 3)] == ["✓", "✗"]
+    for arguments in ({"value": 1.0, "at_least": 0.5}, {"value": True}):
+        with pytest.raises(ValueError, match="a record is a number without at_least= and at_most="):
+            claims.check("the copy takes", **arguments, record=True)
+
+
 def test_value_and_bound_are_printed_alike():
     checked = claims.check("most is hidden", 0.734, at_least=0.7, fmt=".0%")
     assert (checked.shown, checked.bound) == ("73%", "at least 70%")

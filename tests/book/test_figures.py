@@ -5,12 +5,14 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from labcode import book
 from labcode.book import display
 from labcode.book.sphinx import render
+from labcode.figures import lines
 
 ALT = "One bar that is taller than the other one."
 
@@ -81,6 +83,20 @@ def test_default_arguments_are_not_taken_for_the_mode(shown):
 def test_a_figure_drawn_already_is_shown_on_white(shown):
     book.figure(draw(), alt=ALT)
     assert shown[0][display.FIGURE_MIME]["dark"] is None
+
+
+def test_a_picture_is_compared_with_its_table(shown):
+    steps = pd.Series([5.0, 6.0], index=pd.Index([1.0, 2.0], name="step"), name="loop_ms")
+
+    def drawn(unit: str) -> Figure:
+        return lines(steps.index, {"loop": steps}, x_label="step", y_label=f"time ({unit})")
+
+    book.figure(lambda: drawn("ms"), alt=ALT, data={"loop": steps})
+    assert shown[0][display.FIGURE_MIME]["differs"] == []
+    book.figure(lambda: drawn("µs"), alt=ALT, data={"loop": steps})
+    (said,) = shown[1][display.FIGURE_MIME]["differs"]
+    assert said == "“loop”: along “time (µs)”: point 1 is drawn at 5, the table has 5000 (and 1 more)"
+    assert shown[1]["text/plain"].endswith(said)
 
 
 def test_a_description_is_required():

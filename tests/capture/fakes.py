@@ -57,6 +57,10 @@ if verb == "export":
     if mode == "export-fails":
         print("ERROR: cannot read the report", file=sys.stderr)
         sys.exit(1)
+    if mode == "steady":
+        from tests.capture.test_steady import training
+        training(out)
+        sys.exit(0)
     from tests.capture import fakes
     fakes.private_export(out, window=mode != "no-window")
     sys.exit(0)

@@ -45,7 +45,7 @@ def imported_workloads(module: str) -> set[str]:
 _UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks"}
 OTHER_VARIANTS = {
     "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
-    **{f"scaling_{name}": _UNUSED for name in ("collectives", "training", "timeline")},
+    **{f"scaling_{name}": _UNUSED for name in ("collectives", "training", "timeline", "fsdp2")},
 }
 
 
@@ -68,14 +68,16 @@ def printed(*words: str) -> str:
 def test_sources_cover_the_modules_an_experiment_is_made_of(experiment: Experiment) -> None:
     paths = {source.partition(":")[0] for source in source_digests(experiment.sources, ROOT)}
     assert paths
+    if experiment.scripts:
+        return  # they import nothing of the lab
     for name in imported_workloads(experiment.module) - OTHER_VARIANTS.get(experiment.id, set()):
         assert f"{name.replace('.', '/')}.py" in paths
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
 def test_programs_know_the_variants_and_flags_they_are_run_with(experiment: Experiment) -> None:
-    if experiment.tool == "doctor":
-        pytest.skip("the doctor has no variants")
+    if experiment.tool == "doctor" or experiment.scripts:
+        pytest.skip("the doctor and plain scripts have no variants")
     words = experiment.argv(Run(""))[2:]
     command = [word for word in experiment.runs[0].args[:1] if not word.startswith("--")]
     shown = printed(*words, *command, "--help")

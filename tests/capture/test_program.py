@@ -18,7 +18,7 @@ from tests.support.programs import python_program
 TORCH = """
 import contextlib, json, sys, types
 class profile:
-    def __init__(self, activities, record_shapes): self.said = []
+    def __init__(self, activities, record_shapes, with_stack): self.said = []
     def start(self): self.said.append("start")
     def stop(self): self.said.append("stop")
     def export_chrome_trace(self, path):
@@ -94,41 +94,71 @@ def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
 NSYS = """
 import shutil, subprocess, sys
 if sys.argv[1] == "profile":
+    print("[1/1] [====25%   ] run.nsys-rep")
     out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
-    subprocess.call(sys.argv[sys.argv.index("sh"):])
+    if "--python-sampling=true" in sys.argv and "old" in sys.argv:
+        sys.exit("unrecognised option '--python-sampling'")
+    if "broken" in sys.argv: sys.exit("Importer error")
+    subprocess.call(sys.argv[sys.argv.index("bash"):], close_fds=False)
     if "silent" not in sys.argv: open(out + ".nsys-rep", "w").write("x")
     sys.exit(0)
 shutil.copy({export!r}, next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output="))
 """
 
 
-def test_nsys_records_the_program_and_its_code_not_that_of_nsys_counts(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def nsys(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for nsys, which words of the program make old, silent or broken."""
     export = x.make_export(work / "made.sqlite", kernels=[x.kernel(0, 10)])
-    nsys = python_program(work / "nsys", NSYS.format(export=str(export)))
-    monkeypatch.setenv("LABCODE_NSYS", str(nsys))
+    monkeypatch.setenv("LABCODE_NSYS", str(python_program(work / "nsys", NSYS.format(export=str(export)))))
     monkeypatch.setattr(command, "find_nsys", tools.find_nsys)
-    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 5", cwd=work)
-    assert done.returncode == 5 and json.loads((work / "run.json").read_text())["title"] == "sh"
-    assert (work / "run.sqlite").is_file() and not (work / "run.nsys-rep").exists()
-    done = labcode("record", "-o", "a.json", "--", "sh", "-c", "exit 0", "silent", cwd=work)
-    assert done.returncode == 2 and "a: nsys made no report" in done.stderr and not (work / "a.json").exists()
-    done = labcode("record", "-o", "b.json", "--", "no-such-program", cwd=work)
+    return work
+
+
+def test_nsys_records_the_program_and_its_code_not_that_of_nsys_counts(nsys: Path) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 5", cwd=nsys)
+    assert done.returncode == 5 and json.loads((nsys / "run.json").read_text())["title"] == "sh"
+    assert (nsys / "run.sqlite").is_file() and not (nsys / "run.nsys-rep").exists()
+    done = labcode("record", "-o", "a.json", "--", "sh", "-c", "exit 0", "silent", cwd=nsys)
+    assert done.returncode == 2 and "a: nsys made no report" in done.stderr and not (nsys / "a.json").exists()
+    done = labcode("record", "-o", "b.json", "--", "no-such-program", cwd=nsys)
     assert done.returncode == 2 and "no-such-program: not found; check the command after --" in done.stderr
+
+
+def test_what_nsys_says_goes_to_a_log_and_what_the_program_says_does_not(nsys: Path) -> None:
+    words = [sys.executable, "-m", "labcode", "record", "-o", "run.json", "--"]
+    words += ["sh", "-c", "echo out; echo err >&2"]
+    done = subprocess.run(words, cwd=nsys, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("out\n") and "err\n" in done.stderr
+    assert "25%" not in done.stdout + done.stderr
+    assert "25%" in (nsys / "run.nsys.log").read_text() and "out" not in (nsys / "run.nsys.log").read_text()
+
+
+def test_an_nsys_without_stacks_records_without_lines_and_says_so(nsys: Path) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 0", "old", cwd=nsys)
+    said = "nsys: without lines of the program, for it said: unrecognised option '--python-sampling'"
+    assert done.returncode == 0 and said in done.stderr and (nsys / "run.json").is_file()
+    done = labcode("record", "-o", "b.json", "--no-lines", "--", "sh", "-c", "exit 0", "old", cwd=nsys)
+    assert done.returncode == 0 and "without lines" not in done.stderr
+
+
+def test_a_failure_of_nsys_is_not_told_as_one_of_the_program(nsys: Path) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 0", "broken", cwd=nsys)
+    said = "run: nsys made no report and did not start the program; its last words: Importer error"
+    assert done.returncode == 2 and said in done.stderr and "ended with exit code" not in done.stderr
 
 
 def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def fake(words: list[str], folder: Path, name: str, meter: object) -> tuple[Path | None, int]:
+    def fake(words: list[str], folder: Path, name: str, meter: object, *, lines: bool) -> object:
         ran.append(name)
         return (folder / f"{name}.{len(ran)}"), len(ran) - 1
 
-    monkeypatch.setattr(command, "_under_nsys", fake)
+    monkeypatch.setattr(command, "_under_nsys", lambda *a, **k: (*fake(*a, **k), ["said"]))
     monkeypatch.setattr(command, "_under_torch", fake)
     found = command.record(["a"], work, "run", tools=["nsys", "torch"])
-    assert len(found.files) == 2 and found.code == 1
+    assert len(found.files) == 2 and found.code == 1 and found.notes == ("said",)
 
 
 def test_what_cannot_be_recorded_is_refused_in_words(work: Path) -> None:

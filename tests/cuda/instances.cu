@@ -1,9 +1,10 @@
-// Every attention step of the catalogue, and the one kernel of decoding for the models that it takes and both rings: for the
-// assembler's report.
+// Every attention step of the catalogue, the one kernel of decoding for the models that it takes and both rings, and the tensor
+// cores' part of the matmul: for the assembler's report.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "attention/attention.cuh"
 #include "decode/decode.cuh"
+#include "energy/cores.cuh"
 
 namespace steps = lab::attention;
 
@@ -12,5 +13,6 @@ void (*const readable[])(const float*, const float*, const float*, float*, int, 
 void (*const with_scores[])(const float*, const float*, const float*, float*, float*, int, int) = {steps::materialized<64>, steps::materialized<128>};
 const auto queries = steps::backward_queries<64>, wide_queries = steps::backward_queries<128>;
 const auto keys = steps::backward_keys<64>, wide_keys = steps::backward_keys<128>;
+const auto cores = lab::energy::cores<lab::gemm::Deep>;
 const auto medium = lab::decode::token<1024, 16, 24, 40>;
 const auto large = lab::decode::token<2560, 32, 32, 40>, small_ring = lab::decode::token<2560, 32, 32, 8>;

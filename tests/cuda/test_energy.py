@@ -10,7 +10,7 @@ import pytest
 
 from labcode.workloads.cuda import energy as wrapper
 from tests.cuda import ncu_programs
-from tests.cuda.conftest import ARCHITECTURES, Assemble, Built
+from tests.cuda.conftest import ARCHITECTURES, KERNEL, NEWEST, NO_SPILLS, Assemble, Built
 
 PROGRAM = "energy"
 
@@ -21,6 +21,13 @@ def test_nothing_is_spilled(assembled: Assemble, architecture: str) -> None:
     found = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores", report)
     assert found
     assert set(found) == {("0", "0")}
+
+
+def test_the_cores_alone_spill_nothing(together: Assemble) -> None:
+    report = together("products", NEWEST).report
+    kernels = [one for one in KERNEL.finditer(report) if "6energy5cores" in one[1]]
+    assert len(kernels) == 1
+    assert NO_SPILLS in kernels[0][0]
 
 
 def test_the_accumulators_are_in_registers(assembled: Assemble) -> None:

@@ -95,7 +95,7 @@ def test_a_gpu_that_is_lost_keeps_what_was_measured(ticking: Ticking) -> None:
     meter.sample()
     meter.sample()
     document = meter.document()
-    assert document.partial and len(document.devices[0].t_ns) == 5
+    assert document.partial and len(document.devices[0].before_ns) == 5
     assert document.devices[0].lost == "GPU is lost"
     assert document.problems == [
         "GPU 0 (Ticking) was lost after 4.0 s: GPU is lost; what was measured before is kept"
@@ -110,7 +110,7 @@ def test_readings_that_fail_are_left_out_and_many_are_a_loss(ticking: Ticking) -
         ticking.now_ns += 1
         meter.sample()
     document = meter.document()
-    assert len(document.devices[0].t_ns) == 1
+    assert len(document.devices[0].before_ns) == 1
     assert document.devices[0].lost == "20 readings in a row failed"
 
 
@@ -120,9 +120,30 @@ def test_a_clock_that_steps_back_drops_samples_and_says_so(ticking: Ticking) -> 
         ticking.now_ns = now
         meter.sample()
     document = meter.document()
-    assert document.devices[0].t_ns == [1_000, 2_000, 3_000]
+    assert document.devices[0].before_ns == [1_000, 2_000, 3_000]
     assert document.problems == ["the clock went back 2 times; samples of those moments were dropped"]
     assert document.partial
+
+
+def test_a_call_that_waits_is_known_by_both_its_ends(ticking: Ticking) -> None:
+    meter = meter_of(ticking)
+    read = ticking.read
+
+    def waits() -> Reading:
+        ticking.now_ns += 130_000_000
+        return read()
+
+    begin = ticking.now_ns
+    meter.sample()
+    ticking.now_ns += 10_000_000
+    ticking.read = waits  # type: ignore[method-assign]
+    meter.sample()
+    (device,) = meter.document().devices
+    assert device.before_ns == [begin, begin + 10_000_000]
+    assert device.after_ns == [begin, begin + 140_000_000]
+    samples = log_of(meter.document(), Path("log")).of(0)
+    assert samples["t_ns"].to_list() == [begin, begin + 75_000_000]
+    assert samples["after_ns"].to_list() == device.after_ns
 
 
 def test_a_wall_clock_that_is_set_is_told_and_does_no_harm(ticking: Ticking) -> None:
@@ -135,7 +156,7 @@ def test_a_wall_clock_that_is_set_is_told_and_does_no_harm(ticking: Ticking) -> 
     ticking.now_ns += 1_000_000_000
     meter.sample()
     document = meter.document()
-    assert len(document.devices[0].t_ns) == 3 and not document.partial
+    assert len(document.devices[0].before_ns) == 3 and not document.partial
     assert document.clock.realtime_ns == [(1_000_000_000, 1_000_000_000), (2_000_000_000, -1_000_000_000)]
     assert document.problems == [
         "the clock of the system was set by -3.000 s while measuring; times in this log are of a clock that "
@@ -150,7 +171,7 @@ def test_memory_is_bounded_and_energy_kept(ticking: Ticking) -> None:
         ticking.now_ns += 100_000_000
     document = meter.document()
     (device,) = document.devices
-    assert len(device.t_ns) < 64 and device.samples_merged == 16
+    assert len(device.before_ns) < 64 and device.samples_merged == 16
     assert any("16 samples each were averaged into one" in line for line in document.problems)
     curve = log_of(document, Path("log"))
     table = windows(curve)
@@ -161,9 +182,9 @@ def test_memory_is_bounded_and_energy_kept(ticking: Ticking) -> None:
 def test_merging_keeps_the_peak_and_all_reasons() -> None:
     columns = Columns(most=4)
     for place, (watts, reasons) in enumerate([(1, 0), (9, 4), (1, 8), (3, 0), (1, 0), (5, 0)]):
-        columns.add(place, (watts, None, place * 10, 100, None, 40, reasons))
+        columns.add((place, place + 1), (watts, None, place * 10, 100, None, 40, reasons))
     assert columns.merged == 2 and columns.peak_mw == 9
-    assert list(columns.t_ns) == [1, 3, 5]
+    assert list(columns.before_ns) == [1, 3, 5] and list(columns.after_ns) == [2, 4, 6]
     assert columns.values("instant_mw") == [5, 2, 3]
     assert columns.values("energy_mj") == [10, 30, 50]
     assert columns.values("reasons") == [4, 8, 0]

@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from labcode.errors import ToolError  # noqa: E402
+from labcode.workloads.energy import cores as energy_cores  # noqa: E402
 from labcode.workloads.energy import lm as energy_lm  # noqa: E402
 from labcode.workloads.energy import matmul as energy_matmul  # noqa: E402
 from labcode.workloads.energy import products as energy_products  # noqa: E402
@@ -91,6 +93,57 @@ def test_uniform_operands_lie_between_zero_and_one() -> None:
     assert all(float(one.min()) >= 0 and float(one.max()) <= 1 for one in (made.left, made.right))
     made.call()
     assert energy_matmul.check(torch, made, "bf16").passed
+
+
+def whole_on_the_cpu(made: energy_matmul.Matmul, blocks: int) -> energy_matmul.Matmul:
+    assert blocks in (2, 4)
+    return made
+
+
+def cores_on_the_cpu(made: energy_matmul.Matmul, blocks: int) -> energy_matmul.Matmul:
+    """What the kernel leaves: of one tile, the products of the first stages, over and over."""
+    out, held, (rows, columns) = made.result(), energy_cores.STAGES * energy_cores.DEPTH, (128, 256)
+
+    def call() -> None:
+        rounds = made.left.shape[1] // held
+        out[:rows, :columns] = rounds * (
+            made.left[:rows, :held].float() @ made.right[:held, :columns].float()
+        )
+
+    return energy_matmul.Matmul(call, made.result, made.left, made.right)
+
+
+def test_cores_and_the_whole_matmul_take_turns_on_the_same_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(energy_cores, "alone", cores_on_the_cpu)
+    monkeypatch.setattr(energy_cores, "whole", whole_on_the_cpu)
+    windows = Windows(CPU, 0.02, 0.0)
+    checks = energy_cores.measure(torch, windows, 512, (2, 4))
+    assert all(check.passed for check in checks.values())
+    assert list(windows.entries)[:3] == [
+        "tensor cores alone, normal, 2 SMs",
+        "whole matmul, normal, 2 SMs",
+        "tensor cores alone, normal, 4 SMs",
+    ]
+    assert len(windows.entries) == 8 and in_order(windows.entries)
+    one = windows.entries["whole matmul, uniform, 4 SMs"]
+    assert (one["sms"], one["values"], one["flop"]) == (4, "uniform", 2 * 512**3 * one["repetitions"])
+
+
+def test_cores_that_multiply_other_tiles_are_found() -> None:
+    made = energy_products.Case("", "normal", 512).make(torch, CPU)
+    assert not energy_cores.check_alone(made).passed  # poisoned
+    cores_on_the_cpu(made, 2).call()
+    assert energy_cores.check_alone(made).passed
+    made.call()  # the whole product is not what the cores alone leave
+    assert not energy_cores.check_alone(made).passed
+
+
+def test_cores_need_a_gpu_and_whole_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(ToolError):
+            energy_cores.main(["--json", str(tmp_path / "r.json")])
+    with pytest.raises(argparse.ArgumentTypeError, match="300: rows come in whole tiles of 256"):
+        energy_cores._whole_tiles("300")
 
 
 def test_waves_begin_on_their_period(tmp_path: Path) -> None:

@@ -87,6 +87,25 @@ def prices(kernels: pd.DataFrame, terms: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def price_ratio(
+    kernels: pd.DataFrame, terms: Sequence[str], over: str, under: str
+) -> tuple[float, float, float]:
+    """How many of ``under`` cost what one of ``over`` costs: the ratio, and its interval of 95 %.
+
+    ``kernels`` and ``terms`` as for `prices`; bytes count as bytes, not as bits. The interval is that of the
+    ratios of each resampling, since prices are not drawn apart from each other; infinite where ``under`` may
+    cost nothing.
+    """
+    found = fit(kernels[list(terms)].to_numpy(np.float64), _joules(kernels), relative=True)
+    top, bottom = terms.index(over), terms.index(under)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = found.drawn[:, top] / found.drawn[:, bottom]
+        ratio = found.values[top] / found.values[bottom]
+    edge = (1 - _LEVEL) / 2
+    low, high = np.quantile(drawn[~np.isnan(drawn)], (edge, 1 - edge), method="nearest")
+    return float(ratio), float(low), float(high)
+
+
 def predict(kernels: pd.DataFrame, priced: pd.DataFrame) -> Floats:
     """The energy of kernels in J by a table of `prices`."""
     factors = [UNITS.get(term, _FLOP)[1] for term in priced["term"]]

@@ -3,7 +3,8 @@
 While the same work is done over and over, its mean power is what the counter rises by between two of its
 updates, divided by the time between them. That leaves the ends of the window out, where a counter that is
 updated ten times a second is worth little, and with them most of the error: what remains is when the two
-updates were, known to one sample.
+updates were, known to the calls that read them. A call that waited bounds its update badly, so of all pairs
+of updates in the window that one is taken whose power is bounded best.
 """
 
 from collections.abc import Mapping
@@ -14,24 +15,42 @@ import pandas as pd
 
 from labcode.analysis.energy.window import FEW_UPDATES, Curve, curve_of, idle_power
 from labcode.errors import InputError
+from labcode.reports.columns import Floats
 from labcode.reports.report import PowerReport
 
 
 def steady(curve: Curve, begin_ns: float, end_ns: float) -> tuple[float, float, int]:
     """Mean power of work that does not change, in W, its error (a bound), and the updates it rests on.
 
-    The first update in the window still counts what was before it, and is left out. (nan, nan, updates)
-    where fewer than three are left.
+    An update counts what was since the one before: the first in the window is left out. The bound holds for
+    a counter that is right at its updates: calls say within what time each of the two came, so the power lies
+    between their joules over the longest and over the shortest time between them. (nan, nan, updates) where
+    fewer than three are left, or where no two are certainly apart.
     """
     first = begin_ns + (0.0 if np.isnan(curve.update_s) else 1e9 * curve.update_s)
-    inside = np.flatnonzero((curve.knots_ns >= first) & (curve.knots_ns <= end_ns))
+    inside = np.flatnonzero(
+        (curve.knots_ns >= first) & (curve.known_after_ns >= begin_ns) & (curve.known_before_ns <= end_ns)
+    )
     if len(inside) < 3:
         return float("nan"), float("nan"), len(inside)
-    low, high = int(inside[0]), int(inside[-1])
-    seconds = (curve.knots_ns[high] - curve.knots_ns[low]) / 1e9
-    watts = float((curve.knots_j[high] - curve.knots_j[low]) / seconds)
-    late = sum(float(curve.knots_ns[k] - curve.known_after_ns[k]) for k in (low, high)) / 1e9
-    return watts, watts * late / seconds, len(inside)
+    at, joules = curve.knots_ns[inside] / 1e9, curve.knots_j[inside]
+    half = (curve.known_before_ns - curve.known_after_ns)[inside] / 2e9
+    lows = np.flatnonzero(half < _least_before(half))  # an earlier one that is known as well is better
+    highs = len(half) - 1 - np.flatnonzero(half[::-1] < _least_before(half[::-1]))
+    seconds = at[highs] - at[lows][:, None]
+    late = half[highs] + half[lows][:, None]
+    apart = seconds > late
+    if not apart.any():
+        return float("nan"), float("nan"), len(inside)
+    share = np.where(apart, late / np.where(apart, seconds - late, 1.0), np.inf)
+    low, high = np.unravel_index(int(share.argmin()), share.shape)
+    watts = float((joules[highs[high]] - joules[lows[low]]) / seconds[low, high])
+    return watts, watts * float(share[low, high]), len(inside)
+
+
+def _least_before(values: Floats) -> Floats:
+    """For each value the least of those before it; infinite for the first."""
+    return np.minimum.accumulate(np.append(np.inf, values[:-1]))
 
 
 def windows_of(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -82,7 +82,7 @@ class Sensor:
     honest: bool = True
 
     def samples(self, load: Load, at_ns: Floats) -> pd.DataFrame:
-        """What is read at these moments, a table as `labcode.reports.power.log.PowerLog.of` gives it."""
+        """What calls that take no time read at these moments: a table as `PowerLog.of` gives it."""
         at = np.asarray(at_ns, np.float64)
         period = self.update_s * 1e9
         first = float(load.edges_ns[0]) + self.phase_s * 1e9
@@ -97,7 +97,7 @@ class Sensor:
         return pd.DataFrame(
             {
                 "device": np.zeros(len(at), np.int64),
-                "t_ns": at.astype(np.int64),
+                **dict.fromkeys(("t_ns", "before_ns", "after_ns"), at.astype(np.int64)),
                 "instant_w": said[place],
                 "average_w": nothing,
                 "energy_j": counted[place],

@@ -1,10 +1,12 @@
 """The energy of a stretch of time, with its error: samples of a GPU and two moments in, joules out.
 
 NVML's counter is updated at intervals (100 ms on an H100 or H200) and says what had been used at the last
-update. So at a moment t the true value lies between what was read last before t and the first value that
-cannot have been set before t; the estimate is interpolated between the updates that were seen, and the error
-is the distance to the farther of the two bounds, at each end. It holds for a counter that is right when it is
-updated; whether it is, the integral of the sampled power tells: both are given, with their disagreement.
+update. A call that reads it may wait: the value was there at some moment between its begin and its end. So at
+a moment t the true value lies between what a call had read that ended before t and the first value that
+cannot have been set before t, because a call that began after t still read an older one; the estimate is
+interpolated between the updates that were seen, and the error is the distance to the farther of the two
+bounds, at each end. It holds for a counter that is right when it is updated; whether it is, the integral of
+the sampled power tells: both are given, with their disagreement.
 """
 
 from dataclasses import dataclass, field
@@ -96,22 +98,27 @@ class Energy:
 class Curve:
     """One GPU's samples, ready to be asked for many windows: see `curve_of`.
 
-    ``t_ns`` and ``joules`` since the first sample: the counter, resets bridged; ``knots_ns`` and ``knots_j``
-    the updates, each halfway between the samples that it came between, the earlier in ``known_after_ns``;
-    ``power_ns``, ``watts`` and their ``integral`` (J); ``all_ns`` every sample and its ``reasons``;
-    ``resets`` when the counter was seen to fall.
+    ``t_ns`` and ``joules`` since the first sample: the counter, resets bridged; ``read_ns`` when each value
+    had been read at the latest; ``knots_ns`` and ``knots_j`` the updates, each halfway between
+    ``known_after_ns``, when the last call began that did not see it, and ``known_before_ns``, when the first
+    ended that did; ``power_ns``, ``watts`` and their ``integral`` (J); ``all_ns`` every sample and its
+    ``reasons``; ``covered_ns`` from the end of the first call to the begin of the last; ``resets`` when the
+    counter was seen to fall.
     """
 
     t_ns: Floats
+    read_ns: Floats
     joules: Floats
     knots_ns: Floats
     knots_j: Floats
     known_after_ns: Floats
+    known_before_ns: Floats
     power_ns: Floats
     watts: Floats
     integral: Floats
     reasons: NDArray[np.int64]
     all_ns: Floats
+    covered_ns: tuple[float, float]
     resets: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -121,7 +128,7 @@ class Curve:
 
     def counter(self, t_ns: float) -> tuple[float, float, float]:
         """What the counter would have said at a moment: estimate, lower and upper bound, in J."""
-        place = int(self.t_ns.searchsorted(t_ns, "right")) - 1
+        place = int(self.read_ns.searchsorted(t_ns, "right")) - 1
         low = float(self.joules[max(place, 0)])
         later = int(self.known_after_ns.searchsorted(t_ns))
         if later < len(self.knots_j):
@@ -160,8 +167,7 @@ class Curve:
     ) -> Energy:
         """The energy between two moments; see `Energy`."""
         flags: list[str] = []
-        first, last = (float(self.all_ns[0]), float(self.all_ns[-1])) if len(self.all_ns) else (0.0, 0.0)
-        begin, end = max(float(begin_ns), first), min(float(end_ns), last)
+        begin, end = max(float(begin_ns), self.covered_ns[0]), min(float(end_ns), self.covered_ns[1])
         nan = float("nan")
         if end <= begin:
             flags.append("no samples in this window")
@@ -233,6 +239,9 @@ def curve_of(samples: pd.DataFrame) -> Curve:
     counter = samples["energy_j"].to_numpy(np.float64)
     read = np.isfinite(counter)
     t_ns, counter = times[read], counter[read]
+    before, after = (samples[name].to_numpy(np.float64) for name in ("before_ns", "after_ns"))
+    covered = (float(after[0]), float(before[-1])) if len(times) else (0.0, 0.0)
+    before, after = before[read], after[read]
     steps = np.diff(counter)
     fell = np.flatnonzero(steps < 0)
     if len(fell) and len(power_ns) > 1:
@@ -242,15 +251,18 @@ def curve_of(samples: pd.DataFrame) -> Curve:
     changed = np.flatnonzero(np.diff(joules) > 0) + 1
     return Curve(
         t_ns=t_ns,
+        read_ns=after,
         joules=joules,
-        knots_ns=(t_ns[changed - 1] + t_ns[changed]) / 2,
+        knots_ns=(before[changed - 1] + after[changed]) / 2,
         knots_j=joules[changed],
-        known_after_ns=t_ns[changed - 1],
+        known_after_ns=before[changed - 1],
+        known_before_ns=after[changed],
         power_ns=power_ns,
         watts=watts,
         integral=integral,
         reasons=samples["reasons"].to_numpy(np.int64),
         all_ns=times,
+        covered_ns=covered,
         resets=t_ns[fell + 1] if len(fell) else np.empty(0),
     )
 

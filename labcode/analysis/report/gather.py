@@ -31,6 +31,7 @@ from labcode.analysis.stats.shelf import LackingError
 from labcode.analysis.stats.table import length, take, to_frame
 from labcode.analysis.timeline import counters
 from labcode.analysis.timeline.critical_path import by_kind, critical_path, kinds_of
+from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.overlap import communication_overlap, time_shares
 from labcode.errors import InputError, LabError
@@ -43,6 +44,7 @@ from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
 
 TOP = 12  # rows of a table
+HOST_SHARE = 0.05  # of the window, of a line that the headline names
 _KEPT = ("window", "kernels", "memcpys", "memsets", "graph_launches", "gpu_ops", "api", "nvtx")
 _LEFT_OUT = frozenset(  # columns that a page has no room for
     {
@@ -85,6 +87,7 @@ _REPORTS: Mapping[Kind, Mapping[str, tuple[tuple[str, str], ...]]] = {
         "kernels": (("kernel_sum", "Kernels by name, the most time first"),),
         "modules": (("module_sum", "Time by nn.Module, in both passes"),),
         "calls": (
+            ("host_lines", "Where the time of the host went, by function of the program"),
             ("launch_stats", "What launching cost"),
             ("idle_breakdown", "Idle time of streams by cause"),
         ),
@@ -194,6 +197,8 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
                 if part
             ]
             yield f"GPU {device}: {', '.join(parts)} of {time_text(end - begin)}."
+    elif isinstance(report, KinetoReport) and len(report.python_functions()):
+        yield from _host(report)
     if found is not None:
         warm, steady = int(found.table["warm_up"].sum()), found.steady
         apart = f", {warm} of them warm-up" if warm else ""
@@ -204,6 +209,18 @@ def _headline(report: TimelineReport | None, shares: pd.DataFrame, found: Iterat
             f"the GPU is busy for {float(steady['busy_share'].median()):.0%} of one."
         )
         yield from _work(found)
+
+
+def _host(report: KinetoReport) -> Iterator[str]:
+    """Where the time of a program without a GPU went."""
+    table = host_lines(report)
+    top = table[table["share"] >= HOST_SHARE].head(3)
+    parts = [
+        f"{share:.0%} in {calls}, {'of' if calls == OWN else 'called by'} {where}"
+        for where, calls, _, share in top.itertuples(index=False, name=None)
+    ]
+    if parts:
+        yield f"No GPU in use. Of {time_text(extent_ns(report))} the program spends {'; '.join(parts)}."
 
 
 def _work(found: Iterations) -> Iterator[str]:

@@ -4,6 +4,9 @@ The α–β model: a call takes α, and its bytes pass at a bus bandwidth of B: 
 ring α grows with the number of steps, n − 1; where launching costs most, it does not grow at all. Other
 numbers of GPUs are therefore predicted with α(n) = α(n₀) · ((n − 1) / (n₀ − 1))ᵍ: g = ½, and anything from
 0 to 1.
+
+A prediction errs in two ways: α and B are known to within an interval, and they do not describe every size.
+The second is drawn from what the fit itself misses, of sizes that mostly wait or of those that mostly move.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from labcode.analysis.energy import model
 from labcode.analysis.scaling.bus import bus_bandwidth_gbps, bus_factor
@@ -27,7 +31,8 @@ _TO_FIT = 3  # least number of sizes
 class Link:
     """α and B of a collective, measured on ``count`` GPUs, with intervals of 95 % from drawing sizes again.
 
-    ``drawn``: [draws, 2] α in s and s a byte; ``worst``: the largest share by which a size was missed.
+    ``drawn``: [draws, 2] α in s and s a byte; ``worst``: the largest share by which a size was missed;
+    ``missed``: measured ÷ fitted time − 1 of each size, ``moves``: whether its bytes take longer than α.
     """
 
     operation: str
@@ -40,6 +45,8 @@ class Link:
     gbps_high: float
     worst: float
     drawn: Floats
+    missed: Floats
+    moves: NDArray[np.bool_]
 
 
 def by_size(cases: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -79,7 +86,9 @@ def fit(table: pd.DataFrame, operation: str, count: int) -> Link:
     worst = float(np.abs(work @ found.values / seconds - 1).max())
     rate, slow, fast = (1e-9 / b if b > 0 else float("inf") for b in (beta, beta_high, beta_low))
     alphas = (1e6 * alpha, 1e6 * alpha_low, 1e6 * alpha_high)
-    return Link(operation, count, *alphas, rate, slow, fast, worst, found.drawn)
+    missed = seconds / (work @ found.values) - 1
+    moves = moved * beta >= alpha
+    return Link(operation, count, *alphas, rate, slow, fast, worst, found.drawn, missed, moves)
 
 
 def seconds(link: Link, count: int, size: float, alone_s: float | None = None) -> float:
@@ -89,22 +98,37 @@ def seconds(link: Link, count: int, size: float, alone_s: float | None = None) -
     what moving the bytes does not explain of it is their α.
     """
     values = np.array([[1e-6 * link.alpha_us, 1e-9 / link.gbps]])
-    return float(_seconds(link, values, np.array([GROWTH]), count, size, alone_s)[0])
+    return float(_seconds(link, values, np.array([GROWTH]), np.ones(1), count, size, alone_s)[0])
 
 
 def drawn_seconds(link: Link, count: int, size: float, alone_s: float | None = None) -> Floats:
-    """What `seconds` may be as well, `DRAWS` times: by drawings of the fit, and g anywhere from 0 to 1.
+    """What `seconds` may be as well, `DRAWS` times: by drawings of the fit and of what it misses, any g.
 
-    The n-th is of the same drawing whatever is asked.
+    The n-th is of the same drawing whatever is asked, where α and B decide. On ``link.count`` GPUs nothing
+    is missed of an ``alone_s``: it was measured there.
     """
     rng = np.random.default_rng(4)
     rows = rng.integers(0, len(link.drawn), DRAWS)
-    return _seconds(link, link.drawn[rows], rng.uniform(0.0, 1.0, DRAWS), count, size, alone_s)
+    growth = rng.uniform(0.0, 1.0, DRAWS)
+    moves = (
+        alone_s is not None
+        or bus_factor(link.operation, link.count) * size * 1e-3 / link.gbps >= link.alpha_us
+    )
+    alike = link.missed[link.moves == moves]
+    factor = 1 + rng.choice(alike if len(alike) else link.missed, DRAWS)
+    if alone_s is not None and count == link.count:
+        factor = np.ones(DRAWS)
+    return _seconds(link, link.drawn[rows], growth, factor, count, size, alone_s)
 
 
 def _seconds(
-    link: Link, values: Floats, growth: Floats, count: int, size: float, alone_s: float | None
+    link: Link, values: Floats, growth: Floats, missed: Floats, count: int, size: float, alone_s: float | None
 ) -> Floats:
-    here, there = (bus_factor(link.operation, n) * size * values[:, 1] for n in (link.count, count))
-    alpha = values[:, 0] if alone_s is None else np.maximum(alone_s - here, 0.0)
-    return np.asarray(alpha * ((count - 1) / (link.count - 1)) ** growth + there)
+    """α grown and bytes moved; ``missed``: what the time is of what the fit says."""
+    grown = ((count - 1) / (link.count - 1)) ** growth
+    more = bus_factor(link.operation, count) / bus_factor(link.operation, link.count)
+    here = bus_factor(link.operation, link.count) * size * values[:, 1]
+    if alone_s is None:
+        return np.asarray((values[:, 0] * grown + here * more) * missed)
+    here = np.minimum(here, alone_s)
+    return np.asarray((alone_s - here) * grown + here * more * missed)

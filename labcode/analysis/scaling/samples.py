@@ -44,6 +44,18 @@ def drawn_medians(values: Sequence[Floats], seed: int = 1) -> Floats:
     return np.stack([np.median(rng.choice(own, (DRAWS, own.size)), axis=1) for own in values], axis=1)
 
 
+def drawn_slowest(own: Floats, ranks: int, seed: int = 1) -> Floats:
+    """[`DRAWS`]: medians of the values drawn again, each the largest of some, as many as ranks are at most.
+
+    A step waits for its slowest rank. Times of one GPU do not say whether ranks are late each on its own (the
+    largest of all counts) or all at once (any one does): each drawing takes a number between.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = np.maximum.accumulate(rng.choice(own, (DRAWS, ranks, own.size)), axis=1)
+    apart = rng.integers(0, ranks, DRAWS)
+    return np.asarray(np.median(drawn[np.arange(DRAWS), apart], axis=1))
+
+
 def interval(draws: Floats) -> tuple[Floats, Floats]:
     """The 95 % that lie in the middle of the draws (axis 0)."""
     edge = (1 - LEVEL) / 2

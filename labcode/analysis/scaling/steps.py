@@ -4,18 +4,19 @@ T(n) = computing(batch of a GPU) + e · communication(n). Computing is measured 
 each has; communication is that of the step's collectives alone, for other numbers of GPUs by the α–β model;
 e, the share that nothing hides, is fitted to steps measured on two GPUs and more (above 1 where
 communication slows computing). Predicted are steps on numbers of GPUs that were not measured, with what the
-model does not know in the interval: the spread of the times, α and B, how α grows.
+model does not know in the interval: the spread of the times, α and B and what they miss, how α grows, which e
+of several fits (`pooled`), and whether ranks are late one at a time or all at once.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.scaling import collectives
 from labcode.analysis.scaling.collectives import Link
-from labcode.analysis.scaling.samples import Times, checked, drawn_medians, interval
+from labcode.analysis.scaling.samples import Times, checked, drawn_medians, drawn_slowest, interval
 from labcode.errors import InputError
 from labcode.reports.columns import Floats
 
@@ -68,6 +69,19 @@ def fit(
     return StepModel(link, traffic, alone, best, float(low), float(high), drawn)
 
 
+def pooled(model: StepModel, others: Sequence[StepModel]) -> StepModel:
+    """The model with an interval that has the exposed shares of others, of the same strategy, as well.
+
+    Nothing measured on one number of GPUs says how e depends on the batch and on their number; fits of
+    several batches say by how much it may.
+    """
+    every = np.stack([model.drawn, *(other.drawn for other in others)])
+    which = np.random.default_rng(5).integers(0, len(every), every.shape[1])
+    drawn = every[which, np.arange(every.shape[1])]
+    low, high = interval(drawn)
+    return replace(model, drawn=drawn, low=float(low), high=float(high))
+
+
 def predict(model: StepModel, batches: Batches) -> pd.DataFrame:
     """count, batch, step_ms, low, high, and communication_ms, for each count of ``batches``."""
     what = (model.traffic.bytes, model.traffic.alone_ms / 1e3)
@@ -75,7 +89,7 @@ def predict(model: StepModel, batches: Batches) -> pd.DataFrame:
     for count, batch in batches.items():
         own = _alone(model.alone, batches, count)
         sent = 1e3 * collectives.seconds(model.link, count, *what) if count > 1 else 0.0
-        drawn = drawn_medians([own], seed=3)[:, 0]
+        drawn = drawn_slowest(own, count, seed=3)
         if count > 1:
             drawn = drawn + model.drawn * 1e3 * collectives.drawn_seconds(model.link, count, *what)
         low, high = interval(drawn)

@@ -38,14 +38,19 @@ def model_of(cases: Sequence[dict[str, Any]], kind: Kind, strategy: str, link: L
 
 
 def forecast(
-    cases: Sequence[dict[str, Any]], kind: Kind, strategy: str, link: Link, counts: Sequence[int]
+    cases: Sequence[dict[str, Any]],
+    kind: Kind,
+    strategy: str,
+    link: Link,
+    counts: Sequence[int],
+    others: Sequence[steps.StepModel] = (),
 ) -> pd.DataFrame:
-    """What the model says of these counts, beside what was measured.
+    """What the model says of these counts, beside what was measured; ``others`` as `steps.pooled` has them.
 
     count, batch (of a GPU), measured_ms (nan where it was not), step_ms, low, high, alone_ms (without
     communication), efficiency with ``_low`` and ``_high``, all by the model.
     """
-    model = model_of(cases, kind, strategy, link)
+    model = steps.pooled(model_of(cases, kind, strategy, link), others)
     table = steps.predict(model, {count: _batch(cases, kind, count) for count in counts})
     times, alone = times_of(cases, kind, strategy), _alone(cases)
     base = float(np.median(times[1]))

@@ -11,6 +11,7 @@ from labcode.analysis.stats.kineto_ops import op_diff, op_summary
 from labcode.analysis.stats.shelf import LackingError, Shelf
 from labcode.analysis.timeline import links
 from labcode.analysis.timeline.critical_path import by_kind, critical_path
+from labcode.analysis.timeline.host import host_lines
 from labcode.analysis.timeline.iterations import iterations
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.kineto.report import KinetoReport, open_trace
@@ -178,6 +179,12 @@ REPORTS: Mapping[str, Report] = {
     "op_sum_python": _report(
         _with_python,
         "The same with Python's functions as events, as newer versions of PyTorch (2.13) have it.",
+    ),
+    "host_lines": _report(
+        host_lines,
+        "Where the time of the threads that ran Python went, by function of the program and what it calls.",
+        "functions of Python",
+        "with_stack=True",
     ),
     "steps": _report(
         kineto_gpu.steps,

@@ -47,6 +47,25 @@ def launch_latency(ops: pd.DataFrame, api: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
+def unasked(gaps: pd.DataFrame, launches: pd.DataFrame) -> pd.DataFrame:
+    """How much of each GPU's idle time passed before the host had asked for what ended it.
+
+    ``gaps`` as `utilization.idle_gaps` has them, ``launches`` as `launch_latency`. device; idle_ns;
+    unasked_ns: from the begin of a gap to the call of the operation that ends it, at most the gap. What is
+    left of the idle time lies between a call and its operation, which waited for something else.
+    """
+    rows = []
+    for device, mine in gaps.groupby("device"):
+        asked = launches[launches["device"] == device].sort_values("start_ns", kind="stable")
+        begun, ended = (mine[c].to_numpy(np.int64) for c in ("start_ns", "end_ns"))
+        ends_it = np.searchsorted(asked["start_ns"].to_numpy(np.int64), ended)
+        known = ends_it < len(asked)
+        call = asked["call_start_ns"].to_numpy(np.int64)[ends_it[known]]
+        late = np.clip(call - begun[known], 0, (ended - begun)[known])
+        rows.append((device, int((ended - begun).sum()), int(late.sum())))
+    return pd.DataFrame(rows, columns=["device", "idle_ns", "unasked_ns"])
+
+
 def queue_changes(ops: pd.DataFrame, api: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Operations given to each stream and not begun: ``keys`` (what names a stream), start_ns, queued.
 

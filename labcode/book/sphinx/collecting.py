@@ -1,4 +1,6 @@
-"""Claims of all pages: doctrees in; the table of all claims, ``claims.json`` and a build's verdict out."""
+"""Claims and figures of all pages: doctrees in; the table of all claims, ``claims.json`` and a build's
+verdict out.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from labcode import store
 from labcode.book import claims as claims_file
 from labcode.book import provenance
 from labcode.book.sphinx.directives import all_claims, stamp_box
-from labcode.book.sphinx.render import claim_box, fill_claim, inline_nodes, plain_table
+from labcode.book.sphinx.render import DIFFERS, claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class ClaimCollector(EnvironmentCollector):
     def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
         """Forget a page that is read again or gone."""
         _by_page(env).pop(docname, None)
+        _differing(env).pop(docname, None)
         _listing_pages(env).discard(docname)
 
     def merge_other(
@@ -51,6 +54,8 @@ class ClaimCollector(EnvironmentCollector):
         """Take over what a reading process found."""
         for docname in docnames & set(_by_page(other)):
             _by_page(env)[docname] = _by_page(other)[docname]
+        for docname in docnames & set(_differing(other)):
+            _differing(env)[docname] = _differing(other)[docname]
         _listing_pages(env).update(docnames & _listing_pages(other))
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
@@ -59,6 +64,13 @@ class ClaimCollector(EnvironmentCollector):
         found = [(Claim(**box["claim"]), bool(box["borrowed"])) for box in doctree.findall(claim_box)]
         if found:
             _by_page(app.env)[docname] = found
+        lines = [
+            f"figure “{_name_of(picture)}”: {line}"
+            for picture in doctree.findall(nodes.figure)
+            for line in list[str](picture.get(DIFFERS, ()))
+        ]
+        if lines:
+            _differing(app.env)[docname] = lines
         if any(True for _ in doctree.findall(all_claims)):
             _listing_pages(app.env).add(docname)
 
@@ -84,9 +96,12 @@ def recorded_claims(set_name: str) -> dict[str, Claim]:
 
 
 def check(app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of claims that are false on the shipped set, of doubled keys, and in strict builds of a record out
-    of date.
+    """Warn of figures that differ from their tables, of claims that are false on the shipped set, of doubled
+    keys, and in strict builds of a record out of date.
     """
+    for page, lines in _differing(env).items():
+        for line in lines:
+            _warn(page, line)
     shipped = app.config.labcode_set == store.SHIPPED_SET
     for page, found in _by_page(env).items():
         keys = [claim.key for claim, _ in found]
@@ -223,7 +238,7 @@ def _value(claim: Claim | None) -> list[nodes.Node]:
     if claim is None:
         return [nodes.Text(_ABSENT)]
     name = "lab-holds" if claim.holds else "lab-fails"
-    return [nodes.inline(text=f"{'✓' if claim.holds else '✗'} {claim.shown}", classes=[name])]
+    return [nodes.inline(text=f"{claim.mark} {claim.shown}", classes=[name])]
 
 
 def _reference(app: Sphinx, docname: str, page: str, anchor: str) -> nodes.Element:
@@ -267,6 +282,22 @@ def _by_page(env: BuildEnvironment) -> dict[str, list[tuple[Claim, bool]]]:
         state.labcode_claims = {}
     found: dict[str, list[tuple[Claim, bool]]] = state.labcode_claims
     return found
+
+
+def _differing(env: BuildEnvironment) -> dict[str, list[str]]:
+    """How pictures of each page differ from what they were drawn from."""
+    state: Any = env
+    if not hasattr(state, "labcode_differing"):
+        state.labcode_differing = {}
+    found: dict[str, list[str]] = state.labcode_differing
+    return found
+
+
+def _name_of(picture: nodes.figure) -> str:
+    """The caption's first sentence; without one, how the description begins."""
+    caption = next((one.astext() for one in picture.findall(nodes.caption)), "")
+    alt = next((str(image.get("alt", "")) for image in picture.findall(nodes.image)), "")
+    return (caption or alt).split(". ")[0]
 
 
 def _listing_pages(env: BuildEnvironment) -> set[str]:

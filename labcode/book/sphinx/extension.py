@@ -25,6 +25,7 @@ from labcode import __version__
 from labcode.book import frames
 from labcode.book.sphinx import (
     calculator,
+    citations,
     collecting,
     execution,
     failing,
@@ -99,6 +100,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     roles.register(app)
     teaching.register(app)
     calculator.register(app)
+    citations.register()
     collecting.register(app)
     paper.register(app)
     failing.register(app)

@@ -21,6 +21,7 @@ from labcode.store import Claim
 if TYPE_CHECKING:
     from myst_nb.core.render import MimeData, NbElementRenderer
 
+DIFFERS = "labcode_differs"  # of a figure's node: how the picture differs from its source
 _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
@@ -65,7 +66,7 @@ def fill_claim(box: nodes.Element, claim: Claim) -> None:
     """Put a claim into its box, in place of what is there: the sentence, the value and the bound."""
     box["classes"] = ["lab-claim", "lab-claim-holds" if claim.holds else "lab-claim-fails"]
     line = nodes.paragraph()
-    line += nodes.inline(text="✓ " if claim.holds else "✗ ", classes=["lab-claim-mark"])
+    line += nodes.inline(text=f"{claim.mark} ", classes=["lab-claim-mark"])
     line += inline_nodes(claim.text)
     line += nodes.Text(": ")
     line += nodes.strong(text=claim.shown, classes=["lab-claim-value"])
@@ -162,6 +163,7 @@ def figure_nodes(content: dict[str, Any], renderer: NbElementRenderer) -> list[n
     frame = nodes.container(classes=["lab-figure-frame"])
     frame.extend(images)
     web = nodes.figure(classes=["lab-figure"])
+    web[DIFFERS] = content.get("differs", [])
     web += frame
     drawn = {"html": web}
     if content["png"]:

@@ -13,6 +13,7 @@ NCU_ALWAYS = ("--clock-control", "none", "--target-processes", "all")
 GPUS = "{gpus}"  # stands for the number of GPUs a run uses, known when it runs
 CUDA = "labcode.workloads.cuda"
 _TEXTS = {"sources", "needs", "nsys_args", "ncu_args", "torch_args", "times"}
+_PAIR = ("fault", "mended")
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -56,14 +57,25 @@ class Experiment:
     frees_gpu: str = ""  # of these: a file below the temporary folder that is there once it needs no GPU
     torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
     needs_gb: int = 0  # memory of one GPU, 10⁹ bytes: what the runs reserve, and 2 for CUDA itself
+    scripts: bool = False  # ``module`` is a folder of plain scripts; a run CASE-NAME is CASE/NAME.py in it
     host_bound: bool = False  # what it shows depends on the CPU: nothing else runs while it does
 
     def argv(self, run: Run) -> tuple[str, ...]:
         """The command of a run in neutral words, free of any machine's paths."""
+        if self.scripts:
+            ranks = ("torchrun", "--standalone", f"--nproc-per-node={self.needs_gpus}")
+            return (
+                *(ranks if self.needs_gpus > 1 else ("python",)),
+                f"{self.module}/{run.name.replace('-', '/')}.py",
+            )
         return ("python", "-m", self.module, *([self.program] if self.program else []), *run.args)
 
     def options(self, run: Run) -> tuple[str, ...]:
         """All options that the recording tool of a run gets."""
+        if self.scripts:
+            from labcode.capture.program import script
+
+            return script.options()
         own: dict[Tool, tuple[str, ...]] = {
             "nsys": self.nsys_args,
             "ncu": (*NCU_ALWAYS, *self.ncu_args),
@@ -80,7 +92,8 @@ def read(subject: str) -> dict[str, Experiment]:
     A text of the table is words with spaces between: ``$name`` stands for the words that are called so (under
     ``words``, or in words.toml), ``{a,b}`` in a word for each in turn. A run is of the ``variant`` of its own
     name, or of another one ('': of none), and takes ``args``; the profiler takes ``options`` and, of ncu,
-    the names of ``kernels`` without namespace and template arguments.
+    the names of ``kernels`` without namespace and template arguments. Runs of plain scripts are named by
+    ``cases``, each with a fault and mended, and ``good`` ones.
     """
     table = _table(subject)
     words = {**_table("words"), **table.pop("words", {})}
@@ -105,7 +118,13 @@ def read(subject: str) -> dict[str, Experiment]:
     found = {}
     for name, entry in table.items():
         texts = {key: tuple(spelled(entry[key])) for key in _TEXTS & entry.keys()}
-        runs = tuple(run(of, **told) for of, told in entry.pop("runs").items())
+        if entry.get("scripts"):
+            pairs = (f"{case}-{script}" for case in spelled(entry.pop("cases")) for script in _PAIR)
+            names = [*pairs, *(f"{case}-good" for case in spelled(entry.pop("good")))]
+            runs = tuple(Run(of) for of in sorted(names))
+            texts["sources"] = tuple(f"{entry['module']}/{run.name.replace('-', '/')}.py" for run in runs)
+        else:
+            runs = tuple(run(of, **told) for of, told in entry.pop("runs").items())
         found[name] = Experiment(**{"module": CUDA, **entry, **texts, "id": name, "runs": runs})
     return found
 

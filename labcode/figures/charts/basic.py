@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
     TEXT_PT,
@@ -54,7 +55,8 @@ def bars(
     names = [roles] * len(labels) if isinstance(roles, str) else list(roles)
     palette = current()
     y = np.arange(len(labels))
-    axes.barh(y, heights, height=0.66, color=[palette.fill(role) for role in names], linewidth=0)
+    colors = [palette.fill(role) for role in names]
+    axes.barh(y, heights, height=0.66, color=colors, linewidth=0, label=UNNAMED)
     base = heights[list(labels).index(ratio_to)] if ratio_to is not None else None
     ends = []
     for i, value in enumerate(heights):
@@ -74,6 +76,7 @@ def bars(
             color=palette.muted,
         )
     _finish_bars(axes, labels, ends, quantity, unit, max(_top(heights), limit[0] if limit else 0.0))
+    declare(axes, {"": (labels, values)}, values_on="x")
     return figure
 
 
@@ -95,8 +98,8 @@ def paired_bars(
     figure, axes = bar_axes(len(labels) * 0.46 + 0.22)
     palette = current()
     y = np.arange(len(labels))
-    axes.barh(y - 0.19, one, height=0.34, color=palette.fill(roles[0]), linewidth=0)
-    axes.barh(y + 0.19, two, height=0.34, color=palette.fill(roles[1]), linewidth=0)
+    for shift, heights, name, role in zip((-0.19, 0.19), (one, two), names, roles, strict=True):
+        axes.barh(y + shift, heights, height=0.34, color=palette.fill(role), linewidth=0, label=name)
     ends = []
     for i, (a, b) in enumerate(zip(one, two, strict=True)):
         gain = (a / b if better == "lower" else b / a) if a > 0 and b > 0 else float("nan")
@@ -105,6 +108,7 @@ def paired_bars(
         ends.append((float(b), i + 0.19, _value(float(b), unit, format), ratio))
     _finish_bars(axes, labels, ends, quantity, unit, max(_top(one), _top(two)))
     color_key(axes, [(name, palette.fill(role)) for name, role in zip(names, roles, strict=True)])
+    declare(axes, {names[0]: (labels, before), names[1]: (labels, after)}, values_on="x")
     return figure
 
 
@@ -135,7 +139,8 @@ def shares(
     for j, column in enumerate(table.columns):
         role = roles[str(column)]
         y = np.arange(len(table))
-        axes.barh(y, values[:, j], left=left, height=0.72, color=palette.fill(role), linewidth=0)
+        color = palette.fill(role)
+        axes.barh(y, values[:, j], left=left, height=0.72, color=color, linewidth=0, label=str(column))
         for i, value in enumerate(values[:, j]):
             text = percent(float(value)) if normalize else number(float(value))
             if value > 0 and width_in(text) + 0.06 < value / span * room:
@@ -157,6 +162,11 @@ def shares(
         axes.set_xlim(0, 1)
         axes.set_xticks(np.linspace(0, 1, 5), labels=["0", "25", "50", "75", "100"])
     color_key(axes, [(str(column), palette.fill(roles[str(column)])) for column in table.columns])
+    shown = (
+        table.div(table.sum(axis=1).where(lambda whole: whole > 0, 1.0), axis=0) * 100 if normalize else table
+    )
+    series = {str(column): (labels, shown[column]) for column in table.columns}
+    declare(axes, series, values_on="x", stacked=True)
     return figure
 
 
@@ -193,6 +203,9 @@ def distribution(
             fontsize=SMALL_PT,
             color=current().text,
         )
+    drawn = {tidy(name): values for name, values in data.items() if values.size}
+    series = {name: ([name] * values.size, values) for name, values in drawn.items()}
+    declare(axes, series, values_on="x", samples=True)
     return figure
 
 
@@ -200,7 +213,7 @@ def _draw_strips(axes: Axes, data: Mapping[str, Floats], unit: str) -> list[tupl
     """Draw the rows; the notes to write above them once the axis is final: x, y, text."""
     palette = current()
     notes: list[tuple[float, float, str]] = []
-    for row, values in enumerate(data.values()):
+    for row, (name, values) in enumerate(data.items()):
         if not values.size:
             axes.text(
                 0, row, "no samples", color=palette.muted, va="center", fontsize=TEXT_PT, style="italic"
@@ -218,6 +231,7 @@ def _draw_strips(axes: Axes, data: Mapping[str, Floats], unit: str) -> list[tupl
             color=palette.fill("kernel"),
             alpha=0.45 if values.size > 40 else 0.8,
             rasterized=values.size > 5000,
+            label=tidy(name),
         )
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
         axes.add_patch(

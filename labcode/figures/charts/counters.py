@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels
+from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, WIDTH_IN, current, fit, styled, tidy
 from labcode.reports.nsys.report import MEASURED, NsysReport
 
@@ -79,7 +80,10 @@ def counters_over_time(report: NsysReport, patterns: Sequence[str] = series.SHOW
     for counter in chosen:
         axes = row(counter.name, _ROW_IN)
         values = np.nan_to_num(series.binned(counter, (begin, end), _PARTS)) / 100
-        axes.stairs(values, edges, fill=True, color=palette.fill("series1"), linewidth=0)
+        axes.stairs(
+            values, edges, fill=True, color=palette.fill("series1"), linewidth=0, label=tidy(counter.name)
+        )
+        declare(axes, {tidy(counter.name): (edges[:-1], values)})
         axes.axhline(1, color=palette.grid, linewidth=0.6, zorder=0)
     axes.tick_params(labelbottom=True, bottom=True)
     axes.set_xlabel("time (ms); counters from 0 to 100 % of what the GPU can do", fontsize=SMALL_PT)

@@ -6,12 +6,14 @@ Every line carries its name at its right end, in its own color, so that no chart
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from labcode.figures.sources import UNNAMED, declare
 from labcode.figures.style import (
     SMALL_PT,
     WIDTH_IN,
@@ -31,7 +33,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 
 @styled
 def lines(
-    x: ArrayLike,
+    x: ArrayLike | Mapping[str, ArrayLike],
     series: Mapping[str, ArrayLike],
     *,
     x_label: str,
@@ -43,26 +45,29 @@ def lines(
     from_zero: bool = True,
     height: float = 3.0,
 ) -> Figure:
-    """Lines over a common x, each named at its end; NaN leaves a hole.
+    """Lines over a common x, or each over its own, by name; each named at its end; NaN leaves a hole.
 
-    The labels hold the units; an x of whole numbers has ticks at whole numbers. bands: (low, high) around a
-    line, such as quartiles. from_zero: start y at 0.
+    ``ValueError`` for a series whose index says that it lies over another x. The labels hold the units; an x
+    of whole numbers has ticks at whole numbers. bands: (low, high) around a line, such as quartiles.
+    from_zero: start y at 0.
     """
     figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
     axes = figure.add_subplot()
-    xs = np.asarray(x, dtype=np.float64)
     palette = current()
+    places = {name: _places(x, name, values) for name, values in series.items()}
+    every = np.unique(np.concatenate([*places.values(), []]))
     ends: list[tuple[float, float, str, str]] = []
     tops: list[float] = []
     for index, (name, values) in enumerate(series.items()):
-        ys = np.asarray(values, dtype=np.float64)
+        xs, ys = places[name], np.asarray(values, dtype=np.float64)
         color = palette.fill((roles or {}).get(name, f"series{index % 4 + 1}"))
         if bands and name in bands:
             low, high = (np.asarray(edge, dtype=np.float64) for edge in bands[name])
             axes.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
             tops += high[np.isfinite(high)].tolist()
         marker = MARKERS[index % len(MARKERS)] if xs.size <= 40 else None
-        axes.plot(xs, ys, color=color, marker=marker, markersize=4.5, markeredgewidth=0)
+        label = tidy(name) or UNNAMED
+        axes.plot(xs, ys, color=color, marker=marker, markersize=4.5, markeredgewidth=0, label=label)
         finite = np.flatnonzero(np.isfinite(ys))
         tops += ys[finite].tolist()
         if finite.size:
@@ -71,8 +76,8 @@ def lines(
     plain_numbers(axes.yaxis)
     if log_x:
         axes.set_xscale("log")
-        logarithmic(axes.xaxis, xs)
-    elif np.array_equal(xs, np.round(xs)):
+        logarithmic(axes.xaxis, every)
+    elif np.array_equal(every, np.round(every)):
         axes.xaxis.set_major_locator(MaxNLocator(9, integer=True, steps=[1, 2, 5, 10]))
     if log_y:
         axes.set_yscale("log")
@@ -85,6 +90,7 @@ def lines(
     axes.set_ylabel(y_label)
     axes.grid(True, axis="y")
     _name_ends(figure, axes, ends)
+    declare(axes, {tidy(name): (places[name], values) for name, values in series.items()})
     return figure
 
 
@@ -104,12 +110,14 @@ def time_series(
     xs = np.asarray(time, dtype=np.float64)
     for index, (axes, (name, (values, unit))) in enumerate(zip(panels, series.items(), strict=False)):
         ys = np.asarray(values, dtype=np.float64)
-        axes.step(xs, ys, where="post", color=palette.fill(f"series{index % 4 + 1}"), linewidth=1.3)
+        color = palette.fill(f"series{index % 4 + 1}")
+        axes.step(xs, ys, where="post", color=color, linewidth=1.3, label=tidy(name))
         for number_, (start, end, _) in enumerate(phases):
             if number_ % 2 == 0:
                 axes.axvspan(start, end, color=palette.grid, linewidth=0, zorder=0, alpha=0.7)
         axes.set_ylim(bottom=0, top=max(1e-12, float(np.nanmax(ys, initial=0.0))) * 1.12)
         axes.set_ylabel(f"{name} ({unit})")
+        declare(axes, {tidy(name): (time, values)})
         axes.grid(True, axis="y")
         plain_numbers(axes.yaxis)
     if xs.size > 1:
@@ -171,6 +179,26 @@ def bandwidth_curve(
             color=palette.muted,
         )
     return figure
+
+
+def _places(x: ArrayLike | Mapping[str, ArrayLike], name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Where a series' points lie; the index of a ``pd.Series`` must not say that they lie elsewhere."""
+    own = x[name] if isinstance(x, Mapping) else x
+    places = np.asarray(own, dtype=np.float64)
+    if isinstance(values, pd.Series):
+        index = values.index
+        if isinstance(own, pd.Series):  # columns of one table, or not
+            fits = own.index.equals(index)
+        elif index.name is not None and index.dtype.kind in "iuf" and len(index) == places.size:
+            numbers = index.to_numpy(np.float64)  # in any unit
+            fits = bool(
+                np.allclose(numbers * np.abs(places).max(initial=0), places * np.abs(numbers).max(initial=0))
+            )
+        else:
+            fits = len(index) == places.size
+        if not fits:
+            raise ValueError(f"lines: the index of {name!r} is not the x that it is drawn over")
+    return places
 
 
 def _name_ends(figure: Figure, axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from labcode.analysis.memory.history import stacked
 from labcode.analysis.memory.usage import WHERE, in_use
 from labcode.errors import LabError
+from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, number, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
@@ -47,10 +48,12 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
         for place, name in enumerate(areas)
     ]
     steps = (times - begin) / tick
+    shown = {tidy(name if len(name) <= 100 else "…" + name[-99:]): values for name, values in areas.items()}
     if areas:
         axes.stackplot(
             steps,
-            [values / unit for values in areas.values()],
+            [values / unit for values in shown.values()],
+            labels=list(shown),
             colors=chosen,
             step="post",
             linewidth=0,
@@ -73,11 +76,11 @@ def memory_timeline(history: MemoryHistory, *, most: int = 7, title: str | None 
     axes.tick_params(labelsize=TEXT_PT)
     if title:
         figure.text(0.04 / width, 1 - 0.03 / height, tidy(title), fontsize=TITLE_PT, weight="bold", va="top")
-    for line, (name, color) in enumerate(zip(areas, chosen, strict=True)):
+    declare(axes, {name: (steps, values / unit) for name, values in shown.items()})
+    for line, (text, color) in enumerate(zip(shown, chosen, strict=True)):
         y = (key - _LINE_IN * (line + 0.5)) / height
         figure.text(left / width, y, "■", color=color, fontsize=TEXT_PT, va="center")
-        text = name if len(name) <= 100 else "…" + name[-99:]
-        figure.text((left + 0.18) / width, y, tidy(text), fontsize=SMALL_PT, va="center", color=palette.text)
+        figure.text((left + 0.18) / width, y, text, fontsize=SMALL_PT, va="center", color=palette.text)
     return figure
 
 

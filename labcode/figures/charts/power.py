@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from labcode.analysis.energy.window import curve_of
 from labcode.errors import LabError
+from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.power.log import PowerLog
@@ -55,6 +56,7 @@ def power_over_time(
         samples = samples[(samples["t_ns"] >= begin) & (samples["t_ns"] <= end)]
         curve = curve_of(samples) if len(samples) > 1 else None
         top = 0.0
+        drawn = {}
         for column, role, label in _LINES:
             if column == "counter_w":
                 if curve is None:
@@ -73,6 +75,7 @@ def power_over_time(
                     continue
                 times = (samples["t_ns"].to_numpy(np.float64) - log.samples["t_ns"].min()) / 1e9
                 axes.plot(times, values, color=palette.fill(role), label=label, linewidth=1.2)
+            drawn[label] = (times[: len(values)], values)
             top = max(top, float(np.nanmax(values)))
         if np.isfinite(limit) and top > 0.7 * limit:
             axes.axhline(limit, color=palette.warn, linewidth=0.9, linestyle="--")
@@ -88,6 +91,7 @@ def power_over_time(
                 color=palette.warn,
             )
             top = max(top, limit)
+        declare(axes, drawn)
         axes.set_ylim(0, max(top, 1.0) * 1.15)
         axes.set_xlim((begin - log.samples["t_ns"].min()) / 1e9, (end - log.samples["t_ns"].min()) / 1e9)
         _shade(axes, log.windows, int(log.samples["t_ns"].min()), (begin, end))

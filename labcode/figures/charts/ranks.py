@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from labcode.analysis.ranks.heatmap import over_time
 from labcode.analysis.ranks.run import Run
+from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, styled, tidy
 
 _PANELS = (  # column, color's role, what is written above it
@@ -58,7 +59,9 @@ def ranks_over_time(run: Run, *, mark: int | None = None, title: str | None = No
             vmin=0.0,
             vmax=top,
             extent=(0.0, last_ms, len(ranks) - 0.5, -0.5),
+            label=column,
         )
+        declare(axes, {column: (np.arange(len(table)), table[column])})
         axes.grid(False)
         axes.set_title(f"{label}, at most {top:,.0f}" if power else label, fontsize=TEXT_PT, loc="left")
         shown = sorted(

@@ -26,6 +26,7 @@ from labcode.analysis.kernel.roofline import (
 )
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
+from labcode.figures.sources import declare
 from labcode.figures.style import (
     SMALL_PT,
     WIDTH_IN,
@@ -136,6 +137,11 @@ def _points(axes: Axes, drawn: pd.DataFrame, order: list[int]) -> None:
     palette = current()
     taken: list[tuple[float, float]] = []
     spans = [np.log10(limits) for limits in (axes.get_xlim(), axes.get_ylim())]
+    levels = {level: drawn[drawn["level"] == level] for level in LEVELS if (drawn["level"] == level).any()}
+    declare(
+        axes,
+        {f"{level} intensity": (of["intensity"], of["flops_per_s"] / 1e12) for level, of in levels.items()},
+    )
     for launch in dict.fromkeys(drawn["launch"].tolist()):
         rows = drawn[drawn["launch"] == launch]
         intensity = dict(zip(rows["level"].tolist(), rows["intensity"].tolist(), strict=True))
@@ -151,6 +157,7 @@ def _points(axes: Axes, drawn: pd.DataFrame, order: list[int]) -> None:
                     color=palette.fill(_ROLES[level]),
                     edgecolors=palette.paper,
                     zorder=4,
+                    label=f"{level} intensity",
                 )
         level = "DRAM" if "DRAM" in intensity else next(iter(intensity))
         place = np.log10((intensity[level], rate))
@@ -196,11 +203,10 @@ def _listed(report: NcuReport, table: pd.DataFrame) -> list[str]:
         if last["flops_per_s"] > 0:
             best = rows.sort_values("share_of_roof", na_position="first").iloc[-1]
             roof = best["level"] if best["bound"] == "memory" else _PRECISION[str(last["precision"])]
-            reached = (
-                f"{number(last['flops_per_s'] / 1e12)} TFLOP/s, {percent(best['share_of_roof'])} of {roof}"
-            )
+            rate, share = number(last["flops_per_s"] / 1e12), percent(best["share_of_roof"])
+            reached = f"{rate} TFLOP/s, {share} of {roof} {_ORIGIN['counters']}"
         elif np.isfinite(last["share_of_roof"]):
-            reached = f"no FLOP; {percent(last['share_of_roof'])} of {last['level']} bandwidth"
+            reached = f"no FLOP; {percent(last['share_of_roof'])} of {last['level']} {_ORIGIN['counters']}"
         else:
             reached = "no FLOP"
         lines.append(f"{place} {one.function}: {reached}")
@@ -328,7 +334,8 @@ def measured_roofline(families: Sequence[Family], bandwidth: float, published_ba
         size = 4.5 + 1.5 * (
             len(families) - 1 - index
         )  # points at one place: the first family around the others
-        axes.plot(one.intensities, one.rates, MARKERS[index % 4], color=color, markersize=size, zorder=4)
+        mark = MARKERS[index % 4]
+        axes.plot(one.intensities, one.rates, mark, color=color, markersize=size, zorder=4, label=one.name)
         axes.annotate(
             one.name,
             (1.0, one.roof),
@@ -351,6 +358,8 @@ def measured_roofline(families: Sequence[Family], bandwidth: float, published_ba
         Line2D([], [], color=palette.muted, linestyle=":", label="roof, published"),
     ]
     axes.legend(handles=handles, loc="lower right", fontsize=SMALL_PT, frameon=False)
+    key = [str(handle.get_label()) for handle in handles]
+    declare(axes, {one.name: (one.intensities, one.rates) for one in families}, key=key)
     return figure
 
 
@@ -385,7 +394,7 @@ def rounds_and_needs(
     floor = min(float(np.nanmin(np.asarray(v, dtype=np.float64))) for v in needs.values())
     axes.set_yscale("log")
     axes.set_ylim(floor / 1.5, high.max() * 1.6)
-    axes.bar(xs, high, width=0.72, color=palette.grid, edgecolor=palette.muted, linewidth=0.8)
+    bars = axes.bar(xs, high, width=0.72, color=palette.grid, edgecolor=palette.muted, linewidth=0.8)
     guess = np.asarray(predicted, dtype=np.float64)
     axes.hlines(guess, xs - 0.44, xs + 0.44, color=palette.warn, linewidth=1.8, zorder=3)
     for index, (name, values) in enumerate(needs.items()):
@@ -414,4 +423,7 @@ def rounds_and_needs(
         fontsize=SMALL_PT,
         frameon=False,
     )
+    bars.set_label("measured")
+    series = {name: (names, values) for name, values in needs.items()}
+    declare(axes, {"measured": (names, measured), **series})
     return figure

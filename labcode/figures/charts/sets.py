@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from labcode.figures.charts.basic import bar_axes, color_key, shorten
+from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, TEXT_PT, current, logarithmic, styled
 
 _ROLES = ("series2", "nccl", "series3", "d2h")
@@ -54,6 +55,7 @@ def shares_on_two(shares: pd.DataFrame, *, names: tuple[str, str], scale: float)
             color=palette.fill(role),
             alpha=0.75,
             zorder=3,
+            label=str(group),
         )
     axes.set_xlim(0, top)
     axes.set_ylim(0, top)
@@ -63,6 +65,8 @@ def shares_on_two(shares: pd.DataFrame, *, names: tuple[str, str], scale: float)
     color_key(
         axes, [(group, palette.fill(role)) for group, role in zip(groups, _ROLES * len(groups), strict=False)]
     )
+    by_group = {str(group): shares[shares["group"] == group] for group in groups}
+    declare(axes, {name: (100 * of["first"], 100 * of["second"]) for name, of in by_group.items()})
     return figure
 
 
@@ -100,6 +104,7 @@ def claims_on_two(
                 color=color,
                 alpha=0.9 if turned else 0.55,
                 zorder=4 if turned else 3,
+                label=told[int(turned)],
             )
     axes.set_xscale("log")
     drawn = pd.concat([of["ratio"] for of in parts.values()]).abs()
@@ -111,4 +116,10 @@ def claims_on_two(
     axes.tick_params(axis="y", length=0, labelsize=TEXT_PT, labelcolor=palette.text)
     axes.set_xlabel(f"value on the {names[1]} ÷ value on the {names[0]}")
     color_key(axes, [(told[0], palette.fill("kernel")), (told[1], palette.warn)])
+    every = pd.concat([of.assign(part=part) for part, of in parts.items()])
+    every["ratio"] = every["ratio"].clip(1 / _WIDEST_RATIO, _WIDEST_RATIO)
+    kinds = {
+        name: every[every["turns_over"] == turned] for name, turned in zip(told, (False, True), strict=True)
+    }
+    declare(axes, {name: (of["part"], of["ratio"]) for name, of in kinds.items()}, values_on="x")
     return figure

@@ -17,6 +17,7 @@ from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.reports.power.schema import COLUMNS, COMMAND, SCHEMA, VERSION, Device, Document
 
+Times = np.ndarray[Any, np.dtype[np.int64]]
 _LARGEST_TEXT = 1 << 30
 _MOST = 1 << 62
 _MOST_VALUE = {  # beyond these no GPU can be, so the file is damaged
@@ -51,7 +52,8 @@ class PowerLog:
 
     ``devices``: device (as CUDA counts), nvml_index (as the machine does; Int64), name, digest (stands for
     the UUID), power_limit_w, peak_w, lost ('' or why its samples end early), samples. ``samples``, by device
-    and time: device, t_ns, instant_w, average_w, energy_j (the counter, since the driver was loaded), sm_mhz,
+    and time: device, t_ns (the middle of the call that read it), before_ns and after_ns (within which that
+    call began and ended), instant_w, average_w, energy_j (the counter, since the driver was loaded), sm_mhz,
     memory_mhz, temperature_c (all float64, nan where a reading is missing), reasons (int64: NVML's bits, 0
     where missing). ``windows``: name, begin_ns, end_ns. ``clock``: t_ns, utc_ns, pairs of the log's clock and
     UTC. ``period_s`` between samples, ``driver`` version, ``command`` in a few words, ``exit_code`` of it or
@@ -125,7 +127,9 @@ def log_of(document: Document, path: Path) -> PowerLog:
         raise InputError(
             f"{path}: a device has a number that no GPU has; the log is damaged, record it again"
         )
-    frames = [_samples(device, path) for device in document.devices or [Device(number=0, name="")]]
+    frames = [
+        _samples(device, document.version, path) for device in document.devices or [Device(number=0, name="")]
+    ]
     samples = pd.concat(frames, ignore_index=True)
     if len(document.windows) > _MOST_WINDOWS:
         raise InputError(
@@ -149,7 +153,7 @@ def log_of(document: Document, path: Path) -> PowerLog:
                 _number(d.power_limit_w),
                 _watts(d.peak_mw),
                 d.lost,
-                len(d.t_ns),
+                int((samples["device"] == d.number).sum()),
             )
             for d in document.devices
         ],
@@ -173,19 +177,48 @@ def log_of(document: Document, path: Path) -> PowerLog:
     )
 
 
-def _samples(device: Device, path: Path) -> pd.DataFrame:
+def _calls(device: Device, version: int, path: Path) -> tuple[Times, Times, Times]:
+    """Of each sample the middle of its call, when it began at the earliest, and when it ended at the latest.
+
+    Version 1 has the middles alone. One call begins after the one before has ended; so half a call is no
+    longer than the way to the neighboring middle, on either side.
+    """
+    if version > 1:
+        before, after = _ints(device.before_ns, "before_ns", path), _ints(device.after_ns, "after_ns", path)
+        if len(before) != len(after):
+            raise InputError(
+                f"{path}: GPU {device.number} has {len(before):,} calls that began and {len(after):,} that "
+                "ended; the log is damaged, record it again"
+            )
+        _refuse(after < before, "a call ends before it begins", device, path)
+        _refuse(np.append(False, before[1:] < after[:-1]), "times go back", device, path)
+        return before + (after - before) // 2, before, after
     times = _ints(device.t_ns, "t_ns", path)
-    back = np.diff(times) <= 0
-    if back.any():
+    steps = np.diff(times)
+    _refuse(np.append(False, steps <= 0), "times go back", device, path)
+    if not len(steps):
+        return times, times, times
+    half = np.minimum(np.append(steps[:1], steps), np.append(steps, steps[-1:]))
+    return times, times - half, times + half
+
+
+def _refuse(wrong: np.ndarray[Any, np.dtype[np.bool_]], what: str, device: Device, path: Path) -> None:
+    if wrong.any():
         raise InputError(
-            f"{path}: times of GPU {device.number} go back at sample {int(np.argmax(back)) + 1}; the log is "
-            "damaged, record it again"
+            f"{path}: {what} at sample {int(np.argmax(wrong))} of GPU {device.number}; the log is damaged, "
+            "record it again"
         )
+
+
+def _samples(device: Device, version: int, path: Path) -> pd.DataFrame:
+    times, before, after = _calls(device, version, path)
     raw = {name: _column(getattr(device, name), name, len(times), device.number, path) for name in COLUMNS}
     return pd.DataFrame(
         {
             "device": np.full(len(times), device.number, np.int64),
             "t_ns": times,
+            "before_ns": before,
+            "after_ns": after,
             "instant_w": raw["instant_mw"] / 1000,
             "average_w": raw["average_mw"] / 1000,
             "energy_j": raw["energy_mj"] / 1000,
@@ -213,7 +246,7 @@ def _text(path: Path) -> bytes:
     return text
 
 
-def _ints(values: Sequence[int], name: str, path: Path) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _ints(values: Sequence[int], name: str, path: Path) -> Times:
     if any(not -_MOST < value < _MOST for value in values):
         raise InputError(f"{path}: {name} has a number that is no time; the log is damaged, record it again")
     return np.array(values, np.int64)

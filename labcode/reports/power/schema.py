@@ -7,6 +7,10 @@ of the same run has NVTX marks `CLOCK_MARK`, which pair its own clock with this 
 Of each device the columns have a value for each sample, null where the reading failed: a whole column may be
 missing where the GPU lacks the reading. ``energy_mj`` counts millijoules since the driver was loaded, and is
 what NVML's counter said, not what was true at that moment: the counter is updated at intervals.
+
+Each sample is one call of NVML, made between ``before_ns`` and ``after_ns``. A call may wait for a tenth of a
+second and tells nothing of when within it the value was read: both times bound it. In a log of version 1
+stands only the middle of both, ``t_ns``.
 """
 
 import lzma
@@ -15,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 SCHEMA = "labcode.power"
-VERSION = 1
+VERSION = 2
 CLOCK_MARK = "lab:clock"  # followed by a blank and a time: "lab:clock 123456789"
 COMMAND, IDLE = "command", "idle"  # names of windows
 COLUMNS = (
@@ -59,7 +63,9 @@ class Device(msgspec.Struct, kw_only=True):
     samples_merged: int = 1
     peak_mw: int | None = None
     lost: str = ""
-    t_ns: list[int] = []
+    before_ns: list[int] = []
+    after_ns: list[int] = []
+    t_ns: list[int] = []  # of version 1, which has no others
     instant_mw: Values | None = None
     average_mw: Values | None = None
     energy_mj: Values | None = None

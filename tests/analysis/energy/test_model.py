@@ -40,6 +40,18 @@ def test_prices_are_found_again() -> None:
     assert model.predict(kernels(), table.reset_index()) == pytest.approx(kernels()["energy_j"].to_numpy())
 
 
+def test_a_ratio_of_prices_has_the_interval_of_ratios() -> None:
+    assert model.price_ratio(kernels(), TERMS, "bytes", "flop")[0] == pytest.approx(8 * PJ_BIT / PJ_FLOP)
+    noisy = kernels(0.02)
+    ratio, low, high = model.price_ratio(noisy, TERMS, "bytes", "flop")
+    found = model.fit(noisy[list(TERMS)].to_numpy(), noisy["energy_j"].to_numpy(), relative=True)
+    with np.errstate(divide="ignore"):
+        drawn = found.drawn[:, 1] / found.drawn[:, 2]  # infinite where a FLOP costs nothing
+    assert low < ratio < high
+    assert (drawn < low).mean() == pytest.approx(0.025, abs=0.003)
+    assert (drawn <= high).mean() >= 0.97
+
+
 def test_noise_widens_the_interval_and_a_left_out_kernel_is_predicted() -> None:
     noisy = kernels(0.02)
     table = model.prices(noisy, TERMS).set_index("term")

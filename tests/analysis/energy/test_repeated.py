@@ -12,6 +12,8 @@ from labcode.analysis.energy.sensor import Load, Sensor
 from labcode.analysis.energy.window import curve_of
 from labcode.errors import InputError
 from labcode.reports.power.log import PowerLog
+from labcode.reports.power.log import log_of as log_of_document
+from labcode.reports.power.schema import Clock, Device, Document
 
 SECOND = 1_000_000_000
 
@@ -57,6 +59,51 @@ def test_power_is_that_of_the_work_and_not_of_its_neighbors(phase_s: float) -> N
     watts, error, updates = steady(curve_of(log.of(0)), 1.0 * SECOND, 3.0 * SECOND)
     assert abs(watts - 600) <= error < 12
     assert 17 <= updates <= 20
+
+
+def waiting(log: PowerLog, calls: list[tuple[float, float]], rng: np.random.Generator) -> pd.DataFrame:
+    """Samples of such a log, each read at a moment that its call (begin and end, s) does not tell."""
+    begun, ended = (np.array(column) * SECOND for column in zip(*calls, strict=True))
+    read = begun + rng.random(len(calls)) * (ended - begun)
+    found = log.samples.iloc[np.searchsorted(log.samples["t_ns"], read, "right") - 1].reset_index(drop=True)
+    middle = (begun + ended) / 2
+    return found.assign(before_ns=begun, after_ns=ended, t_ns=middle).astype(
+        dict.fromkeys(("before_ns", "after_ns", "t_ns"), "int64")
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_bound_holds_where_calls_wait(seed: int, version: int) -> None:
+    rng = np.random.default_rng(seed)
+    log = log_of(load_of((90, 1.0), (600, 2.0), (90, 1.0)), phase_s=rng.random() / 10, every_s=0.0001)
+    calls, now = [], 0.0
+    while now < 4.5:
+        end = now + (rng.uniform(0.03, 0.14) if rng.random() < 0.05 else rng.uniform(0.0005, 0.006))
+        calls.append((now, end))
+        now = np.ceil(end / 0.01 + 1e-9) * 0.01  # the next turn of ten milliseconds
+    samples = waiting(log, calls, rng)
+    if version == 1:
+        middles = [int(t) for t in samples["t_ns"]]
+        device = Device(number=0, name="GPU", t_ns=middles)
+        old = Document(version=1, clock=Clock("CLOCK_MONOTONIC", []), period_ns=10_000_000, devices=[device])
+        columns = ["t_ns", "before_ns", "after_ns"]
+        samples[columns] = log_of_document(old, Path("x.power.json")).of(0)[columns]
+    watts, error, updates = steady(curve_of(samples), 1.0 * SECOND, 3.0 * SECOND)
+    assert abs(watts - 600) <= error + 0.1  # the sensor was asked every tenth of a millisecond
+    assert error < 30 and updates >= 10
+
+
+def test_an_update_whose_call_waited_is_no_end() -> None:
+    log = log_of(load_of((90, 1.0), (600, 2.0), (90, 1.0)), phase_s=0.03)
+    samples = log.of(0)
+    last = samples["t_ns"].between(2.84 * SECOND, 2.97 * SECOND)  # around the update at 2.93 s: one call
+    kept = samples[~last].reset_index(drop=True)
+    call = int(np.argmax(kept["t_ns"] > 2.9 * SECOND))
+    kept.loc[call, ["before_ns", "t_ns", "after_ns"]] = [2_840_000_000, 2_905_000_000, 2_970_000_000]
+    watts, error, _ = steady(curve_of(kept), 1.0 * SECOND, 3.0 * SECOND)
+    assert watts == pytest.approx(600, rel=1e-3)
+    assert error < 8
 
 
 def test_too_few_updates_give_no_power() -> None:

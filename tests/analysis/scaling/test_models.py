@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labcode.analysis.scaling import bus, collectives, steps
+from labcode.analysis.scaling import bus, collectives, samples, steps
 from labcode.errors import InputError
 
 ALPHA_US, GBPS = 12.0, 350.0
@@ -66,7 +66,40 @@ def test_what_moving_does_not_explain_of_several_collectives_is_their_latency() 
     assert collectives.seconds(link, 2, 1.2e9, alone_s=0.01) == pytest.approx(0.01)
     at_four = collectives.seconds(link, 4, 1.2e9, alone_s=0.01)
     assert at_four == pytest.approx((0.01 - moving) * 3**0.5 + 1.5 * moving)
-    assert collectives.seconds(link, 4, 1.2e9, alone_s=moving / 2) == pytest.approx(1.5 * moving)
+    # faster than the fit has it: it keeps its own bandwidth
+    assert collectives.seconds(link, 2, 1.2e9, alone_s=moving / 2) == pytest.approx(moving / 2)
+    assert collectives.seconds(link, 4, 1.2e9, alone_s=moving / 2) == pytest.approx(1.5 * moving / 2)
+
+
+def test_what_the_fit_misses_of_large_sizes_is_in_the_interval_of_large_ones() -> None:
+    table = sweep()
+    large = table["bytes"] > 1e8
+    table.loc[large, "time_us"] *= np.where(np.arange(large.sum()) % 2, 1.2, 0.8)
+    link = collectives.fit(table, "all_reduce", 2)
+    assert 0.1 < np.abs(link.missed[link.moves]).max() == pytest.approx(np.abs(link.missed).max())
+    told = collectives.seconds(link, 4, 1e9)
+    low, high = np.quantile(collectives.drawn_seconds(link, 4, 1e9) / told, (0.025, 0.975))
+    assert low < 0.85 and high > 1.15
+    small = collectives.drawn_seconds(link, 2, 1e3) / collectives.seconds(link, 2, 1e3)
+    assert np.ptp(small) < np.ptp(collectives.drawn_seconds(link, 2, 1e9) / collectives.seconds(link, 2, 1e9))
+    assert np.ptp(collectives.drawn_seconds(link, 2, 1e9, alone_s=0.01)) < 1e-12  # measured
+
+
+def test_ranks_that_are_late_one_at_a_time_make_the_slowest_slower() -> None:
+    own = np.array([1.0, 1.0, 1.0, 1.0, 2.0])
+    one, eight = (samples.drawn_slowest(own, ranks) for ranks in (1, 8))
+    assert (one == samples.drawn_slowest(own, 1)).all() and (one > 1).mean() < 0.2
+    assert 0.3 < (eight > 1).mean() < 0.9  # late together, or each on its own
+
+
+def test_the_share_of_another_batch_widens_the_interval_and_moves_nothing_else() -> None:
+    link = collectives.fit(sweep(), "all_reduce", 2)
+    one, other = (steps.fit(measured(e, link, (2,)), BATCHES, ALONE, link, TRAFFIC) for e in (0.5, 1.5))
+    both = steps.pooled(one, [other])
+    assert both.exposed == one.exposed and both.low <= one.low < 1.0 < both.high
+    assert (steps.pooled(one, []).drawn == one.drawn).all()
+    told = [steps.predict(model, {8: 4}).iloc[0] for model in (one, both)]
+    assert told[0]["step_ms"] == told[1]["step_ms"] and told[1]["high"] > told[0]["high"] + 2
 
 
 @pytest.mark.parametrize(

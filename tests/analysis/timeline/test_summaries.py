@@ -2,6 +2,8 @@
 
 import math
 
+import pandas as pd
+
 from labcode.analysis.timeline import launch, summary, transfers
 from tests.support.tables import api, call, copy, memcpys, op, ops
 
@@ -66,6 +68,17 @@ def test_transfers_that_took_no_time_and_none_at_all() -> None:
     empty = transfers.transfer_summary(memcpys())
     assert len(empty) == 0
     assert empty["gb_per_s"].dtype == "float64"
+
+
+def test_idle_time_before_the_host_asked_for_what_ends_it() -> None:
+    gaps = pd.DataFrame(
+        [(0, 10, 30), (0, 50, 60), (0, 90, 100), (1, 5, 9)], columns=["device", "start_ns", "end_ns"]
+    )
+    launches = pd.DataFrame(
+        [(0, 30, 25), (0, 60, 40), (1, 9, 1), (0, 10, 2)], columns=["device", "start_ns", "call_start_ns"]
+    )  # asked for late, early, early; nothing follows the last gap of GPU 0
+    table = launch.unasked(gaps, launches).set_index("device")
+    assert table["idle_ns"].to_dict() == {0: 40, 1: 4} and table["unasked_ns"].to_dict() == {0: 15, 1: 0}
 
 
 def test_launch_latency() -> None:

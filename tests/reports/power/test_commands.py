@@ -104,8 +104,9 @@ def test_diagnose_a_load_that_the_sensor_cannot_follow(tmp_path: Path) -> None:
 
 def test_diagnose_gaps_and_a_lost_gpu(tmp_path: Path) -> None:
     device = power.device(power.steady())
-    kept = [place for place, t in enumerate(device.t_ns) if not 3 * power.S < t < 5 * power.S]
-    for name in ("t_ns", "instant_mw", "energy_mj", "sm_mhz", "memory_mhz", "temperature_c", "reasons"):
+    kept = [place for place, t in enumerate(device.before_ns) if not 3 * power.S < t < 5 * power.S]
+    columns = ("instant_mw", "energy_mj", "sm_mhz", "memory_mhz", "temperature_c", "reasons")
+    for name in ("before_ns", "after_ns", *columns):
         values = getattr(device, name)
         setattr(device, name, [values[place] for place in kept])
     write_document(power.document(device, windows=WINDOWS), tmp_path / "a.power.json")

@@ -28,8 +28,8 @@ def test_tables_of_a_log(file: Path) -> None:
     log = reports.open(file)
     assert isinstance(log, PowerLog)
     assert list(log.samples.columns) == [
-        *("device", "t_ns", "instant_w", "average_w", "energy_j", "sm_mhz", "memory_mhz", "temperature_c"),
-        "reasons",
+        *("device", "t_ns", "before_ns", "after_ns", "instant_w", "average_w", "energy_j", "sm_mhz"),
+        *("memory_mhz", "temperature_c", "reasons"),
     ]
     assert log.samples.dtypes["reasons"] == "int64" and log.samples.dtypes["sm_mhz"] == "float64"
     assert log.samples["average_w"].isna().all()
@@ -44,6 +44,25 @@ def test_a_packed_log_is_the_same(file: Path, tmp_path: Path) -> None:
     packed = tmp_path / "a.power.json.xz"
     packed.write_bytes(lzma.compress(file.read_bytes()))
     assert open_log(packed).samples.equals(open_log(file).samples)
+
+
+def test_a_log_of_version_1_knows_its_calls_by_their_neighbors(file: Path) -> None:
+    content = json.loads(file.read_text())
+    (device,) = content["devices"]
+    times = device.pop("before_ns")
+    del device["after_ns"]
+    times[7] += 5_000_000  # of 20 ms between calls
+    file.write_text(json.dumps({**content, "version": 1, "devices": [{**device, "t_ns": times}]}))
+    samples = open_log(file).of(0)
+    assert samples["t_ns"].to_list() == times
+    half = (samples["after_ns"] - samples["before_ns"]) // 2
+    assert (samples["after_ns"] - samples["t_ns"]).equals(half)
+    assert half.to_list()[4:11] == [ms * 1_000_000 for ms in (20, 20, 20, 15, 15, 20, 20)]
+    assert half.iloc[0] == half.iloc[-1] == 20_000_000
+    times[7] = times[6]
+    file.write_text(json.dumps({**content, "version": 1, "devices": [{**device, "t_ns": times}]}))
+    with pytest.raises(InputError, match="times go back at sample 7 of GPU 0; the log is damaged"):
+        open_log(file)
 
 
 def test_a_log_without_samples_or_windows(tmp_path: Path) -> None:
@@ -77,6 +96,10 @@ def _shorter(content: dict[str, Any]) -> None:
     content["devices"][0]["sm_mhz"].pop()
 
 
+def _calls(content: dict[str, Any]) -> None:
+    content["devices"][0]["after_ns"].pop()
+
+
 def _twice(content: dict[str, Any]) -> None:
     content["devices"].append(content["devices"][0])
 
@@ -86,7 +109,7 @@ def _twice(content: dict[str, Any]) -> None:
     [
         (_change(schema="other"), r"JSON, but no power log: its schema is not 'labcode\.power'; name a"),
         (_change(schema=None), r"no power log: its schema is not"),
-        (_change(version=2), r"version 2, newer than this labcode knows \(1\); update labcode"),
+        (_change(version=3), r"version 3, newer than this labcode knows \(2\); update labcode"),
         (_change(version="1"), r"a power log whose version is no number"),
         (_change(version=0), r"a power log whose version is no number"),
         (_change(devices="x"), r"JSON, but no power log \(Expected `array`"),
@@ -94,8 +117,11 @@ def _twice(content: dict[str, Any]) -> None:
         (_change(period_ns=1.5), r"JSON, but no power log \(Expected `int`"),
         (_change(windows=[["a", 5, 4]]), r"JSON, but no power log"),
         (_change(windows=[{"name": "a", "begin_ns": 5, "end_ns": 4}]), r"window 'a' ends before it begins"),
-        (_column("t_ns", 7, 3), r"times of GPU 0 go back at sample 7; the log is damaged, record it again"),
-        (_column("t_ns", 7, 1 << 70), r"t_ns has a number that is no time"),
+        (_column("before_ns", 7, 3), r"times go back at sample 7 of GPU 0; the log is damaged, record it"),
+        (_column("after_ns", 7, 3), r"a call ends before it begins at sample 7 of GPU 0; the log is damaged"),
+        (_column("after_ns", 7, 1 << 70), r"after_ns has a number that is no time"),
+        (_calls, r"GPU 0 has 600 calls that began and 599 that ended; the log is damaged"),
+        (_change(version=1), r"GPU 0 has 0 times and 600 values of instant_mw"),
         (_column("instant_mw", 2, -1), r"instant_mw of GPU 0 has a value that no GPU has"),
         (_column("instant_mw", 2, 10**12), r"instant_mw of GPU 0 has a value that no GPU has"),
         (_column("temperature_c", 2, 40.5), r"JSON, but no power log \(Expected `int \| null`"),

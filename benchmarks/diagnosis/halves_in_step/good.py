@@ -1,0 +1,49 @@
+import json
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+cuda = torch.cuda.is_available()
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+if cuda:
+    torch.cuda.set_device(device)
+STEPS = int(os.environ.get("STEPS", 16))
+WARMUP = min(4, STEPS - 1)
+
+
+def main():
+    dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
+    torch.manual_seed(0)
+    width, depth, batch = (8192, 6, 8192) if cuda else (16, 2, 4)
+    kind = torch.bfloat16 if cuda else torch.float32
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth))).to(
+        device, kind
+    )
+    model = DDP(model, device_ids=[rank] if cuda else None, gradient_as_bucket_view=True)
+    opt = torch.optim.SGD(model.parameters(), lr=1e-4)
+    x = torch.randn(batch, width, device=device, dtype=kind)
+    for step in range(STEPS):
+        if step == WARMUP:
+            if cuda:
+                torch.cuda.synchronize()
+            dist.barrier()
+            start = time.perf_counter()
+        loss = model(x).float().square().mean()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+    if cuda:
+        torch.cuda.synchronize()
+    seconds = (time.perf_counter() - start) / (STEPS - WARMUP)
+    if rank == 0:
+        print(json.dumps({"seconds_per_iteration": seconds, "loss": loss.item()}))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

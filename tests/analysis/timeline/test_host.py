@@ -1,0 +1,74 @@
+"""Where the time of the host goes, by function of the program."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from labcode import reports
+from labcode.analysis.report.gather import gather
+from labcode.analysis.timeline.host import OWN, host_lines, is_program
+
+THREAD = {"pid": 7, "tid": 7}
+
+
+def event(cat: str, name: str, start_us: float, length_us: float, **args: object) -> dict[str, object]:
+    return {"ph": "X", "cat": cat, "name": name, "ts": start_us, "dur": length_us, **THREAD, "args": args}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A program that sleeps in a function of its own, multiplies, and computes in Python."""
+    frames = [
+        ("train.py(1): <module>", 0, 1000),
+        ("train.py(8): main", 0, 1000),
+        ("train.py(4): load", 100, 600),
+        ("<built-in function sleep>", 110, 500),
+        ("torch/nn/functional.py(9): linear", 750, 200),
+    ]
+    events = [event("python_function", n, s, d, **{"Python id": i + 1}) for i, (n, s, d) in enumerate(frames)]
+    events.append(event("cpu_op", "aten::linear", 760, 180, **{"External id": 1}))
+    path = tmp_path / "a.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()))
+    return path
+
+
+def test_time_belongs_to_the_innermost_function_of_the_program_and_to_what_it_calls(trace: Path) -> None:
+    with reports.open(trace) as report:
+        table = host_lines(report)
+    rows = {(where, calls): ns for where, calls, ns, _ in table.itertuples(index=False, name=None)}
+    assert rows[("load, train.py:4", "sleep")] == 500_000
+    assert rows[("load, train.py:4", OWN)] == 100_000
+    assert rows[("main, train.py:8", "linear, torch/nn/functional.py:9")] == 200_000
+    assert rows[("main, train.py:8", OWN)] == 200_000 and sum(rows.values()) == 1_000_000
+    assert table["share"].sum() == pytest.approx(1.0) and table["self_ns"].is_monotonic_decreasing
+
+
+def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Path) -> None:
+    with gather([trace]) as document:
+        assert document.headline == (
+            "No GPU in use. Of 1 ms the program spends 50% in sleep, called by load, train.py:4; "
+            "20% in its own code, of main, train.py:8; "
+            "20% in linear, torch/nn/functional.py:9, called by main, train.py:8.",
+        )
+        titles = [table.title for section in document.sections for table in section.tables]
+        assert any(title.startswith("Where the time of the host") for title in titles)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("train.py(4): load", True),
+        ("src/data/set.py(40): __getitem__", True),
+        ("torch/utils/data/dataloader.py(10): __next__", False),
+        ("json/decoder.py(3): decode", False),
+        ("threading.py(9): run", False),
+        ("/usr/lib/python3.12/random.py(2): shuffle", False),
+        ("/opt/x/site-packages/pkg/a.py(1): f", False),
+        ("<built-in function sleep>", False),
+        ("nn.Module: Linear_0", False),
+    ],
+)
+def test_what_is_the_program_s_own(name: str, own: bool) -> None:
+    assert is_program(name) is own
