@@ -4,7 +4,9 @@ import ast
 import functools
 import hashlib
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from labcode.errors import InputError, describe_os_error
@@ -12,6 +14,7 @@ from labcode.store import ExperimentRecord, repository_root
 
 _C_SUFFIXES = {".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp"}
 _CODE = ("labcode", "cuda")  # where the sources of captures lie
+_CHANGES = "captures/equivalent.toml"
 _SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 _C_TOKEN = re.compile(
     r"""
@@ -28,6 +31,16 @@ _C_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a source after which what was measured before still stands: both digests, and why."""
+
+    source: str
+    was: str
+    now: str
+    why: str
 
 
 def source_digests(sources: Iterable[str], root: Path) -> dict[str, str]:
@@ -121,12 +134,40 @@ def c_meaning(source: str) -> str:
 def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
     """Whether the code that made an experiment is code that lies in ``root`` (the repository) today.
 
-    A source that is not where it was counts as moved when a file of the same meaning lies elsewhere.
+    A source that is not where it was counts as moved when a file of the same meaning lies elsewhere; one that
+    changed counts as the same where ``captures/equivalent.toml`` says why (see `changes_since`).
     """
     root = root or repository_root()
     return bool(record.sources) and all(
-        _still_there(label, digest, root) for label, digest in record.sources.items()
+        _still_there(label, digest, root) for label, digest in as_of_today(record, root).items()
     )
+
+
+def changes_since(record: ExperimentRecord, root: Path | None = None) -> tuple[Change, ...]:
+    """The changes of its sources since an experiment was captured that leave it standing, with their reasons."""
+    root = root or repository_root()
+    return tuple(
+        change for change in equivalent(root) if record.sources.get(change.source) == change.was
+    )
+
+
+def as_of_today(record: ExperimentRecord, root: Path | None = None) -> dict[str, str]:
+    """The digests of a capture's sources, those after `changes_since` in place of those before."""
+    changed = {change.source: change.now for change in changes_since(record, root)}
+    return {**record.sources, **changed}
+
+
+@functools.lru_cache(maxsize=8)
+def equivalent(root: Path) -> tuple[Change, ...]:
+    """What ``captures/equivalent.toml`` lists; nothing without one. Raises `InputError` when it is damaged."""
+    path = root / _CHANGES
+    if not path.is_file():
+        return ()
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))["change"]
+        return tuple(Change(**change) for change in found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a list of [[change]] with source, was, now, why ({error})") from None
 
 
 def timed_code_changed(record: ExperimentRecord, root: Path | None = None) -> bool:

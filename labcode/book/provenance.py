@@ -59,7 +59,7 @@ def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> S
         experiment=record.id,
         title=record.title,
         machine=machine_facts(machine),
-        how=(*_borrowed(captures, experiment, wanted), *_tool(record, machine), _when(record)),
+        how=(*_borrowed(captures, experiment, wanted), *_tool(record, machine), _when(record), *_changed(record)),
         fresh=freshness.is_fresh(record),
         timed=_timed(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),
@@ -167,6 +167,12 @@ def _borrowed(captures: CaptureSet, experiment: str, wanted: str | None) -> tupl
         return ()
     thin = "traces " if experiment in store.load_set(wanted).experiments else ""
     return (f"{thin}not in set {wanted}: shown from set {captures.name}",)
+
+
+def _changed(record: ExperimentRecord) -> tuple[str, ...]:
+    """What changed in its sources since, and why the numbers still stand."""
+    changes = freshness.changes_since(record)
+    return tuple(f"{Path(change.source).name} has changed since: {change.why}" for change in changes)
 
 
 def _when(record: ExperimentRecord) -> str:

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labcode.capture.scrub import compress
 from labcode.errors import LabError, describe_os_error
 from labcode.outputs import WORK, whole
 from labcode.store import MANIFEST_SCHEMA, file_sha256, load_json, parse_manifest
 
 MANIFEST = "manifest.json"
+LARGEST_PLAIN = 24 << 10  # bytes of a record that is filed as it is; larger ones are compressed
 STAGING, OLD, MARKER = ".staging-", ".old-", ".filing.json"
 _NUMBERS = re.compile(r"(?<=\[)\n\s*[-\d][-+\d.eE,\s]*(?=\])")  # a string has no line break
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -161,6 +163,19 @@ def staging_folder(folder: Path, experiment: str) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     return path
+
+
+def packed(folder: Path, names: list[str]) -> list[str]:
+    """Compress the large records among a run's files; the names that the files have afterwards."""
+    found = []
+    for name in names:
+        path = folder / name
+        if name.endswith(".json") and path.stat().st_size > LARGEST_PLAIN:
+            compress(path, folder / f"{name}.xz")
+            path.unlink()
+            name += ".xz"
+        found.append(name)
+    return found
 
 
 def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:

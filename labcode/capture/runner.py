@@ -50,6 +50,7 @@ from labcode.capture.filing import (
     file_experiments,
     files_record,
     open_set,
+    packed,
     staging_folder,
     write_json,
 )
@@ -401,7 +402,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
             run.name: {
                 "argv": list(neutral_argv(experiment, run, site.gpu_count)),
                 "tool_args": list(experiment.options(run)),
-                "files": files_record(one.staging, finished.files),
+                "files": files_record(one.staging, packed(one.staging, finished.files)),
                 "warnings": list(finished.warnings),
             }
             for run, finished in zip(experiment.runs, made, strict=True)

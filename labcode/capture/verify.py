@@ -18,7 +18,7 @@ from labcode.capture.experiments.record import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
-from labcode.freshness import is_fresh, source_digests
+from labcode.freshness import as_of_today, is_fresh, source_digests
 from labcode.store import CaptureSet, ExperimentRecord
 
 LARGEST_SET = 32 << 20  # bytes; the whole repository must stay under 44 MiB
@@ -250,7 +250,7 @@ def _same_runs(experiment: Experiment, record: ExperimentRecord) -> bool:
         today = source_digests(experiment.sources, store.repository_root())
     except InputError:
         return False
-    if set(today.values()) != set(record.sources.values()):
+    if set(today.values()) != set(as_of_today(record).values()):
         return False
     if {run.name for run in experiment.runs} != set(record.runs):
         return False
