@@ -144,11 +144,9 @@ def is_fresh(record: ExperimentRecord, root: Path | None = None) -> bool:
 
 
 def changes_since(record: ExperimentRecord, root: Path | None = None) -> tuple[Change, ...]:
-    """The changes of its sources since an experiment was captured that leave it standing, with their reasons."""
+    """The changes of its sources since an experiment was captured that leave it standing, and why."""
     root = root or repository_root()
-    return tuple(
-        change for change in equivalent(root) if record.sources.get(change.source) == change.was
-    )
+    return tuple(change for change in equivalent(root) if record.sources.get(change.source) == change.was)
 
 
 def as_of_today(record: ExperimentRecord, root: Path | None = None) -> dict[str, str]:
@@ -159,7 +157,7 @@ def as_of_today(record: ExperimentRecord, root: Path | None = None) -> dict[str,
 
 @functools.lru_cache(maxsize=8)
 def equivalent(root: Path) -> tuple[Change, ...]:
-    """What ``captures/equivalent.toml`` lists; nothing without one. Raises `InputError` when it is damaged."""
+    """What ``captures/equivalent.toml`` lists, if there is one; `InputError` when it is damaged."""
     path = root / _CHANGES
     if not path.is_file():
         return ()

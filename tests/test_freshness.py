@@ -7,15 +7,19 @@ import pytest
 
 from labcode.errors import InputError
 from labcode.freshness import (
+    as_of_today,
     c_meaning,
+    changes_since,
+    equivalent,
     expand,
+    file_digest,
     is_fresh,
     python_meaning,
     source_digests,
     timed_code_changed,
     version_digest,
 )
-from labcode.store import ExperimentRecord, RunRecord, TimedCode
+from labcode.store import ExperimentRecord, RunRecord, TimedCode, repository_root
 
 PYTHON = '''
 """A module."""
@@ -188,6 +192,36 @@ def test_a_record_is_fresh_until_its_sources_change_or_go(tmp_path: Path) -> Non
     source.unlink()
     assert not is_fresh(record, tmp_path)
     assert not is_fresh(record_of({}), tmp_path)  # a set of the first schema
+
+
+def test_a_change_that_leaves_a_capture_standing_is_listed_with_its_reason(tmp_path: Path) -> None:
+    source = tmp_path / "one.py"
+    source.write_text("x = 1\n")
+    record = record_of(source_digests(["one.py"], tmp_path))
+    was = file_digest(source)
+    source.write_text("x = 2\n")
+    now = file_digest(source)
+    assert not is_fresh(record, tmp_path) and changes_since(record, tmp_path) == ()
+    equivalent.cache_clear()
+    listed = tmp_path / "captures/equivalent.toml"
+    listed.parent.mkdir()
+    text = f'[[change]]\nsource = "one.py"\nwas = "{was}"\nnow = "{now}"\nwhy = "a name"\n'
+    listed.write_text(text)
+    assert is_fresh(record, tmp_path) and as_of_today(record, tmp_path) == {"one.py": now}
+    assert [change.why for change in changes_since(record, tmp_path)] == ["a name"]
+    source.write_text("x = 3\n")  # a further change is not covered
+    assert not is_fresh(record, tmp_path)
+    equivalent.cache_clear()
+    listed.write_text(text.replace("why", "because"))
+    with pytest.raises(InputError, match=r"equivalent.toml: not a list of \[\[change\]\]"):
+        equivalent(tmp_path)
+    equivalent.cache_clear()
+
+
+def test_listed_changes_lead_to_the_sources_of_today() -> None:
+    for change in equivalent(repository_root()):
+        assert file_digest(repository_root() / change.source) == change.now, change.source
+        assert change.why
 
 
 def test_a_source_that_moved_is_still_there(tmp_path: Path) -> None:

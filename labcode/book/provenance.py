@@ -59,7 +59,12 @@ def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> S
         experiment=record.id,
         title=record.title,
         machine=machine_facts(machine),
-        how=(*_borrowed(captures, experiment, wanted), *_tool(record, machine), _when(record), *_changed(record)),
+        how=(
+            *_borrowed(captures, experiment, wanted),
+            *_tool(record, machine),
+            _when(record),
+            *_changed(record),
+        ),
         fresh=freshness.is_fresh(record),
         timed=_timed(record),
         warnings=tuple(dict.fromkeys(text for run in record.runs.values() for text in run.warnings)),

@@ -1,8 +1,9 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from labcode import store
+from labcode import freshness, store
 from labcode.book import provenance
 from labcode.errors import InputError
 from tests.book.sets import write_set
@@ -57,3 +58,24 @@ def test_what_a_set_lacks_is_shown_from_the_shipped_one_and_says_so(captures):
     assert provenance.stamp(held, "measuring", "mine").how[0] == "not in set mine: shown from set h200"
     with pytest.raises(InputError, match=r"mine: no experiment 'absent' in this set"):
         store.holder("mine", "absent").experiment("absent")
+
+
+def test_what_neither_the_set_nor_the_shipped_one_has_is_shown_from_another_by_name(captures):
+    for name in ("h200", "mine", "other", "second"):
+        folder = write_set(captures, name, 10.0)
+        if name in ("h200", "mine"):
+            manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+            manifest["experiments"] = {}
+            (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    held = store.holder("mine", "measuring")
+    assert held.name == "other"
+    assert provenance.stamp(held, "measuring", "mine").how[0] == "not in set mine: shown from set other"
+
+
+def test_a_change_that_leaves_a_capture_standing_is_told(captures, monkeypatch):
+    write_set(captures, "h200", 10.0)
+    (source, was), *_ = store.load_set("h200").experiment("measuring").sources.items()
+    change = freshness.Change(source, was, was, "a fence more")
+    monkeypatch.setattr(freshness, "equivalent", lambda root: (change,))
+    how = provenance.stamp(store.load_set("h200"), "measuring").how
+    assert how[-1] == f"{Path(source).name} has changed since: a fence more"

@@ -1,6 +1,7 @@
 """Filing into a set: all or nothing, and repaired after a crash between any two steps."""
 
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,15 @@ def test_lists_of_numbers_are_on_one_line(tmp_path: Path) -> None:
     text = (tmp_path / "r.json").read_text()
     assert json.loads(text) == value
     assert '"a": [1, -2.5, 3e-07],\n' in text and "  [1, 2],\n" in text and "\n  null\n" in text
+
+
+def test_large_records_are_compressed_small_ones_and_other_files_are_not(tmp_path: Path) -> None:
+    large = json.dumps({"results": list(range(10_000))})
+    assert len(large) > filing.LARGEST_PLAIN
+    (tmp_path / "a.json").write_text(large)
+    (tmp_path / "a.clean.json").write_text("{}")
+    (tmp_path / "a.sqlite.xz").write_bytes(b"x" * 2 * filing.LARGEST_PLAIN)
+    names = filing.packed(tmp_path, ["a.json", "a.clean.json", "a.sqlite.xz"])
+    assert names == ["a.json.xz", "a.clean.json", "a.sqlite.xz"]
+    assert not (tmp_path / "a.json").exists()
+    assert lzma.decompress((tmp_path / "a.json.xz").read_bytes()).decode() == large

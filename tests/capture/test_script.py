@@ -34,7 +34,8 @@ def cases() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("experiments", "gpus"), [(("diagnosis", "diagnosis_later"), 1), (("diagnosis_two",), 2)]
+    ("experiments", "gpus"),
+    [(("diagnosis", "diagnosis_later"), 1), (("diagnosis_two", "diagnosis_two_later"), 2)],
 )
 def test_the_catalogue_has_every_script_of_every_case(experiments: tuple[str, ...], gpus: int) -> None:
     there = {
