@@ -133,9 +133,9 @@ def energy(
     stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
     """
     from labcode.capture.schedule import parse_time
-    from labcode.meter.command import run
     from labcode.meter.meter import check_name
     from labcode.outputs import whole
+    from labcode.record.power import run
     from labcode.reports.power.schema import write_document
 
     period_s, idle_s = parse_time(period, "--period"), parse_time(idle, "--idle")
@@ -213,11 +213,11 @@ def record(
     """
     from labcode.analysis.report.document import Document
     from labcode.analysis.report.writing import brief
-    from labcode.capture.program import command as recorder
     from labcode.figures.pages import report as pages
     from labcode.inputs import plain_file
-    from labcode.meter.command import neutral
     from labcode.outputs import refuse_existing, staged
+    from labcode.record import command as recorder
+    from labcode.record.attend import neutral
 
     pages.format_of(output, None)
     tools = recorder.tools_for(command, tool or [])

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from labcode import tools
-from labcode.capture.program import command
 from labcode.errors import LabError, ToolError
+from labcode.record import command
+from labcode.record.attend import Recorded
 from tests.support import exports as x
 from tests.support.command import labcode
 from tests.support.programs import python_program
@@ -151,12 +152,14 @@ def test_a_failure_of_nsys_is_not_told_as_one_of_the_program(nsys: Path) -> None
 def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def fake(words: list[str], folder: Path, name: str, meter: object, *, lines: bool) -> object:
+    def fake(words: list[str], folder: Path, name: str, *, lines: bool) -> Recorded:
         ran.append(name)
-        return (folder / f"{name}.{len(ran)}"), len(ran) - 1
+        (folder / f"{name}.{len(ran)}").touch()
+        return Recorded(folder / f"{name}.{len(ran)}", len(ran) - 1, ("said",) * (len(ran) == 1))
 
-    monkeypatch.setattr(command, "_under_nsys", lambda *a, **k: (*fake(*a, **k), ["said"]))
-    monkeypatch.setattr(command, "_under_torch", fake)
+    monkeypatch.setattr(command, "_RECORD", {"nsys": fake, "torch": fake})
+    monkeypatch.setattr(command.nsys, "export", lambda *a, **k: None)
+    monkeypatch.setenv("LABCODE_NSYS", sys.executable)
     found = command.record(["a"], work, "run", tools=["nsys", "torch"])
     assert len(found.files) == 2 and found.code == 1 and found.notes == ("said",)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.meter.command import neutral
+from labcode.record.attend import neutral
 from labcode.reports.power.log import open_log
 
 _WITH_GPUS = """

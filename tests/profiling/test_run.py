@@ -17,6 +17,7 @@ import pytest
 from labcode import tools
 from labcode.profiling import run
 from labcode.profiling.plan import Plan, Wishes, make
+from labcode.record import attend
 from tests.support.command import labcode
 from tests.support.programs import program
 
@@ -110,7 +111,7 @@ def test_the_time_limit_ends_the_program_and_keeps_the_capture() -> None:
 
 
 def test_a_profiler_that_does_not_end_is_killed_with_all_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "GRACE_S", 0.2)
+    monkeypatch.setattr(attend, "GRACE_S", 0.2)
     monkeypatch.setattr(tools, "_GRACE_S", 0.2)
     Path("nsys").write_text("#!/bin/bash\ntrap '' TERM\nsetsid sleep 61 &\nwhile :; do sleep 0.1; done\n")
     result = profiled("--limit", "200ms", "sleep", "60")
