@@ -104,7 +104,7 @@ def record(words: Sequence[str], folder: Path, name: str, *, lines: bool = True)
     if not began or (not made and not told):
         failed = "failed" if made else "made no report"
         unseen = "" if began else " and did not start the program"
-        how = f" (it {ending(ended)})" if ended and not told else ""
+        how = f" ({ending(ended)})" if ended and not told else ""
         raise ToolError(f"{name}: nsys {failed}{unseen}; its last words: {_last_line(log)}{how}")
     return Recorded(report if made else None, ended if told is None else told, tuple(notes))
 

@@ -93,14 +93,18 @@ def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
 
 
 NSYS = """
-import shutil, subprocess, sys
+import os, shutil, signal, subprocess, sys
 if sys.argv[1] == "profile":
     print("[1/1] [====25%   ] run.nsys-rep")
     out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
     if "--python-sampling=true" in sys.argv and "old" in sys.argv:
         sys.exit("unrecognised option '--python-sampling'")
     if "broken" in sys.argv: sys.exit("Importer error")
+    if "early" in sys.argv: open(out + ".nsys-rep", "w").write("x")
+    if "three" in sys.argv: sys.exit(3)
+    if "crash" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
     subprocess.call(sys.argv[sys.argv.index("bash"):], close_fds=False)
+    if "late" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
     if "silent" not in sys.argv: open(out + ".nsys-rep", "w").write("x")
     sys.exit(0)
 shutil.copy({export!r}, next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output="))
@@ -147,6 +151,23 @@ def test_a_failure_of_nsys_is_not_told_as_one_of_the_program(nsys: Path) -> None
     done = labcode("record", "-o", "run.json", "--", "sh", "-c", "exit 0", "broken", cwd=nsys)
     said = "run: nsys made no report and did not start the program; its last words: Importer error"
     assert done.returncode == 2 and said in done.stderr and "ended with exit code" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("three", "made no report and did not start the program; its last words: nothing (failed with"),
+        ("crash", "made no report and did not start the program; its last words: nothing (ended by SIGSEGV)"),
+        ("early three", "failed and did not start the program; its last words: nothing (failed with"),
+        ("early crash", "failed and did not start the program; its last words: nothing (ended by SIGSEGV)"),
+        ("late", "made no report; its last words: nothing (ended by SIGSEGV)"),
+    ],
+)
+def test_an_nsys_that_ends_by_itself_is_blamed_not_the_program(nsys: Path, how: str, said: str) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "touch ran", *how.split(), cwd=nsys)
+    assert done.returncode == 2 and f"run: nsys {said}" in done.stderr
+    assert "the program ended" not in done.stderr and not list(nsys.glob("run.*"))
+    assert (nsys / "ran").exists() == (how == "late")
 
 
 def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,18 @@ def test_a_script_that_works_and_one_that_fails() -> None:
     assert "failed with exit code 3" in failed.stderr and "(partial: " in failed.stderr
 
 
+@pytest.mark.parametrize(("text", "how"), [("exit 3", "failed with exit code 3"), ("kill -9 $$", "ended")])
+def test_a_tool_that_fails_by_itself_is_blamed_and_the_script_is_not(text: str, how: str) -> None:
+    Path("nsys").write_text(f"#!/bin/sh\n{text}\n")
+    Path("ok.py").write_text("open('ran', 'w')\n")
+    result = profiled("ok.py")
+    assert result.returncode == 2 and f" s: nsys {how}" in result.stderr and not Path("ran").exists()
+    assert "and did not start the program; see above what it said" in result.stderr
+    result = profiled("--gpus", "2", "ok.py")
+    assert result.returncode == 2 and f" s: nsys {how}" in result.stderr
+    assert "did not start the program" in result.stderr
+
+
 def test_nothing_was_captured() -> None:
     Path("nsys").write_text("#!/bin/sh\nexit 0\n")
     result = profiled("train.py")
