@@ -103,6 +103,15 @@ def test_a_tool_that_fails_by_itself_is_blamed_and_the_script_is_not(text: str, 
     assert "did not start the program" in result.stderr
 
 
+def test_options_behind_the_script_go_to_it_and_that_is_said() -> None:
+    Path("ok.py").write_text("import sys\nopen('seen', 'w').write(' '.join(sys.argv[1:]))\n")
+    result = profiled("ok.py", "--dry-run", "--lr=1", "--gpus=2", "-o", "x")
+    said = "note: --dry-run, --gpus=2 after ok.py goes to it; options of labcode profile come before it\n"
+    assert result.returncode == 0 and result.stderr.startswith(said)
+    assert Path("seen").read_text() == "--dry-run --lr=1 --gpus=2 -o x"
+    assert "note: " not in profiled("--force", "ok.py", "--lr=1").stderr
+
+
 def test_nothing_was_captured() -> None:
     Path("nsys").write_text("#!/bin/sh\nexit 0\n")
     result = profiled("train.py")
