@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,26 @@ def test_a_program_that_leaves_nothing_says_so_and_keeps_its_code(work: Path) ->
     done = record(work, "train.py", "--gone")
     assert done.returncode == 9 and not (work / "run.md").exists()
     assert "note: torch: the program ended with exit code 9 before anything was recorded" in done.stderr
+
+
+def test_ctrl_c_ends_the_program_and_what_was_recorded_is_kept(work: Path) -> None:
+    (work / "train.py").write_text("import time\nopen('began', 'w')\ntime.sleep(60)\n")
+    words = ["record", "-o", "run.md", "--", sys.executable, "train.py"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "labcode", *words],
+        cwd=work,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # no terminal sends the signal to all
+    )
+    for _ in range(600):
+        if (work / "began").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "labcode: the program ended with exit code 130" in err
+    assert (work / "run.trace.json.gz").is_file() and (work / "run.md").is_file()
 
 
 def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
