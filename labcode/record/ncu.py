@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labcode.errors import ToolError
-from labcode.hardware import permissions
 from labcode.tools import ToolResult, find_ncu, run_tool
 
 SUFFIX = ".ncu-rep"
@@ -69,6 +68,8 @@ def profile(
     result = run_tool(words, time_limit_s + REPLAY_S, cwd=cwd, what=f"{what} under ncu")
     said = result.stdout + result.stderr
     if _NO_RIGHTS in said:
+        from labcode.hardware import permissions
+
         advice = permissions.counters().advice or (
             "run as root; or let an administrator write “options nvidia "
             "NVreg_RestrictProfilingToAdminUsers=0” to /etc/modprobe.d/nvidia-profiling.conf and reboot"

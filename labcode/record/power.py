@@ -1,16 +1,19 @@
 """The power meter around a command: its words in; a power log with its exit code out."""
 
+from __future__ import annotations
+
 import importlib.util
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from labcode.meter.gpus import open_gpus
-from labcode.meter.meter import Meter, Metered
 from labcode.record.attend import attend, neutral, start
-from labcode.reports.power.schema import COMMAND, IDLE, Document
+
+if TYPE_CHECKING:
+    from labcode.meter.meter import Meter, Metered
+    from labcode.reports.power.schema import Document
 
 SUFFIX = ".power.json"
 HOW_TO_GET = "--tool energy: the power meter needs NVML's Python package: pip install nvidia-ml-py"
@@ -22,6 +25,8 @@ def metered(
 ) -> Iterator[None]:
     """Meter what runs inside, as the window command; before it the idle GPUs for ``idle_s``, as the window
     idle, in which ``meanwhile`` is done."""
+    from labcode.reports.power.schema import COMMAND, IDLE
+
     with meter:
         if idle_s > 0:
             with meter.window(IDLE):
@@ -51,6 +56,8 @@ def run(
     runs; ``stdout``: a file descriptor for what it prints. Raises `ToolError` where it cannot be started, and
     what `open_gpus` raises.
     """
+    from labcode.meter import Meter, open_gpus
+
     meter = Meter(open_gpus() if gpus is None else gpus, period_s=period_s)
 
     def show(seconds: float) -> None:

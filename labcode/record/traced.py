@@ -23,7 +23,6 @@ import runpy
 import signal
 import sys
 import threading
-import zipfile
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -254,6 +253,8 @@ def main(arguments: Sequence[str]) -> None:
         if module:
             runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]
         else:
+            import zipfile
+
             script = Path(words[0])
             if script.is_dir() or zipfile.is_zipfile(script):
                 runpy.run_path(words[0], run_name="__main__")
