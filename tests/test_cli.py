@@ -85,9 +85,18 @@ def test_numpy_starts_no_threads_and_others_are_not_told() -> None:
         assert result.stdout == expected
 
 
+LOST = """
+import signal
+class Lost:
+    def __del__(self): signal.raise_signal(signal.SIGINT)  # an exception goes nowhere from here
+Lost()
+"""
+
+
 @pytest.mark.parametrize("program", ["labcode", "labcode.unified_profiler"])
-def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, program: str) -> None:
-    (tmp_path / "typer.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+@pytest.mark.parametrize("how", ["import signal\nsignal.raise_signal(signal.SIGINT)\n", LOST])
+def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, program: str, how: str) -> None:
+    (tmp_path / "typer.py").write_text(how)
     result = subprocess.run(
         [sys.executable, "-m", program, "doctor"],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -95,6 +104,14 @@ def test_ctrl_c_while_it_starts_is_one_line(tmp_path: Path, program: str) -> Non
         text=True,
     )
     assert (result.returncode, result.stderr) == (130, "labcode: interrupted before it began\n")
+
+
+def test_ctrl_c_in_a_command_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    words = [sys.executable, "-m", "labcode", "diagnose", "--list", "--rules", str(tmp_path / "rules.py")]
+    result = subprocess.run(words, capture_output=True, text=True)
+    said = "labcode: interrupted; nothing was left half-written\n"
+    assert (result.returncode, result.stderr) == (130, said)
 
 
 @pytest.mark.parametrize(

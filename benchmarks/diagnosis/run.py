@@ -198,15 +198,17 @@ def command_of(program: Program) -> list[str]:
 
 def recorder() -> tuple[str, ...]:
     """The options with which `labcode record` starts nsys."""
-    from labcode.capture.program import command
+    from labcode.capture.script import OPTIONS
 
-    return (*command.NSYS, *command.LINES)
+    return OPTIONS
 
 
 class Recording:
     """A program under nsys. It has ended before nsys has: then the next one may start."""
 
     def __init__(self, program: Program, work: Path, nsys: str) -> None:
+        from labcode.record.nsys import command
+
         self.program, self.folder = program, work / program.label
         self.folder.mkdir(parents=True)
         self.report = self.folder / "capture.nsys-rep"
@@ -215,8 +217,8 @@ class Recording:
         kept.mkdir()
         out = str(self.folder / "program.out")
         told = f'"$@" >{out} 2>&1; code=$?; echo $code > {self.code_file}; exit $code'
-        words = [nsys, "profile", *recorder(), f"--output={self.report.with_suffix('')}"]
-        words += ["sh", "-c", told, "sh", *command_of(program)]
+        under = ["sh", "-c", told, "sh", *command_of(program)]
+        words = command(nsys, recorder(), self.report.with_suffix(""), under)
         self.began = time.monotonic()
         with (self.folder / "nsys.log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -260,9 +262,9 @@ class Recording:
 def export_and_pack(folder: str, nsys: str, packed: str, label: str) -> dict[str, Any]:
     """In a process of its own: a report in; a scrubbed and compressed export, and what was seen, out."""
     os.nice(15)
-    from labcode.capture import nsys as captures
-    from labcode.capture import scan
+    from labcode.capture import privacy, scan, tools
     from labcode.capture.scrub import compress, scrub_export
+    from labcode.record.nsys import export
 
     place = Path(folder)
     report, raw, clean = (place / name for name in ("capture.nsys-rep", "raw.sqlite", "clean.sqlite"))
@@ -271,7 +273,7 @@ def export_and_pack(folder: str, nsys: str, packed: str, label: str) -> dict[str
         return {"error": "no report", "log": log[-1500:]}
     began = time.monotonic()
     try:
-        captures.export(Path(nsys), report, raw, what=label)
+        export(Path(nsys), report, raw, what=label, neutral=privacy.reduce)
         exported = time.monotonic()
         names = scrub_export(raw, clean).names
         scan.refuse_private(scan.texts_of(clean), names, f"{label}: something private is left", ValueError)
@@ -281,7 +283,7 @@ def export_and_pack(folder: str, nsys: str, packed: str, label: str) -> dict[str
         return {"error": f"{type(error).__name__}: {error}"[:1500], "log": log[-800:]}
     ended = time.monotonic()
     sizes = {"report": report.stat().st_size, "raw": raw.stat().st_size, "xz": Path(packed).stat().st_size}
-    warned = captures.warnings(log, clean)
+    warned = tools.warnings(log, clean)
     shutil.rmtree(place)
     times = {"export": exported - began, "scrub": scrubbed - exported, "compress": ended - scrubbed}
     return {"bytes": sizes, "seconds": {k: round(v, 2) for k, v in times.items()}, "warnings": warned}

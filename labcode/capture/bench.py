@@ -1,43 +1,50 @@
-"""A program's own measurements: a command in, the checked record it printed about itself out."""
+"""A program's own measurements: a job in, the checked record that its program wrote about itself out.
+
+A program of the lab writes its record where it is told to; a plain script prints it.
+"""
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import privacy
+from labcode.capture import privacy, script
 from labcode.capture.filing import write_json
 from labcode.capture.job import Job, Part
 from labcode.errors import ToolError
-from labcode.tools import run_tool
+from labcode.tools import ToolResult, run_tool
 
 
-def real_command(argv: Sequence[str], record: Path) -> list[str]:
-    """The neutral command ``python -m …`` with this interpreter and a file for the record."""
-    return [sys.executable, *argv[1:], "--json", str(record)]
+def command(job: Job, suffix: str) -> list[str]:
+    """A job's command with this interpreter, for a record in the file with ``suffix``."""
+    if script.is_script(job.argv):
+        return script.real_command(job.argv, job.cwd, job.raw(f".compiled{suffix.removesuffix('.json')}"))
+    return [sys.executable, *job.argv[1:], "--json", str(job.file(suffix))]
 
 
-def run_program(
-    argv: Sequence[str],
-    record: Path,
-    *,
-    time_limit_s: float,
-    cwd: Path,
-    what: str,
-    env: Mapping[str, str] | None = None,
+def run(
+    job: Job, suffix: str, *, what: str = "", more_s: float = 0.0, env: Mapping[str, str] | None = None
 ) -> None:
-    """Run a program without a profiler and leave its checked record in ``record``.
+    """Run a job's program without a profiler and leave its checked record in the file with ``suffix``.
 
-    ``env`` is added to its environment.
-
-    Raises `ToolError` when it fails, runs out of time, or writes no valid record.
+    It gets ``more_s`` beyond its time, and ``env`` is added to its environment. Raises `ToolError`, about
+    ``what``, when it fails, runs out of time, or gives no valid record.
     """
-    result = run_tool(real_command(argv, record), time_limit_s, cwd=cwd, env=env, what=what)
-    if result.returncode != 0 and not _failed_checks(record):
+    what = what or job.what
+    result = run_tool(command(job, suffix), job.time_limit_s + more_s, cwd=job.cwd, env=env, what=what)
+    if result.returncode != 0 and not _failed_checks(job.file(suffix)):
         why = privacy.reduce(result.last_line())[:300]
         raise ToolError(f"{what}: failed with exit code {result.returncode} ({why})")
+    settle(job, suffix, result, what)
+
+
+def settle(job: Job, suffix: str, result: ToolResult, what: str) -> None:
+    """Keep what a script printed, and check the record; `ToolError` about ``what``."""
+    record = job.file(suffix)
+    if script.is_script(job.argv):
+        write_json(record, script.record_of(result.stdout, job.argv[-1], what))
     check_record(record, what)
 
 
@@ -48,9 +55,8 @@ def clean(job: Job) -> tuple[Part, ...]:
 
 def program(job: Job, step: str, suffix: str) -> Part:
     """A run without a profiler that leaves its record in the file with ``suffix``."""
-    record = job.file(suffix)
-    run = partial(run_program, job.argv, record, time_limit_s=job.time_limit_s, cwd=job.cwd, what=job.what)
-    return Part(step, run, record)
+    early = not script.is_script(job.argv)
+    return Part(step, partial(run, job, suffix), job.file(suffix), early=early)
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

@@ -10,20 +10,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from labcode.capture import ncu, nsys, power, torch_profile
+from labcode.capture import tools
 from labcode.capture.job import Job, Measured
 from labcode.ending import signals_as_exceptions
 from labcode.errors import InputError, LabError, ToolError
 from labcode.tools import run_tool
 
 LIMIT_S = 1200.0
-_FINISH = {
-    "nsys": nsys.finish,
-    "ncu": ncu.finish,
-    "torch": torch_profile.finish,
-    "memory": torch_profile.finish,
-    "power": power.finish,
-}
 _ERRORS = {kind.__name__: kind for kind in (LabError, ToolError, InputError)}
 
 
@@ -58,7 +51,7 @@ def main(request: Path, result: Path) -> None:
     places = {key: Path(told[key]) for key in ("folder", "cwd", "program") if told[key]}
     job = Job(**{**told, **places, "argv": tuple(told["argv"]), "options": tuple(told["options"])})
     try:
-        found = asdict(replace(_FINISH[job.tool](job, measured), finished=True))
+        found = asdict(replace(tools.finish(job, measured), finished=True))
     except OSError as error:
         found = {"error": error.strerror or str(error), "errno": error.errno, "file": error.filename}
     except LabError as error:

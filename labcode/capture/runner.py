@@ -27,19 +27,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
-from labcode.capture import (
-    ahead,
-    bench,
-    finishing,
-    ncu,
-    nsys,
-    power,
-    privacy,
-    scan,
-    schedule,
-    torch_profile,
-    verify,
-)
+from labcode.capture import ahead, finishing, schedule, tools, verify
 from labcode.capture import archive as archives
 from labcode.capture.catalogue import choose, needs_of, neutral_argv
 from labcode.capture.experiments.record import Experiment, Run
@@ -54,7 +42,7 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
-from labcode.capture.job import Job, Measured, Part, Seconds
+from labcode.capture.job import Job, Measured, Part
 from labcode.capture.schedule import Pace, alone, ends_on_cpus, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
@@ -316,7 +304,7 @@ def _prepared(experiment: Experiment, site: Site) -> _Capturing:
     sources = source_digests(experiment.sources, site.root)
     staging = staging_folder(site.folder, experiment.id)
     jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
-    parts = [(job, part) for job in jobs for part in _PARTS[job.tool](job, site)]
+    parts = [(job, part) for job in jobs for part in tools.parts(job, site.doctor)]
     one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
     if "torch" in experiment.needs:
         at_a_time = max(1, min(_MOST_AT_A_TIME, len(os.sched_getaffinity(0)) // 2))
@@ -363,7 +351,7 @@ def _measure(
                 steps = [part.step for other, part in one.parts if other is job]
                 results = [next(turns) for _ in steps]
                 seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
-                made = _MEASURED[job.tool](job, [result[0] for result in results], seconds)
+                made = tools.measured(job, [result[0] for result in results], seconds)
                 measured.append((job, made))
                 if not undisturbed:
                     one.ending.append(helpers.submit(_finish, job, made, say, stop))
@@ -452,47 +440,6 @@ def _recorder(experiment: Experiment) -> str:
     return "nsys" if experiment.tool == "power" and "nsys" in experiment.needs else experiment.tool
 
 
-def _bench_parts(job: Job, site: Site) -> tuple[Part, ...]:
-    """One run of a program that measures itself."""
-    return (bench.program(job, "run", ".json"),)
-
-
-def _doctor_parts(job: Job, site: Site) -> tuple[Part, ...]:
-    """What `labcode doctor --json` says, without this machine's paths."""
-
-    def told() -> None:
-        write_json(job.file(".json"), privacy.reduce_record(site.doctor(), privacy.machine_names()))
-
-    return (Part("run", told, job.file(".json")),)
-
-
-def _measured_itself(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
-    record = job.file(".json")
-    why = f"{job.what}: something private is left in {record.name}, so it was not filed"
-    scan.refuse_private(scan.texts_of(record), privacy.machine_names(), why, LabError)
-    return Measured([record.name], seconds, finished=True)
-
-
-_PARTS: dict[str, Callable[[Job, Site], Sequence[Part]]] = {
-    "nsys": lambda job, _: nsys.parts(job),
-    "ncu": lambda job, _: ncu.parts(job),
-    "torch": lambda job, _: torch_profile.parts(job),
-    "memory": lambda job, _: torch_profile.parts(job),
-    "power": lambda job, _: power.parts(job),
-    "bench": _bench_parts,
-    "doctor": _doctor_parts,
-}
-_MEASURED: dict[str, Callable[[Job, Sequence[Any], Seconds], Measured]] = {
-    "nsys": nsys.measured,
-    "ncu": ncu.measured,
-    "torch": torch_profile.measured,
-    "memory": torch_profile.measured,
-    "power": power.measured,
-    "bench": _measured_itself,
-    "doctor": _measured_itself,
-}
-
-
 def _keep(archive: Path | None, folder: Path, fresh: list[str], filed: list[str]) -> None:
     """Write the archive, if one is wanted, with what is fresh or filed; `LabError` when that fails."""
     if archive is None:
@@ -579,7 +526,7 @@ def _prepare(
     doctor: Callable[[], Mapping[str, Any]],
 ) -> Site:
     wanted = {_recorder(experiment) for experiment in able}
-    tools = {
+    programs = {
         "nsys": require_nsys() if "nsys" in wanted else None,
         "ncu": find_ncu() if "ncu" in wanted else None,
     }
@@ -587,7 +534,7 @@ def _prepare(
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
     env = ahead.keep_compiled(store.cache_folder() / "python")
-    return Site(folder, store.repository_root(), tools, named or (None,), count, machine, doctor, env)
+    return Site(folder, store.repository_root(), programs, named or (None,), count, machine, doctor, env)
 
 
 def _build(programs: list[str], console: Console) -> None:

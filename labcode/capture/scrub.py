@@ -18,6 +18,7 @@ from labcode.capture.trim import columns, table_names
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.outputs import whole
+from labcode.record.nsys import export
 from labcode.store import repository_root, unpack_xz
 from labcode.tools import find_nsys
 
@@ -152,9 +153,7 @@ def _export(report: Path, target: Path) -> None:
             f"{report}: a report cannot be scrubbed in place: export it first "
             f"with `nsys export --type sqlite {report.name}`"
         )
-    from labcode.capture.nsys import export
-
-    export(nsys, report, target)
+    export(nsys, report, target, neutral=privacy.reduce)
 
 
 def _captured_pids(db: sqlite3.Connection, kept: Iterable[str]) -> set[int]:

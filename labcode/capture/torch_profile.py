@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from labcode.capture import bench, privacy, scan, snapshot
-from labcode.capture.filing import write_json
-from labcode.capture.job import Job, Measured, Part, Seconds, timed
+from labcode.capture.job import Job, Measured, timed
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
@@ -224,44 +223,21 @@ def request_of(
     return Request(tool, str(folder), name, **switches)
 
 
-def parts(job: Job) -> tuple[Part, ...]:
-    """One run without a recorder, then one with: they leave both records, and the recordings as they are."""
+def record(job: Job) -> None:
+    """Run the program of a job, asked to record itself; leaves its record, and recordings as they are."""
+    work = job.raw(".recorded")
+    work.mkdir()
     tool: Literal["torch", "memory"] = "memory" if job.tool == "memory" else "torch"
-
-    def recorded() -> None:
-        work = job.raw(".recorded")
-        work.mkdir()
-        try:
-            bench.run_program(
-                job.argv,
-                job.file(".json"),
-                time_limit_s=job.time_limit_s + PROFILER_S,
-                cwd=job.cwd,
-                what=f"{job.what}, recorded",
-                env=request_of(job.options, work, job.name, tool).environment(),
-            )
-        except ToolError as error:
-            if tool == "memory" and (key := _LACKING.search(str(error))):
-                raise ToolError(
-                    f"{job.what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version "
-                    "writes another format; record with the version named in constraints.txt"
-                ) from None
-            raise
-
-    return *bench.clean(job), Part("recorded", recorded, job.file(".json"))
-
-
-def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:
-    """What the parts left; the record of the recorded run gets a key ``profiler``: what recording cost."""
-    record = job.file(".json")
-    content = json.loads(record.read_text(encoding="utf-8"))
-    content["profiler"] = {
-        "tool": job.tool,
-        "wall_s": seconds["recorded"],
-        **({"clean_wall_s": seconds["clean"]} if job.clean else {}),
-    }
-    write_json(record, content)
-    return Measured(job.records, seconds)
+    env = request_of(job.options, work, job.name, tool).environment()
+    try:
+        bench.run(job, ".json", what=f"{job.what}, recorded", more_s=PROFILER_S, env=env)
+    except ToolError as error:
+        if tool == "memory" and (key := _LACKING.search(str(error))):
+            raise ToolError(
+                f"{job.what}: the allocator's snapshot of this PyTorch has no {key[1]!r}: its version "
+                "writes another format; record with the version named in constraints.txt"
+            ) from None
+        raise
 
 
 def finish(job: Job, run: Measured) -> Measured:

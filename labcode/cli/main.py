@@ -14,7 +14,7 @@ from labcode.cli import read, record, study
 from labcode.cli.bench import bench_app
 from labcode.cli.captures import captures_app
 from labcode.cli.plain import PLAIN
-from labcode.ending import Ended, signals_as_exceptions
+from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.terminal import guarded
 
@@ -101,15 +101,17 @@ def _abandon_stdout() -> None:
 
 def main() -> None:
     """Entry point: run the command line and turn every foreseeable failure into one line and an exit code."""
-    with guarded(), signals_as_exceptions():
-        _main()
+    with guarded(), signals_as_exceptions(), interruptible() as interrupted:
+        _main(interrupted)
 
 
-def _main() -> NoReturn:
+def _main(interrupted: Sequence[int]) -> NoReturn:
     try:
         if _reads(sys.argv[1:]):
             _import_numpy()
         code = _asked(sys.argv[1:])(standalone_mode=False)
+        if interrupted:
+            raise KeyboardInterrupt  # of which some versions of Typer make an exit code
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except LabError as error:

@@ -126,6 +126,7 @@ def energy(
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no power log.")] = False,
 ) -> None:
     """Run a command and say how many joules the GPUs that it can see used meanwhile, with error bars.
 
@@ -133,9 +134,9 @@ def energy(
     stderr; the exit code is the command's, or 128 and the number of the signal that ended it.
     """
     from labcode.capture.schedule import parse_time
-    from labcode.meter.command import run
     from labcode.meter.meter import check_name
     from labcode.outputs import whole
+    from labcode.record.power import run
     from labcode.reports.power.schema import write_document
 
     period_s, idle_s = parse_time(period, "--period"), parse_time(idle, "--idle")
@@ -144,6 +145,8 @@ def energy(
             raise LabError(f"{file}: there is no folder {file.parent}; create it first")
     if output is not None:
         check_name(output)
+        if output.exists() and not force:
+            _refuse_foreign(output)
     if plot is not None and plot.suffix.lower() != ".svg":
         raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
     live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
@@ -175,6 +178,17 @@ def energy(
 
         write_power(log, plot)
     raise typer.Exit(document.exit_code or 0)
+
+
+def _refuse_foreign(there: Path) -> None:
+    """`LabError` for a file that the power meter did not write."""
+    from labcode.reports.power.log import open_log
+
+    try:
+        open_log(there)
+    except LabError:
+        text = "there already, and no power log; overwrite with --force or choose another name"
+        raise LabError(f"{there}: {text}") from None
 
 
 def record(
@@ -213,11 +227,11 @@ def record(
     """
     from labcode.analysis.report.document import Document
     from labcode.analysis.report.writing import brief
-    from labcode.capture.program import command as recorder
     from labcode.figures.pages import report as pages
     from labcode.inputs import plain_file
-    from labcode.meter.command import neutral
     from labcode.outputs import refuse_existing, staged
+    from labcode.record import command as recorder
+    from labcode.record.attend import neutral
 
     pages.format_of(output, None)
     tools = recorder.tools_for(command, tool or [])
@@ -257,6 +271,7 @@ def record(
 
 
 def profile(
+    asked: typer.Context,
     script: Annotated[
         str,
         typer.Argument(help="A Python script or another program; after it, its arguments.", metavar="SCRIPT"),
@@ -331,6 +346,10 @@ def profile(
     from labcode.profiling import plan as plans
     from labcode.profiling import run
 
+    own = {name for option in asked.command.params for name in option.opts if name.startswith("--")}
+    if late := [word for word in arguments or () if word.partition("=")[0] in own]:
+        note = f"note: {', '.join(late)} after {script} goes to it; options of labcode profile come before it"
+        typer.echo(note, err=True)
     if not dry_run:
         run.refuse_nesting(os.environ)
     wishes = plans.Wishes(

@@ -8,7 +8,6 @@ their words are put in order:
     torchrun … python -m labcode.profiling.rank … -- nsys profile … -- python train.py
 """
 
-import importlib.util
 import os
 import re
 import shlex
@@ -18,22 +17,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Literal, get_args
 
-from labcode import tools
 from labcode.errors import LabError
 from labcode.profiling.rank import LOCAL_RANK
-from labcode.profiling.traced import WARMUP_LEAST
+from labcode.record import ncu, nsys, power, torch
+from labcode.tools import find_ncu, find_nsys
 
 Mode = Literal["auto", "single", "multi-gpu", "multi-node", "deepspeed"]
 Tool = Literal["nsys", "ncu", "torch", "energy"]
 MODES, TOOLS = get_args(Mode), get_args(Tool)
-SUFFIX: dict[str, str] = {
-    "nsys": ".nsys-rep",
-    "ncu": ".ncu-rep",
-    "torch": ".trace.json.gz",
-    "energy": ".power.json",
-}
+RECORDERS: dict[str, ModuleType] = {"nsys": nsys, "ncu": ncu, "torch": torch, "energy": power}
 ENDS = ".ends"  # the folder in which ranks say how they ended
 _NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
 _HEAD = '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
@@ -98,11 +93,13 @@ class Plan:
     ends: Path
     elsewhere: bool = False
     others: tuple[str, ...] = field(default=())
+    program: int = 0  # where in ``command`` the program begins that the tool starts; 0: a launcher starts it
 
     @property
     def suffix(self) -> str:
         """How the names of its captures end."""
-        return SUFFIX[self.tool]
+        suffix: str = RECORDERS[self.tool].SUFFIX
+        return suffix
 
     def lines(self) -> list[str]:
         """The commands as a shell takes them."""
@@ -153,8 +150,8 @@ def check(wishes: Wishes, mode: Mode) -> None:
         raise LabError("--kernel: it is for --tool ncu; others record all kernels")
     if tool == "ncu":
         _check_kernel(wishes, alone=mode == "single")
-    if tool == "torch" and wishes.warmup < WARMUP_LEAST:
-        raise LabError(f"--warmup {wishes.warmup}: at least {WARMUP_LEAST} steps go before what is recorded")
+    if tool == "torch":
+        torch.check_warmup(wishes.warmup)
 
 
 def _check_kernel(wishes: Wishes, *, alone: bool) -> None:
@@ -180,8 +177,9 @@ def make(wishes: Wishes, *, gpus: int, slurm: Slurm | None = None) -> Plan:
     name = wishes.script.rpartition(".")[2] if wishes.module else Path(wishes.script).stem
     folder = (wishes.output or Path(f"{name}-{wishes.tool}")).absolute()
     if mode == "single":
-        words = _recorded(wishes, folder, name, "")
-        return Plan(mode, wishes.tool, (*words[0], *words[1]), folder, name, 1, 1, folder / ENDS)
+        tool, program = _recorded(wishes, folder, name, "")
+        ends = folder / ENDS
+        return Plan(mode, wishes.tool, (*tool, *program), folder, name, 1, 1, ends, program=len(tool))
     nodes = wishes.nodes or (slurm.nodes if slurm else 1) if mode == "multi-node" else 1
     if mode == "deepspeed":
         wishes = replace(wishes, args=(LOCAL_RANK, *wishes.args))
@@ -262,80 +260,35 @@ def _recorded(wishes: Wishes, folder: Path, name: str, rank: str) -> tuple[tuple
     """The words of the tool, and those of the program under it."""
     target = f"{folder / name}{rank}"
     program = _program(wishes)
+    more = wishes.tool_args
+    timed = (wishes.delay_s, wishes.duration_s)
     if wishes.tool == "torch":
         if program[0] != sys.executable:
             raise LabError(f"{wishes.script}: --tool torch is for Python scripts (.py); say --tool nsys")
-        timed = wishes.delay_s is not None or wishes.duration_s is not None
-        bounds = (
-            (f"--delay={wishes.delay_s or 0:g}", f"--duration={wishes.duration_s or 0:g}")
-            if timed
-            else (f"--warmup={wishes.warmup}", f"--steps={wishes.steps}")
-        )
-        traced = (sys.executable, "-m", "labcode.profiling.traced", f"--output={folder / name}")
-        return (), (*traced, *bounds, *wishes.tool_args, *program[1:])
+        return (), (*torch.window(folder / name, wishes.warmup, wishes.steps, *timed), *more, *program[1:])
     if wishes.tool == "energy":
-        file = f"--output={target}{SUFFIX['energy']}"
-        return (sys.executable, "-m", "labcode", "energy", "--quiet", file, *wishes.tool_args, "--"), program
+        file = f"--output={target}{power.SUFFIX}"
+        return (sys.executable, "-m", "labcode", "energy", "--quiet", file, *more, "--"), program
     if wishes.tool == "nsys":
-        return _nsys(wishes, target), program
-    return _ncu(wishes, target), program
-
-
-def _nsys(wishes: Wishes, target: str) -> tuple[str, ...]:
-    """NCCL names its calls by NVTX, so tracing NVTX shows them."""
-    words = [str(_tool("nsys")), "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"]
-    if wishes.delay_s is not None:
-        words.append(f"--delay={wishes.delay_s:g}")
-    if wishes.duration_s is not None:
-        words += [f"--duration={wishes.duration_s:g}", "--kill=none"]
-    if wishes.within:
-        words += ["--capture-range=nvtx", f"--nvtx-capture={wishes.within}", "--capture-range-end=stop"]
-        words += ["--env-var=NSYS_NVTX_PROFILER_REGISTER_ONLY=0", "--kill=none"]
-    return (*dict.fromkeys(words), *wishes.tool_args, "--force-overwrite=true", f"--output={target}")
-
-
-def _ncu(wishes: Wishes, target: str) -> tuple[str, ...]:
-    words = [str(_tool("ncu")), "--target-processes=all", "--clock-control=none", "--set=full"]
-    words += ["--kernel-name-base=demangled", f"--kernel-name=regex:{wishes.kernel}"]
-    words.append(f"--launch-count={wishes.launches}")
-    if wishes.within:
-        words += ["--nvtx", f"--nvtx-include={wishes.within}/"]
-    return (*words, *wishes.tool_args, "--force-overwrite", f"--export={target}{SUFFIX['ncu']}")
+        options = [*nsys.PLAIN, *nsys.bounds(*timed, wishes.within), *more]
+        return tuple(nsys.command(find_nsys() or "nsys", options, target)), program
+    options = [*ncu.chosen(wishes.kernel, wishes.launches, wishes.within), *more]
+    return tuple(ncu.command(find_ncu() or "ncu", options, f"{target}{ncu.SUFFIX}")), program
 
 
 def missing(wishes: Wishes, mode: Mode) -> str:
     """How to get what the plan needs and is not here; '' where all is."""
-    there = {
-        "nsys": lambda: tools.find_nsys() is not None,
-        "ncu": lambda: tools.find_ncu() is not None,
-        "torch": lambda: _has("torch"),
-        "energy": lambda: _has("pynvml"),
-        "multi-gpu": lambda: _has("torch"),
-        "multi-node": lambda: _has("torch"),
-        "deepspeed": lambda: "/" in _launcher("deepspeed"),
-    }
-    return next((HOW_TO_GET[need] for need in (wishes.tool, mode) if need in there and not there[need]()), "")
-
-
-HOW_TO_GET = {
-    "nsys": "nsys: not found; install Nsight Systems (or Nsight Compute, which brings one along), or set "
-    "LABCODE_NSYS to its path",
-    "ncu": "ncu: not found; install Nsight Compute (the CUDA toolkit has it), or set LABCODE_NCU to it",
-    "deepspeed": "deepspeed: not found; `python -m pip install deepspeed`, or start the script with "
-    "--mode multi-gpu, by torchrun",
-    "torch": "--tool torch: PyTorch is not installed here; `python -m pip install torch`",
-    **dict.fromkeys(
-        ("multi-gpu", "multi-node"),
-        "torchrun: it is part of PyTorch, which is not installed here; `python -m pip install torch`",
-    ),
-    "energy": "--tool energy: the power meter needs NVML's Python package: pip install nvidia-ml-py",
-}
-
-
-def _tool(name: str) -> str:
-    """Where a profiler lies, or its bare name where it is not here."""
-    found = {"nsys": tools.find_nsys, "ncu": tools.find_ncu}.get(name, lambda: None)()
-    return name if found is None else str(found)
+    lacking: str = RECORDERS[wishes.tool].missing()
+    if lacking:
+        return lacking
+    if mode == "deepspeed" and "/" not in _launcher("deepspeed"):
+        return (
+            "deepspeed: not found; `python -m pip install deepspeed`, or start the script with "
+            "--mode multi-gpu, by torchrun"
+        )
+    if mode in ("multi-gpu", "multi-node") and torch.missing():
+        return "torchrun: it is part of PyTorch, which is not installed here; `python -m pip install torch`"
+    return ""
 
 
 def _torchrun() -> tuple[str, ...]:
@@ -361,10 +314,6 @@ def _program(wishes: Wishes) -> tuple[str, ...]:
     if found is None:
         raise LabError(f"{script}: neither a Python script (.py) nor a program; check the path")
     return (found, *wishes.args)
-
-
-def _has(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 def _free_port() -> int:

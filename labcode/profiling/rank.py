@@ -23,6 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from labcode.record.began import marked
+
 LOCAL_RANK = "--local_rank=%q{LOCAL_RANK}"
 MARK = "LABCODE_CHILD_OF"  # as in `labcode.tools`
 _ASKING = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -54,16 +56,18 @@ def run(tool: Sequence[str], program: Sequence[str], ends: Path, rank: int) -> i
     for name in _ASKING:
         signal.signal(getattr(signal, name), note)
     began = time.time()
-    process = subprocess.Popen([*tool, *program])
+    ends.mkdir(parents=True, exist_ok=True)
+    begun = ends / f"rank{rank}.began"
+    process = subprocess.Popen([*tool, *marked(program, begun)] if tool else program)
     seen: list[float] = []
     if tool and hasattr(os, "pidfd_open"):
         threading.Thread(target=_watch, args=(program, seen), daemon=True).start()
     code = process.wait()
     code = code if code >= 0 else 128 - code
-    ends.mkdir(parents=True, exist_ok=True)
     part = ends / f"rank{rank}.part"
     at = seen[0] if seen else time.time()
-    end = {"rank": rank, "code": code, "asked": asked[:1], "at": at, "seconds": at - began}
+    unseen = bool(tool and code and not asked and not begun.exists())
+    end = {"rank": rank, "code": code, "asked": asked[:1], "at": at, "seconds": at - began, "unseen": unseen}
     part.write_text(json.dumps(end), encoding="utf-8")
     part.replace(ends / f"rank{rank}.json")
     return code

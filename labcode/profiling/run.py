@@ -3,12 +3,10 @@
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,9 +15,9 @@ from pathlib import Path
 from typing import TextIO
 
 from labcode import tools
-from labcode.ending import passing_on
 from labcode.errors import LabError, ToolError
 from labcode.hardware.needs import gpu_count
+from labcode.outputs import private_folder
 from labcode.profiling.plan import (
     Mode,
     Plan,
@@ -31,11 +29,12 @@ from labcode.profiling.plan import (
     make,
     missing,
 )
+from labcode.record.attend import LIMIT, attend, ending
+from labcode.record.began import marked
+from labcode.record.nsys import RECORDING as _RAW
 
-GRACE_S = 60.0  # for profilers to write what they have, when the program has to end
 TIMED_OUT = 124  # the exit code, as of timeout(1)
 PROFILED = "LABCODE_PROFILED"
-_RAW = ".qdstrm"  # what nsys recorded and could not make a report of
 
 
 @dataclass(frozen=True)
@@ -47,23 +46,28 @@ class End:
     asked: int
     at: float
     seconds: float
+    unseen: bool = False  # the tool failed before it started the program
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: the launcher's code, seconds, why it was ended from outside ('': it was not)."""
+    """How a run ended: the launcher's code, seconds, why it was ended from outside ('': it was not), whether
+    the tool failed before it started the program."""
 
     code: int
     seconds: float
     cut: str
     ends: tuple[End, ...]
+    tool_failed: bool = False
 
     @property
     def exit_code(self) -> int:
-        """The program's: of several ranks that of the one which failed first."""
-        if self.cut == "limit":
+        """The program's: of several ranks that of the one which failed first; 2 where the tool failed."""
+        if self.cut == LIMIT:
             return TIMED_OUT
         first = self.first_to_fail
+        if self.tool_failed or (first is not None and first.unseen and not self.cut):
+            return 2
         return self.code if self.cut or first is None else first.code
 
     @property
@@ -195,7 +199,7 @@ def prepare(plan: Plan, *, force: bool) -> None:
         plan.folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise LabError(f"{plan.folder}: a file, not a folder; name a folder with --output") from None
-    for path in old:
+    for path in (*old, *plan.folder.glob(f".{plan.name}*{plan.suffix}")):  # hidden: what a killed run left
         path.unlink()
 
 
@@ -222,37 +226,23 @@ def execute(plan: Plan, *, limit_s: float | None) -> Outcome:
     mark = uuid.uuid4().hex
     environment = {**os.environ, tools.MARK: mark, PROFILED: plan.tool}
     shutil.rmtree(plan.ends, ignore_errors=True)
-    began = time.monotonic()
-    cut, last_s = "", None
-    with passing_on() as passed:
-        try:
-            process = subprocess.Popen(plan.command, env=environment)
-        except OSError as error:
-            raise ToolError(f"{plan.command[0]}: cannot be started ({error.strerror}); check it") from None
-        passed(process)
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(0.2)
-                break
-            now = time.monotonic() - began
-            if passed.numbers and not cut:
-                cut, last_s = signal.Signals(passed.numbers[0]).name, now + GRACE_S
-            elif limit_s is not None and now > limit_s and not cut:
-                cut, last_s = "limit", now + GRACE_S
-                process.terminate()
-            elif last_s is not None and (now > last_s or len(passed.numbers) > 1):
-                tools.end_all(process, mark)
-                code = process.wait()
-                break
-    if passed.numbers and not cut:
-        cut = signal.Signals(passed.numbers[0]).name
-    seconds = time.monotonic() - began
+    with private_folder() as work:
+        began = work / "began"
+
+        def start() -> subprocess.Popen[bytes]:
+            words = [*plan.command[: plan.program], *marked(plan.command[plan.program :], began)]
+            try:
+                return subprocess.Popen(words if plan.program else plan.command, env=environment)
+            except OSError as error:
+                name = plan.command[0]
+                raise ToolError(f"{name}: cannot be started ({error.strerror}); check it") from None
+
+        ended = attend(start, limit_s=limit_s, mark=mark)
+        unseen = bool(plan.program) and not began.exists()
     found = tuple(sorted(_ends(plan.ends), key=lambda end: end.rank))
     shutil.rmtree(plan.ends, ignore_errors=True)
-    code = code if code >= 0 else 128 - code
-    if cut and cut != "limit":
-        code = 128 + passed.numbers[0]
-    return Outcome(code, seconds, cut, found)
+    code = 128 + ended.signals[0] if ended.cut not in ("", LIMIT) else ended.code
+    return Outcome(code, ended.seconds, ended.cut, found, unseen and bool(code) and not ended.cut)
 
 
 def _ends(folder: Path) -> list[End]:
@@ -261,7 +251,7 @@ def _ends(folder: Path) -> list[End]:
         with suppress(ValueError, KeyError, OSError):
             one = json.loads(path.read_text(encoding="utf-8"))
             asked = one["asked"][0] if one["asked"] else 0
-            found.append(End(one["rank"], one["code"], asked, one["at"], one["seconds"]))
+            found.append(End(one["rank"], one["code"], asked, one["at"], one["seconds"], one["unseen"]))
     return found
 
 
@@ -296,21 +286,20 @@ def _how(plan: Plan, outcome: Outcome, limit_s: float | None) -> str:
     if plan.elsewhere and outcome.ends:
         ranks = f" on this node, rank {', '.join(str(end.rank) for end in outcome.ends)} of the run"
     head = f"labcode profile: {plan.name} by {plan.tool}{ranks}, {outcome.seconds:.1f} s: "
-    if outcome.cut == "limit":
+    if outcome.cut == LIMIT:
         return f"{head}ended at the time limit of {limit_s:g} s (--limit)"
     if outcome.cut:
         return f"{head}ended by {outcome.cut}"
     if plan.ranks > 1 and outcome.first_to_fail is not None:
         return f"{head}failed"
-    return head + ("done" if not outcome.exit_code else _ending(outcome.exit_code))
+    if outcome.tool_failed:
+        return f"{head}{_blamed(plan, outcome.code)}"
+    return head + ("done" if not outcome.exit_code else ending(outcome.exit_code))
 
 
-def _ending(code: int) -> str:
-    if code > 128:
-        with suppress(ValueError):
-            name = signal.Signals(code - 128).name
-            return f"ended by {name}" + (" (the host ran out of memory?)" if name == "SIGKILL" else "")
-    return f"failed with exit code {code}"
+def _blamed(plan: Plan, code: int) -> str:
+    """What is said of a tool that failed by itself."""
+    return f"{plan.tool} {ending(code)} and did not start the program; see above what it said"
 
 
 def _failures(plan: Plan, outcome: Outcome) -> list[str]:
@@ -318,12 +307,13 @@ def _failures(plan: Plan, outcome: Outcome) -> list[str]:
     first = outcome.first_to_fail
     if plan.ranks == 1 or first is None or outcome.cut:
         return []
-    lines = [f"rank {first.rank} was the first to end, after {first.seconds:.1f} s: {_ending(first.code)}"]
+    how = _blamed(plan, first.code) if first.unseen else ending(first.code)
+    lines = [f"rank {first.rank} was the first to end, after {first.seconds:.1f} s: {how}"]
     others = [end for end in outcome.ends if end is not first and end.code]
     asked = [str(end.rank) for end in others if end.asked]
     if asked:
         lines.append(f"ended by the launcher for it: rank {', '.join(asked)}")
-    lines += [f"failed after it: rank {end.rank}, {_ending(end.code)}" for end in others if not end.asked]
+    lines += [f"failed after it: rank {end.rank}, {ending(end.code)}" for end in others if not end.asked]
     known = {end.rank for end in outcome.ends}
     if plan.ranks > len(known) and known <= set(range(plan.ranks)):
         gone = ", ".join(str(rank) for rank in range(plan.ranks) if rank not in known)

@@ -7,9 +7,9 @@ import pytest
 
 from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
 from labcode.capture.experiments.record import Experiment, read
-from labcode.capture.ncu import _filter
 from labcode.capture.verify import _same_runs
 from labcode.freshness import source_digests
+from labcode.record import ncu
 from labcode.store import ExperimentRecord, RunRecord
 from labcode.workloads import cuda
 
@@ -56,7 +56,7 @@ def test_sources_are_what_the_program_includes(experiment: Experiment) -> None:
 @pytest.mark.parametrize("experiment", COUNTED, ids=lambda e: e.id)
 def test_named_kernels_are_the_programs(experiment: Experiment) -> None:
     for run in experiment.runs:
-        assert _filter(run.tool_args).startswith("-k regex:^(")
+        assert ncu.kernels(run.tool_args).startswith("-k regex:^(")
         names = run.tool_args[run.tool_args.index("-k") + 1].removeprefix("regex:^(").removesuffix(")$")
         own = {name for name in names.split("|") if "*" not in name}  # the others are a library's
         assert own and own <= kernels_of(experiment.program), run.name

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from labcode import store
-from labcode.capture import catalogue, ncu, verify
+from labcode.capture import catalogue, verify
 from labcode.capture.catalogue import Experiment, Run, needs_of
 from labcode.errors import LabError
 from labcode.hardware import needs
+from labcode.record import ncu
 from labcode.reports.ncu.report import open_report
 from labcode.store import load_set
 from tests.capture.conftest import Lab
@@ -23,8 +24,9 @@ print("==WARNING== Note: Running with unmodified GPU clocks. If not controlled o
 if mode == "no-rights":
     print("==ERROR== ERR_NVGPUCTRPERM - The user has no permission to access Performance Counters")
     sys.exit(1)
-report = pathlib.Path(words[words.index("--export") + 1])
-command = words[words.index("--export") + 2:]
+place = next(n for n, word in enumerate(words) if word.startswith("--export="))
+report = pathlib.Path(words[place].removeprefix("--export="))
+command = words[place + 1:]
 code = subprocess.run(command).returncode
 if mode == "none" or mode == "nothing":
     print("==WARNING== No kernels were profiled.")
@@ -131,5 +133,5 @@ def test_needs() -> None:
 
 
 def test_naming_the_filter() -> None:
-    assert ncu._filter(["--set", "full", "--kernel-name=regex:x"]) == "--kernel-name=regex:x"
-    assert ncu._filter(["--set", "full"]) == "the filter"
+    assert ncu.kernels(["--set", "full", "--kernel-name=regex:x"]) == "--kernel-name=regex:x"
+    assert ncu.kernels(["--set", "full"]) == "the filter"

@@ -144,7 +144,7 @@ def test_an_nsys_without_execute_permission_is_named(lab: Lab, monkeypatch: pyte
 
 def test_an_nsys_that_hangs_is_stopped_with_all_it_started(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_NSYS", "hang")
-    monkeypatch.setattr("labcode.capture.nsys.PROCESSING_S", -118.0)  # 2 s are left
+    monkeypatch.setattr("labcode.record.nsys.PROCESSING_S", -118.0)  # 2 s are left
     with pytest.raises(
         ToolError,
         match="alpha/baseline under nsys: not done after 2 s, so it and all it started were stopped",
@@ -257,8 +257,8 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
         found.append(packed.read_bytes())  # what a kill at this moment would leave
         raise KeyboardInterrupt
 
-    parts = [Part("run", killed, tmp_path / "record.json")]
-    monkeypatch.setitem(runner._PARTS, "bench", lambda *_: parts)
+    ends = runner.tools.Tool(lambda _: Part("run", killed, tmp_path / "record.json"), alone=False)
+    monkeypatch.setitem(runner.tools.TOOLS, "bench", ends)
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)
     assert found == [packed.read_bytes()]

@@ -532,8 +532,7 @@ def test_what_the_lab_times_of_itself_goes_on_beside_others_where_there_are_cpus
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cpus)})
-    monkeypatch.setitem(runner._PARTS, "ncu", runner._PARTS["bench"])
-    monkeypatch.setitem(runner._MEASURED, "ncu", runner._MEASURED["bench"])
+    monkeypatch.setitem(runner.tools.TOOLS, "ncu", runner.tools.TOOLS["bench"])
     monkeypatch.setattr(needs, "unmet", lambda _: {})
     recorded = experiment("recorded", times=("program.py",), frees_gpu="made-*/report", host_bound=True)
     each = [experiment("plain"), experiment("counted", tool="ncu"), experiment("quiet", host_bound=True)]

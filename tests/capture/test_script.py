@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from labcode.capture import catalogue
+from labcode.capture import catalogue, script
 from labcode.capture.catalogue import EXPERIMENTS, neutral_argv
 from labcode.capture.experiments.record import Experiment, Run
-from labcode.capture.program import script
 from labcode.errors import ToolError
+from labcode.record import nsys
 from labcode.store import load_set, repository_root
 from tests.capture.conftest import Lab
 
@@ -85,10 +85,8 @@ def test_scripts_are_started_as_people_start_them() -> None:
 
 
 def test_the_recorder_is_that_of_labcode_record() -> None:
-    from labcode.capture.program import command
-
-    words = [word for word in (*command.NSYS, *command.LINES) if word != "--force-overwrite=true"]
-    assert list(script.options()) == words
+    assert (*nsys.PROGRAM, *nsys.LINES) == script.OPTIONS
+    assert EXPERIMENTS["diagnosis"].options(Run("a-fault")) == script.OPTIONS
 
 
 def scripts(lab: Lab, monkeypatch: pytest.MonkeyPatch, program: str) -> None:

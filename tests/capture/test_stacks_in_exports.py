@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from labcode.capture import nsys, privacy, scan
+from labcode.capture import privacy, scan
 from labcode.capture.scrub import UNRESOLVED, scrub_export
 from labcode.capture.trim import trim_export
+from labcode.record import nsys
 from labcode.store import repository_root
 from labcode.tools import ToolResult
 from tests.support import exports as e

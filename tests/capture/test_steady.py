@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from labcode.capture.program.steady import FEWEST, LEAST, share_stacks, trim_program
+from labcode.capture.steady import FEWEST, LEAST, share_stacks, trim_program
 from labcode.reports.nsys.report import open_report
 from tests.support import exports as e
 

@@ -10,7 +10,7 @@ import pytest
 
 from labcode import store
 from labcode.analysis.stats.kineto_ops import op_summary
-from labcode.capture import archive, catalogue, finishing, privacy, scan, torch_profile, verify
+from labcode.capture import archive, catalogue, finishing, privacy, scan, tools, torch_profile, verify
 from labcode.capture.catalogue import Experiment, Run
 from labcode.capture.job import Job
 from labcode.capture.verify import Finding
@@ -199,8 +199,8 @@ def test_a_real_recording_reads_as_pytorch_says_of_it(
         time_limit_s=120.0,
         cwd=Path(__file__).resolve().parents[2],
     )
-    results = [part.run() for part in torch_profile.parts(job)]
-    run = torch_profile.measured(job, results, {"clean": 1.0, "recorded": 2.0})
+    results = [part.run() for part in tools.parts(job, dict)]
+    run = tools.measured(job, results, {"clean": 1.0, "recorded": 2.0})
     names = torch_profile.finish(job, run).files
     assert names == ["run.trace.json.gz", "run.averages.json.xz", "run.json", "run.clean.json"]
     said = json.loads(lzma.decompress((tmp_path / "run.averages.json.xz").read_bytes()))["rows"]

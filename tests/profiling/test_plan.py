@@ -46,7 +46,7 @@ def test_one_gpu_by_each_tool() -> None:
         f"{NSYS} --force-overwrite=true --output=train-nsys/train python train.py --epochs 1"
     )
     assert composed("--tool", "torch", "train.py") == (
-        "python -m labcode.profiling.traced --output=train-torch/train --warmup=3 --steps=5 train.py"
+        "python -m labcode.record.traced --output=train-torch/train --warmup=3 --steps=5 train.py"
     )
     assert composed("--tool", "ncu", "-k", "gemm", "train.py") == (
         "ncu --target-processes=all --clock-control=none --set=full --kernel-name-base=demangled "
@@ -209,11 +209,11 @@ def test_profilers_do_not_nest(name: str, value: str, tool: str) -> None:
 
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABCODE_NCU")
-    monkeypatch.setattr(plans.tools, "find_ncu", lambda: None)
+    monkeypatch.setattr(plans.ncu, "find_ncu", lambda: None)
     assert "ncu: not found; install Nsight Compute" in refused("--tool", "ncu", "-k", "x", "train.py")
     monkeypatch.setattr(plans, "_launcher", lambda name: name)
     assert "deepspeed: not found; `python -m pip install" in refused("--mode", "deepspeed", "train.py")
-    monkeypatch.setattr(plans, "_has", lambda package: False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
     for words, message in (
         (("--gpus", "2"), "torchrun: it is part of PyTorch, which is not installed here"),
         (("--tool", "torch"), "--tool torch: PyTorch is not installed here"),

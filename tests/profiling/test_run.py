@@ -17,6 +17,7 @@ import pytest
 from labcode import tools
 from labcode.profiling import run
 from labcode.profiling.plan import Plan, Wishes, make
+from labcode.record import attend
 from tests.support.command import labcode
 from tests.support.programs import program
 
@@ -90,6 +91,27 @@ def test_a_script_that_works_and_one_that_fails() -> None:
     assert "failed with exit code 3" in failed.stderr and "(partial: " in failed.stderr
 
 
+@pytest.mark.parametrize(("text", "how"), [("exit 3", "failed with exit code 3"), ("kill -9 $$", "ended")])
+def test_a_tool_that_fails_by_itself_is_blamed_and_the_script_is_not(text: str, how: str) -> None:
+    Path("nsys").write_text(f"#!/bin/sh\n{text}\n")
+    Path("ok.py").write_text("open('ran', 'w')\n")
+    result = profiled("ok.py")
+    assert result.returncode == 2 and f" s: nsys {how}" in result.stderr and not Path("ran").exists()
+    assert "and did not start the program; see above what it said" in result.stderr
+    result = profiled("--gpus", "2", "ok.py")
+    assert result.returncode == 2 and f" s: nsys {how}" in result.stderr
+    assert "did not start the program" in result.stderr
+
+
+def test_options_behind_the_script_go_to_it_and_that_is_said() -> None:
+    Path("ok.py").write_text("import sys\nopen('seen', 'w').write(' '.join(sys.argv[1:]))\n")
+    result = profiled("ok.py", "--dry-run", "--lr=1", "--gpus=2", "-o", "x")
+    said = "note: --dry-run, --gpus=2 after ok.py goes to it; options of labcode profile come before it\n"
+    assert result.returncode == 0 and result.stderr.startswith(said)
+    assert Path("seen").read_text() == "--dry-run --lr=1 --gpus=2 -o x"
+    assert "note: " not in profiled("--force", "ok.py", "--lr=1").stderr
+
+
 def test_nothing_was_captured() -> None:
     Path("nsys").write_text("#!/bin/sh\nexit 0\n")
     result = profiled("train.py")
@@ -110,7 +132,7 @@ def test_the_time_limit_ends_the_program_and_keeps_the_capture() -> None:
 
 
 def test_a_profiler_that_does_not_end_is_killed_with_all_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "GRACE_S", 0.2)
+    monkeypatch.setattr(attend, "GRACE_S", 0.2)
     monkeypatch.setattr(tools, "_GRACE_S", 0.2)
     Path("nsys").write_text("#!/bin/bash\ntrap '' TERM\nsetsid sleep 61 &\nwhile :; do sleep 0.1; done\n")
     result = profiled("--limit", "200ms", "sleep", "60")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from labcode.capture.script import OPTIONS
+
 Tool = Literal["nsys", "ncu", "torch", "memory", "power", "bench", "doctor"]
 # The clocks are left as they are: locking them takes rights, and another user's work may run beside.
 NCU_ALWAYS = ("--clock-control", "none", "--target-processes", "all")
@@ -73,9 +75,7 @@ class Experiment:
     def options(self, run: Run) -> tuple[str, ...]:
         """All options that the recording tool of a run gets."""
         if self.scripts:
-            from labcode.capture.program import script
-
-            return script.options()
+            return OPTIONS
         own: dict[Tool, tuple[str, ...]] = {
             "nsys": self.nsys_args,
             "ncu": (*NCU_ALWAYS, *self.ncu_args),

@@ -17,7 +17,7 @@ from labcode.analysis.energy.summary import summaries
 from labcode.ending import signals_as_exceptions
 from labcode.errors import LabError, ToolError
 from labcode.hardware import driver, management
-from labcode.meter.command import run
+from labcode.record.power import run
 from labcode.tools import run_tool
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check

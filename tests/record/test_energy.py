@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.meter.command import neutral
+from labcode.record.attend import neutral
 from labcode.reports.power.log import open_log
 
 _WITH_GPUS = """
@@ -132,6 +132,17 @@ def test_a_lost_gpu_leaves_a_partial_report(tmp_path: Path) -> None:
     assert code == 0
     assert "was lost after 0." in err and "of it" in err and "samples cover" in err
     assert open_log(log).partial
+
+
+def test_what_the_meter_did_not_write_is_not_overwritten_unless_told(tmp_path: Path) -> None:
+    log = tmp_path / "a.power.json"
+    log.write_text("mine")
+    words = ("--idle", "0s", "--period", "20ms", "-o", str(log), "--", "touch", str(tmp_path / "ran"))
+    code, _, err = run(*words)
+    assert code == 2 and f"{log}: there already, and no power log; overwrite with --force" in err
+    assert log.read_text() == "mine" and not (tmp_path / "ran").exists()
+    assert run("--force", *words)[0] == 0 and run(*words)[0] == 0  # its own log is replaced
+    assert open_log(log).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 import gzip
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from labcode import tools
-from labcode.capture.program import command
 from labcode.errors import LabError, ToolError
+from labcode.record import command
+from labcode.record.attend import Recorded
 from tests.support import exports as x
 from tests.support.command import labcode
 from tests.support.programs import python_program
@@ -83,6 +86,26 @@ def test_a_program_that_leaves_nothing_says_so_and_keeps_its_code(work: Path) ->
     assert "note: torch: the program ended with exit code 9 before anything was recorded" in done.stderr
 
 
+def test_ctrl_c_ends_the_program_and_what_was_recorded_is_kept(work: Path) -> None:
+    (work / "train.py").write_text("import time\nopen('began', 'w')\ntime.sleep(60)\n")
+    words = ["record", "-o", "run.md", "--", sys.executable, "train.py"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "labcode", *words],
+        cwd=work,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # no terminal sends the signal to all
+    )
+    for _ in range(600):
+        if (work / "began").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "labcode: the program ended with exit code 130" in err
+    assert (work / "run.trace.json.gz").is_file() and (work / "run.md").is_file()
+
+
 def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
     (work / "run.md").write_text("mine")
     done = record(work, "train.py")
@@ -92,14 +115,18 @@ def test_what_is_there_is_not_overwritten_unless_told(work: Path) -> None:
 
 
 NSYS = """
-import shutil, subprocess, sys
+import os, shutil, signal, subprocess, sys
 if sys.argv[1] == "profile":
     print("[1/1] [====25%   ] run.nsys-rep")
     out = next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output=")
     if "--python-sampling=true" in sys.argv and "old" in sys.argv:
         sys.exit("unrecognised option '--python-sampling'")
     if "broken" in sys.argv: sys.exit("Importer error")
+    if "early" in sys.argv: open(out + ".nsys-rep", "w").write("x")
+    if "three" in sys.argv: sys.exit(3)
+    if "crash" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
     subprocess.call(sys.argv[sys.argv.index("bash"):], close_fds=False)
+    if "late" in sys.argv: os.kill(os.getpid(), signal.SIGSEGV)
     if "silent" not in sys.argv: open(out + ".nsys-rep", "w").write("x")
     sys.exit(0)
 shutil.copy({export!r}, next(w for w in sys.argv if w.startswith("--output=")).removeprefix("--output="))
@@ -148,15 +175,34 @@ def test_a_failure_of_nsys_is_not_told_as_one_of_the_program(nsys: Path) -> None
     assert done.returncode == 2 and said in done.stderr and "ended with exit code" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("three", "made no report and did not start the program; its last words: nothing (failed with"),
+        ("crash", "made no report and did not start the program; its last words: nothing (ended by SIGSEGV)"),
+        ("early three", "failed and did not start the program; its last words: nothing (failed with"),
+        ("early crash", "failed and did not start the program; its last words: nothing (ended by SIGSEGV)"),
+        ("late", "made no report; its last words: nothing (ended by SIGSEGV)"),
+    ],
+)
+def test_an_nsys_that_ends_by_itself_is_blamed_not_the_program(nsys: Path, how: str, said: str) -> None:
+    done = labcode("record", "-o", "run.json", "--", "sh", "-c", "touch ran", *how.split(), cwd=nsys)
+    assert done.returncode == 2 and f"run: nsys {said}" in done.stderr
+    assert "the program ended" not in done.stderr and not list(nsys.glob("run.*"))
+    assert (nsys / "ran").exists() == (how == "late")
+
+
 def test_both_tools_run_the_program_twice(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
-    def fake(words: list[str], folder: Path, name: str, meter: object, *, lines: bool) -> object:
+    def fake(words: list[str], folder: Path, name: str, *, lines: bool) -> Recorded:
         ran.append(name)
-        return (folder / f"{name}.{len(ran)}"), len(ran) - 1
+        (folder / f"{name}.{len(ran)}").touch()
+        return Recorded(folder / f"{name}.{len(ran)}", len(ran) - 1, ("said",) * (len(ran) == 1))
 
-    monkeypatch.setattr(command, "_under_nsys", lambda *a, **k: (*fake(*a, **k), ["said"]))
-    monkeypatch.setattr(command, "_under_torch", fake)
+    monkeypatch.setattr(command, "_RECORD", {"nsys": fake, "torch": fake})
+    monkeypatch.setattr(command.nsys, "export", lambda *a, **k: None)
+    monkeypatch.setenv("LABCODE_NSYS", sys.executable)
     found = command.record(["a"], work, "run", tools=["nsys", "torch"])
     assert len(found.files) == 2 and found.code == 1 and found.notes == ("said",)
 

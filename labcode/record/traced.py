@@ -1,13 +1,18 @@
 """A Python script, unchanged, under `torch.profiler`: a script and a window in; a trace of this rank out.
 
-    python -m labcode.profiling.traced --output=FOLDER/NAME --warmup=3 --steps=5 train.py --epochs 1
+    python -m labcode.record.traced --output=FOLDER/NAME --warmup=3 --steps=5 train.py --epochs 1
 
 The recorder waits until the script imports PyTorch. By steps: `torch.optim` tells when an optimizer took one,
 and the first optimizer's steps count. By time (``--delay``, ``--duration``; 0: to the end): from that import
 on; the clock is a thread, and what it wants done is done by the main thread. The trace is written as soon as
 its last step has ended, so that what happens later cannot lose it; a window that the script's end cut short
-is written as ``NAME.partial.trace.json.gz``.
+is written as ``NAME.partial.trace.json.gz``. With ``--trace=FILE`` all is recorded, from before the script
+begins, with shapes and, with ``--stacks``, stacks.
+
+Any Python that has PyTorch can run this as a file: it need not know labcode.
 """
+
+from __future__ import annotations
 
 import _thread
 import builtins
@@ -27,6 +32,22 @@ from typing import Any
 
 WARMUP_LEAST = 2  # steps: one after which the profiler starts, and its own first one, which it drops
 _BELL = signal.SIGRTMIN + 7  # never sent: what the clock's thread asks the main thread for
+
+
+class Everything:
+    """What is recorded of all that this process does, however it ends."""
+
+    def __init__(self, trace: str, *, stacks: bool) -> None:
+        torch = importlib.import_module("torch")
+        self._trace = trace
+        activities = _activities(torch, importlib.import_module("torch.profiler"))
+        self._running = torch.profiler.profile(activities=activities, record_shapes=True, with_stack=stacks)
+        self._running.start()
+
+    def close(self) -> None:
+        """The script has ended: write what there is."""
+        self._running.stop()
+        self._running.export_chrome_trace(self._trace)
 
 
 class Recorder:
@@ -103,9 +124,7 @@ class Recorder:
         if self.written or self.problem or self._running is not None:
             return
         profiler = self._torch.profiler
-        activities = [profiler.ProfilerActivity.CPU]
-        if self._torch.cuda.is_available():
-            activities.append(profiler.ProfilerActivity.CUDA)
+        activities = _activities(self._torch, profiler)
         schedule = None
         if self._delay_s is None:
             schedule = profiler.schedule(wait=0, warmup=1, active=self._steps, repeat=1)
@@ -143,8 +162,9 @@ class Recorder:
             return  # of the recorded steps none had begun
         path = Path(f"{self._name}{'' if whole else '.partial'}.trace.json.gz")
         path.parent.mkdir(parents=True, exist_ok=True)
-        running.export_chrome_trace(str(path))
-        self.written = path
+        part = path.with_name(f".{path.name}")
+        running.export_chrome_trace(str(part))
+        self.written = part.replace(path)
 
     def _drop(self) -> None:
         running, self._running = self._running, None
@@ -182,6 +202,12 @@ class Recorder:
         )
 
 
+def _activities(torch: Any, profiler: Any) -> list[Any]:
+    """What can be recorded here."""
+    kinds = profiler.ProfilerActivity
+    return [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
+
+
 class _WhenImported(MetaPathFinder):
     """Calls ``then`` with PyTorch as soon as it has been imported."""
 
@@ -215,15 +241,8 @@ def main(arguments: Sequence[str]) -> None:
     module = words[0] == "-m"
     if module:
         words.pop(0)
-    seconds = (
-        {"delay_s": float(given["delay"]), "duration_s": float(given["duration"])} if "delay" in given else {}
-    )
-    steps = {key: int(given[key]) for key in ("warmup", "steps") if key in given}
-    recorder = Recorder(given["output"], **steps, **seconds)  # type: ignore[arg-type]
-    if "torch" in sys.modules:
-        recorder.attach(sys.modules["torch"])
-    else:
-        sys.meta_path.insert(0, _WhenImported(recorder.attach))
+    sys.path[0] = str(Path.cwd()) if module else str(Path(words[0]).resolve().parent)
+    recorder = _recorder(given)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _leave)
     sys.argv = words
@@ -234,12 +253,32 @@ def main(arguments: Sequence[str]) -> None:
         if module:
             runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]
         else:
+            import zipfile
+
             script = Path(words[0])
-            sys.path[0] = str(script.resolve().parent)
+            if script.is_dir() or zipfile.is_zipfile(script):
+                runpy.run_path(words[0], run_name="__main__")
+                return
             main_module.__dict__.update(__file__=words[0], __builtins__=builtins)
             exec(compile(script.read_bytes(), words[0], "exec"), main_module.__dict__)
     finally:
         recorder.close()
+
+
+def _recorder(given: dict[str, str]) -> Everything | Recorder:
+    """What records, begun or waiting for PyTorch."""
+    if "trace" in given:
+        return Everything(given["trace"], stacks="stacks" in given)
+    seconds = (
+        {"delay_s": float(given["delay"]), "duration_s": float(given["duration"])} if "delay" in given else {}
+    )
+    steps = {key: int(given[key]) for key in ("warmup", "steps") if key in given}
+    recorder = Recorder(given["output"], **steps, **seconds)  # type: ignore[arg-type]
+    if "torch" in sys.modules:
+        recorder.attach(sys.modules["torch"])
+    else:
+        sys.meta_path.insert(0, _WhenImported(recorder.attach))
+    return recorder
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

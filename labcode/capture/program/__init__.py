@@ -1,1 +1,0 @@
-"""Recording a program of your own: `labcode record`."""
