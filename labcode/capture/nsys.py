@@ -30,10 +30,7 @@ _IDLE_TALK = re.compile(r"Scheduling information is absent|events collected:\s*\
 
 
 def parts(job: Job) -> tuple[Part, ...]:
-    """One run without a profiler, then one under nsys: they leave both records, and the report as it is.
-
-    Where nsys takes a hand in how Python starts, what it watches does not start early.
-    """
+    """One run without a profiler, then one under nsys: they leave both records, and the report as it is."""
     program = job.program
     assert program is not None
     if script.is_script(job.argv):
@@ -51,8 +48,7 @@ def parts(job: Job) -> tuple[Part, ...]:
         bench.check_record(record, f"{job.what} under nsys")
         return result.stdout + "\n" + result.stderr, after_s
 
-    watched = any(re.search("python|pytorch", word) for word in job.options)
-    return *bench.clean(job), Part("under nsys", profiled, job.file(".json"), early=not watched)
+    return *bench.clean(job), Part("under nsys", profiled, job.file(".json"))
 
 
 def _script_parts(job: Job, program: Path) -> tuple[Part, ...]:
@@ -66,7 +62,7 @@ def _script_parts(job: Job, program: Path) -> tuple[Part, ...]:
         script.keep(job.file(".json"), result.stdout, job.argv[-1], f"{job.what} under nsys")
         return result.stdout + "\n" + result.stderr, 0.0
 
-    return *script.clean(job), Part("under nsys", profiled, job.file(".json"), early=False)
+    return *script.clean(job), Part("under nsys", profiled, job.file(".json"))
 
 
 def measured(job: Job, results: Sequence[Any], seconds: Seconds) -> Measured:

@@ -64,7 +64,7 @@ def keep(record: Path, printed: str, path: str, what: str) -> None:
 def clean(job: Job) -> tuple[Part, ...]:
     """The run without a profiler, if there is to be one."""
     record = job.file(".clean.json")
-    return (Part("clean", partial(_run, job, record), record, early=False),) if job.clean else ()
+    return (Part("clean", partial(_run, job, record), record),) if job.clean else ()
 
 
 def _run(job: Job, record: Path) -> None:
