@@ -94,55 +94,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
 
 
-@contextlib.contextmanager
-def with_torch() -> Iterator[str]:
-    """A command to use as Python that need not import PyTorch."""
-    if not hasattr(os, "pidfd_open") or not importlib.util.find_spec("docutils"):
-        yield sys.executable  # not Linux, or a machine without what the book takes: programs start as ever
-        return
-    from labcode.book.preloaded import preloaded
-
-    # PyTorch's optimizers import torch._dynamo
-    with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
-        yield command
-
-
-@contextlib.contextmanager
-def with_kernels() -> Iterator[str]:
-    """A JUPYTER_PATH with kernels that need not import what pages do."""
-    from labcode.book.preloaded import kernels
-
-    before = os.environ.pop("JUPYTER_PATH", None)
-    with kernels():
-        yield os.environ.pop("JUPYTER_PATH", "")
-    if before is not None:
-        os.environ["JUPYTER_PATH"] = before
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """The processes among which pytest-xdist shares out the tests have these servers together."""
-    servers = contextlib.ExitStack()
-    config.add_cleanup(servers.close)
-    if importlib.util.find_spec("myst_nb"):  # else no page runs here
-        os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
-    if importlib.util.find_spec("torch"):
-        os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
-
-
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:
-    shared = os.environ.get("TESTS_WITH_TORCH")
-    with contextlib.nullcontext(shared) if shared else with_torch() as command:
-        yield command
-
-
-@pytest.fixture
-def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that are started by `sys.executable` need not import PyTorch, which takes seconds."""
-    monkeypatch.setattr(sys, "executable", _with_torch)
-
-
 @pytest.fixture(scope="session")
 def _chromium() -> Iterator[str]:
     from tests.book.check_browser import browser, find_browser
@@ -161,20 +112,6 @@ def tab(_chromium: str) -> Iterator[Browser]:
 
     with new_tab(_chromium) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def _with_kernels() -> Iterator[str]:
-    shared = os.environ.get("TESTS_WITH_KERNELS")
-    with contextlib.nullcontext(shared) if shared else with_kernels() as path:
-        yield path
-
-
-@pytest.fixture
-def pandas_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules that are started by `sys.executable` need not import pandas and what pages import."""
-    if _with_kernels:
-        monkeypatch.setattr(sys, "executable", str(Path(_with_kernels.split(os.pathsep)[0]) / "python"))
 
 
 @pytest.fixture
@@ -200,8 +137,6 @@ def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture
-def builds_at_hand(_with_kernels: str, _templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds share the server whose kernels need not import IPython and pandas, and compiled templates."""
-    monkeypatch.setenv("JUPYTER_PATH", _with_kernels)
-    monkeypatch.setattr("labcode.book.build.kernels", contextlib.nullcontext)
+def builds_at_hand(_templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds share compiled templates."""
     monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)

@@ -201,7 +201,6 @@ def steps_of(path: str) -> int:
     )
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_two_nodes_that_srun_starts_leave_a_trace_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", str(free_port(range(20000, 30000)) - 20000))
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
@@ -238,7 +237,6 @@ def test_a_port_in_use_by_something_else() -> None:
     run.refuse_taken_port("203.0.113.1:29500")  # of another machine
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_store_of_pytorch_in_use_is_another_node_of_the_run() -> None:
     Path("store.py").write_text(
         "import time, torch\nstore = torch.distributed.TCPStore('127.0.0.1', 0, is_master=True)\n"
@@ -251,7 +249,6 @@ def test_a_store_of_pytorch_in_use_is_another_node_of_the_run() -> None:
     store.communicate()
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_window_by_time_and_one_that_the_script_is_too_short_for() -> None:
     result = profiled("--tool", "torch", "--delay", "0s", "train.py", "2", "--alone")
     assert result.returncode == 0, result.stderr
@@ -262,7 +259,6 @@ def test_a_window_by_time_and_one_that_the_script_is_too_short_for() -> None:
     assert steps_of("train-torch/train.partial.trace.json.gz") >= 1
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_nothing_recorded_is_said_and_why(capfd: pytest.CaptureFixture[str]) -> None:
     result = profiled("--tool", "torch", "train.py", "2", "--alone")
     assert result.returncode == 2 and "1 of 1 captures are missing" in result.stderr
