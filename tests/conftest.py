@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
-import importlib
-import importlib.util
 import os
 import shutil
 import signal
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
-gc.set_threshold(20_000, 20, 50)  # what tests make is seldom garbage that only a search finds
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 
@@ -51,39 +46,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and gpus() == 0:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Processes that share the tests import them each from another one on: what one has compiled, the others
-    need not compile again.
-    """
-    tests, workers = Path(__file__).parent, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if workers == 1 or [Path(argument).resolve() for argument in session.config.args] != [tests]:
-        return
-    left_out = [Path(path).resolve() for path in session.config.getoption("ignore") or ()]
-    names = [
-        [path for path in sorted(tests.rglob(pattern)) if not any(map(path.is_relative_to, left_out))]
-        for pattern in ("conftest.py", "test_*.py")
-    ]
-    first = len(names[1]) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // workers
-    for path in (*names[0], *names[1][first:], *names[1][:first]):
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
-            importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
-
-
-def pytest_collection_finish() -> None:
-    """What is there now stays to the end: the garbage collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _settled() -> Iterator[None]:
-    """What a module's tests imported stays, too: programs that collect garbage go through it each time."""
-    yield
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
