@@ -98,7 +98,13 @@ def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return functools.partial(jinja2glue.SandboxedEnvironment, bytecode_cache=compiled)
 
 
+@pytest.fixture(scope="session")
+def _executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("executed")
+
+
 @pytest.fixture
-def builds_at_hand(_templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds share compiled templates."""
+def builds_at_hand(_templates: Any, _executed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Builds share compiled templates, and the outputs of equal pages: the folder of those."""
     monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)
+    return _executed

@@ -197,6 +197,7 @@ def test_a_build_beside_another_one_waits_and_says_so(house: Path, waiting: tupl
 def test_a_capture_that_was_changed_stops_its_pages_alone(
     house: Path, capsys: pytest.CaptureFixture[str], strict: bool
 ) -> None:
+    (house / "_build/.jupyter_cache").unlink()  # what other tests executed
     other = "# Another\n\n```{code-cell} python\nprint('one' 'two')\n```\n"
     write_page(house, "claims", HEADER + other)
     (file,) = (house / "captures/h200/measuring").glob("record.json")

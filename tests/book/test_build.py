@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labcode.book.build import build, run_sphinx
+from labcode.book.build import _clean, build, run_sphinx
 from labcode.errors import InputError, LabError, ToolError
 from tests.book.sets import write_set
 
@@ -54,9 +54,11 @@ book.figure(
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: None) -> Path:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path) -> Path:
     """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
     root = tmp_path / "house"
+    (root / "_build").mkdir(parents=True)
+    (root / "_build" / ".jupyter_cache").symlink_to(builds_at_hand)
     (root / "book" / "_static").mkdir(parents=True)
     (root / "book" / "_templates").mkdir()
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
@@ -119,6 +121,13 @@ def test_a_strict_build_of_true_claims_and_what_it_shows(house, capsys, monkeypa
 
     downloads = sorted(path.name for path in (house / "_build/html/_downloads").rglob("*.json"))
     assert downloads == ["record.json", "record.json"]  # of both sets, from the page of all captures
+
+
+def test_a_strict_build_starts_from_nothing(tmp_path):
+    for name in ("html", "doctrees", ".jupyter_cache"):
+        (tmp_path / name / "kept").mkdir(parents=True)
+    _clean(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_false_claim_fails_the_strict_build_of_the_shipped_set(house, capsys):
