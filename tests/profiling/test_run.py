@@ -141,11 +141,11 @@ def test_ctrl_c_reaches_the_program_and_keeps_the_capture() -> None:
 
 def test_a_rank_that_dies_ends_the_others_and_is_named() -> None:
     Path("two.py").write_text(
-        "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(60)\n"
+        "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)\n"
     )
     began = time.monotonic()
     result = profiled("--gpus", "2", "two.py")
-    assert result.returncode == 7 and time.monotonic() - began < 30
+    assert result.returncode == 7 and time.monotonic() - began < 120
     assert "two by nsys on 2 ranks, " in result.stderr
     assert "rank 1 was the first to end, after " in result.stderr
     assert "ended by the launcher for it: rank 0" in result.stderr
