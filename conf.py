@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from labcode import __version__, store  # noqa: E402
 from labcode.book import digests, display  # noqa: E402
-from labcode.book.sphinx import ahead  # noqa: E402
+from labcode.book.sphinx import execution  # noqa: E402
 
 project = "The Profiling Lab"
 author = "The Profiling Lab authors"
@@ -52,13 +52,13 @@ labcode_static_digest = digests.folder_digest(ROOT / "book" / "_static")
 
 # Execution: once a page, kept until the page, the code it can see, or the captures change.
 nb_execution_mode = "cache"
-nb_execution_timeout = ahead.TIMEOUT_S
+nb_execution_timeout = execution.TIMEOUT_S
 nb_execution_cache_path = str(
     ROOT / "_build" / ".jupyter_cache" / digests.reading_digest(ROOT, store.sets_root() / labcode_set)
 ) + ("-web" if os.environ.get(display.WEB_ALONE) else "")
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # no page uses widgets, and their scripts would come from another host
-os.environ.update(ahead.settings(ROOT))
+os.environ.update(execution.settings(ROOT))
 
 # Text.
 myst_enable_extensions = [

@@ -166,7 +166,7 @@ def bench(session: nox.Session) -> None:
     else:
         python = environment(session, "lab", "-e", ".[ncu]")
         words = session.posargs[1:] if session.posargs[:1] == ["reports"] else session.posargs
-        python("-m", "labcode", "bench", "reports", *words)
+        python("-m", "benchmarks.reports", *words)
 
 
 @session

@@ -1,7 +1,6 @@
 """``labcode …`` and ``python -m labcode …``: the command line, imported where Ctrl-C is one line already."""
 
 import _signal  # type: ignore[import-not-found]  # `signal` without its enumerations, which take a while
-import gc
 import os
 
 
@@ -17,7 +16,6 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
 
 def main() -> None:
     """Import the command line, which takes a tenth of a second, and run it."""
-    gc.set_threshold(50_000)  # looking for cycles among what importing makes takes a tenth of the start
     from labcode.cli import main as run
 
     try:

@@ -28,7 +28,6 @@ _SHARE = 0.6  # of the time left for several programs, what one of them may take
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 _stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
-_gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
 MARK = "LABCODE_CHILD_OF"  # of the environment of all that a program starts
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
@@ -60,17 +59,6 @@ class ToolResult:
             if lines:
                 return lines[-1]
         return "it printed nothing"
-
-
-@dataclass
-class Gate:
-    """What holds a program back that was started before its turn; its time counts from the opening."""
-
-    opened: float | None = None
-
-    def began(self, otherwise: float) -> float:
-        """When the program's time began, as `time.monotonic` has it; ``otherwise`` while it is held back."""
-        return otherwise if self.opened is None else self.opened
 
 
 def run_tool(
@@ -115,7 +103,7 @@ def run_tool(
         except OSError as error:
             raise ToolError(f"{words[0]}: cannot be started ({error.strerror}); install it again") from None
         try:
-            _wait(process, limit_s, (out, err), gate := _gate.get() or Gate(began))
+            _wait(process, limit_s, (out, err))
         except _StoppedError as stopped:
             end_all(process, mark)
             raise ToolError(
@@ -125,10 +113,10 @@ def run_tool(
         except BaseException:
             end_all(process, mark)
             raise
-        now = time.monotonic()
+        wall_s = time.monotonic() - began
         for printed in (out, err):
             _check_whole(printed)
-        return ToolResult(process.returncode, _tail(out), _tail(err), now - gate.began(now))
+        return ToolResult(process.returncode, _tail(out), _tail(err), wall_s)
 
 
 def _check_whole(printed: IO[bytes]) -> None:
@@ -152,18 +140,14 @@ def within(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def guided(stop: threading.Event, env: Mapping[str, str], gate: Gate | None = None) -> Iterator[None]:
-    """Meanwhile programs started by this thread also get ``env`` and are stopped as soon as ``stop`` is set.
-
-    ``gate`` says when their time begins, where that is not at once.
-    """
-    tokens = _stops.set((*_stops.get(), stop)), _added.set({**(_added.get() or {}), **env}), _gate.set(gate)
+def guided(stop: threading.Event, env: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile programs started by this thread also get ``env``, and are stopped when ``stop`` is set."""
+    tokens = _stops.set((*_stops.get(), stop)), _added.set({**(_added.get() or {}), **env})
     try:
         yield
     finally:
         _stops.reset(tokens[0])
         _added.reset(tokens[1])
-        _gate.reset(tokens[2])
 
 
 def _left_s() -> float | None:
@@ -175,10 +159,10 @@ class _StoppedError(Exception):
     """Why a program was stopped."""
 
 
-def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO[bytes]], gate: Gate) -> None:
+def _wait(process: subprocess.Popen[bytes], limit_s: float, printed: Iterable[IO[bytes]]) -> None:
+    end = time.monotonic() + limit_s
     while True:
-        now = time.monotonic()
-        left = gate.began(now) + limit_s - now
+        left = end - time.monotonic()
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, min(left, _LOOK_S)))
             return

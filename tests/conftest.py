@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
-import importlib
-import importlib.util
 import os
 import shutil
 import signal
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
 os.environ.pop("NOX_CURRENT_SESSION", None)  # else messages name commands for nox
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every program that tests start compiles the lab anew
 sys.dont_write_bytecode = False
-gc.set_threshold(20_000, 20, 50)  # what tests make is seldom garbage that only a search finds
 signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background would be deaf to it
 
 
@@ -53,94 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="not run: needs an NVIDIA GPU"))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Processes that share the tests import them each from another one on: what one has compiled, the others
-    need not compile again.
-    """
-    tests, workers = Path(__file__).parent, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if workers == 1 or [Path(argument).resolve() for argument in session.config.args] != [tests]:
-        return
-    left_out = [Path(path).resolve() for path in session.config.getoption("ignore") or ()]
-    names = [
-        [path for path in sorted(tests.rglob(pattern)) if not any(map(path.is_relative_to, left_out))]
-        for pattern in ("conftest.py", "test_*.py")
-    ]
-    first = len(names[1]) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // workers
-    for path in (*names[0], *names[1][first:], *names[1][:first]):
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting says what is wrong
-            importlib.import_module(".".join(path.relative_to(tests.parent).with_suffix("").parts))
-
-
-def pytest_collection_finish() -> None:
-    """What is there now stays to the end: the garbage collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _settled() -> Iterator[None]:
-    """What a module's tests imported stays, too: programs that collect garbage go through it each time."""
-    yield
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name the tests that did not run for want of a GPU."""
     skipped = terminalreporter.stats.get("skipped", ())
     count = sum("needs an NVIDIA GPU" in str(report.longrepr) for report in skipped)
     if count:
         terminalreporter.write_line(f"not run: {count} tests that need an NVIDIA GPU")
-
-
-@contextlib.contextmanager
-def with_torch() -> Iterator[str]:
-    """A command to use as Python that need not import PyTorch."""
-    if not hasattr(os, "pidfd_open") or not importlib.util.find_spec("docutils"):
-        yield sys.executable  # not Linux, or a machine without what the book takes: programs start as ever
-        return
-    from labcode.book.preloaded import preloaded
-
-    # PyTorch's optimizers import torch._dynamo
-    with preloaded("torch", "torch._dynamo", "torch.distributed") as command:
-        yield command
-
-
-@contextlib.contextmanager
-def with_kernels() -> Iterator[str]:
-    """A JUPYTER_PATH with kernels that need not import what pages do."""
-    from labcode.book.preloaded import kernels
-
-    before = os.environ.pop("JUPYTER_PATH", None)
-    with kernels():
-        yield os.environ.pop("JUPYTER_PATH", "")
-    if before is not None:
-        os.environ["JUPYTER_PATH"] = before
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """The processes among which pytest-xdist shares out the tests have these servers together."""
-    servers = contextlib.ExitStack()
-    config.add_cleanup(servers.close)
-    if importlib.util.find_spec("myst_nb"):  # else no page runs here
-        os.environ["TESTS_WITH_KERNELS"] = servers.enter_context(with_kernels())
-    if importlib.util.find_spec("torch"):
-        os.environ["TESTS_WITH_TORCH"] = servers.enter_context(with_torch())
-
-
-@pytest.fixture(scope="session")
-def _with_torch() -> Iterator[str]:
-    shared = os.environ.get("TESTS_WITH_TORCH")
-    with contextlib.nullcontext(shared) if shared else with_torch() as command:
-        yield command
-
-
-@pytest.fixture
-def torch_at_hand(_with_torch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that are started by `sys.executable` need not import PyTorch, which takes seconds."""
-    monkeypatch.setattr(sys, "executable", _with_torch)
 
 
 @pytest.fixture(scope="session")
@@ -161,20 +74,6 @@ def tab(_chromium: str) -> Iterator[Browser]:
 
     with new_tab(_chromium) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def _with_kernels() -> Iterator[str]:
-    shared = os.environ.get("TESTS_WITH_KERNELS")
-    with contextlib.nullcontext(shared) if shared else with_kernels() as path:
-        yield path
-
-
-@pytest.fixture
-def pandas_at_hand(_with_kernels: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Modules that are started by `sys.executable` need not import pandas and what pages import."""
-    if _with_kernels:
-        monkeypatch.setattr(sys, "executable", str(Path(_with_kernels.split(os.pathsep)[0]) / "python"))
 
 
 @pytest.fixture
@@ -199,9 +98,13 @@ def _templates(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return functools.partial(jinja2glue.SandboxedEnvironment, bytecode_cache=compiled)
 
 
+@pytest.fixture(scope="session")
+def _executed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("executed")
+
+
 @pytest.fixture
-def builds_at_hand(_with_kernels: str, _templates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds share the server whose kernels need not import IPython and pandas, and compiled templates."""
-    monkeypatch.setenv("JUPYTER_PATH", _with_kernels)
-    monkeypatch.setattr("labcode.book.build.kernels", contextlib.nullcontext)
+def builds_at_hand(_templates: Any, _executed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Builds share compiled templates, and the outputs of equal pages: the folder of those."""
     monkeypatch.setattr("sphinx.jinja2glue.SandboxedEnvironment", _templates)
+    return _executed

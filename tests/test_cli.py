@@ -73,18 +73,6 @@ def _seconds(*args: str) -> float:
     return end.children_user + end.children_system - begin.children_user - begin.children_system
 
 
-def test_numpy_starts_no_threads_and_others_are_not_told() -> None:
-    code = "import labcode.cli, os, sys; sys.modules['labcode.cli.main']._import_numpy(); "
-    code += "print(len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
-    free = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    asked = {**free, "OPENBLAS_NUM_THREADS": "2"}
-    for env, expected in ((free, "1 None\n"), (asked, f"{min(2, os.cpu_count() or 1)} 2\n")):
-        result = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True
-        )
-        assert result.stdout == expected
-
-
 LOST = """
 import signal
 class Lost:

@@ -1,1 +1,1 @@
-"""Benchmarks of the lab itself: the kernels against ceilings and libraries."""
+"""What is taught, measured: kernels against ceilings and libraries, verdicts against planted causes."""

@@ -4,8 +4,6 @@ out.
 
 from __future__ import annotations
 
-import filecmp
-import gc
 import importlib.util
 import multiprocessing
 import os
@@ -14,14 +12,12 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from labcode import store
-from labcode.book import display, links, unchanged
-from labcode.book.preloaded import kernels
-from labcode.book.sphinx import ahead, turns
+from labcode.book import display, links
+from labcode.book.sphinx import turns
 from labcode.errors import LabError, ToolError
 from labcode.terminal import raw
 
@@ -40,8 +36,7 @@ def build(
 ) -> int:
     """Build the book around a set (the current one by default) and return an exit code.
 
-    ``what`` is one of `KINDS`. Where nothing changed since the last build of pages that succeeded without a
-    warning, nothing is built. A strict build starts from nothing and fails (exit code 1) on any warning, on
+    ``what`` is one of `KINDS`. A strict build starts from nothing and fails (exit code 1) on any warning, on
     stale captures, on a local link of a page that leads nowhere and, for the shipped set, on a false claim or
     one that its ``claims.json`` does not record.
     """
@@ -65,58 +60,36 @@ def build(
     if what == "live":
         return _live(root)  # each of its builds has a turn
     with turns.turn(root / BUILD_FOLDER):
-        return _build(root, set_name, what, strict=strict, update_claims=update_claims)
+        return _build(root, set_name, what, strict=strict)
 
 
-def _build(root: Path, set_name: str, what: str, *, strict: bool, update_claims: bool) -> int:
+def _build(root: Path, set_name: str, what: str, *, strict: bool) -> int:
     if strict:
         _clean(root / BUILD_FOLDER)
     if what == "pdf":
         return _pdf(root, strict=strict)
     if what == "html":
-        return _pages(root, set_name, strict=strict, always=strict or update_claims)
-    with kernels():
-        code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict).code
+        return _pages(root, strict=strict)
+    code = _sphinx(root, "linkcheck" if what == "linkcheck" else "html", strict=strict)
     if code == 0 and what == "notebooks":
         print(f"{len(_notebooks(root, set_name))} notebooks in {root / BUILD_FOLDER / 'notebooks'}")
     return code
 
 
-def _pages(root: Path, set_name: str, *, strict: bool, always: bool) -> int:
-    """Build the pages, unless they are what a build would give."""
-    out = root / BUILD_FOLDER
-    folder = out / "html"
-    # the kernels' server imports what pages do, and pages are executed, while this process imports Sphinx
-    with kernels(), ahead.begun(root, root / _PAGE_FOLDER, out / "jupyter_execute") as runs:
-        read = unchanged.inputs(root, store.sets_root(), set_name)
-        if not always and unchanged.is_current(folder, read):
-            print(f"nothing changed, the book is up to date: {folder / 'index.html'}")
-            return 0
-        built = _sphinx(root, "html", strict=strict, runs=runs)
-    if built.code:
-        return built.code
+def _pages(root: Path, *, strict: bool) -> int:
+    folder = root / BUILD_FOLDER / "html"
+    if code := _sphinx(root, "html", strict=strict):
+        return code
     if strict and (broken := links.broken_links(folder)):
         print("\n".join(broken), file=sys.stderr)
         return 1
-    if not built.warned:
-        unchanged.remember(root, folder, read, built.included, store.sets_root())
     print(f"the book is in {folder / 'index.html'}")
     return 0
 
 
-class Built(NamedTuple):
-    """How a build ended: its exit code, whether it warned, the files that its pages include."""
-
-    code: int
-    warned: bool
-    included: frozenset[Path]
-
-
-def _sphinx(
-    root: Path, builder: str, *, strict: bool, runs: Mapping[Path, ahead.Run] = MappingProxyType({})
-) -> Built:
+def _sphinx(root: Path, builder: str, *, strict: bool) -> int:
     out, source = root / BUILD_FOLDER, root / _PAGE_FOLDER
-    return run_sphinx(root, builder, source, out / builder, out / "doctrees", strict=strict, runs=runs)
+    return run_sphinx(root, builder, source, out / builder, out / "doctrees", strict=strict)
 
 
 def _live(root: Path) -> int:
@@ -145,9 +118,7 @@ def _pdf(root: Path, *, strict: bool) -> int:
         raise ToolError(
             "book: a PDF needs latexmk and xelatex (TeX Live); install them, or read _build/html instead"
         )
-    with kernels():
-        code = _sphinx(root, "latex", strict=strict).code
-    if code:
+    if _sphinx(root, "latex", strict=strict):
         return 1
     folder = root / BUILD_FOLDER / "latex"
     command = ["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "profiling-lab.tex"]
@@ -168,26 +139,15 @@ def _notebooks(root: Path, set_name: str) -> list[Path]:
 
 
 def _clean(folder: Path) -> None:
-    (folder / unchanged.RECORD).unlink(missing_ok=True)
     for name in ("html", "latex", "linkcheck", "doctrees", "jupyter_execute", ".jupyter_cache"):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-def run_sphinx(
-    root: Path,
-    builder: str,
-    source: Path,
-    out: Path,
-    doctrees: Path,
-    *,
-    strict: bool,
-    runs: Mapping[Path, ahead.Run] = MappingProxyType({}),
-) -> Built:
+def run_sphinx(root: Path, builder: str, source: Path, out: Path, doctrees: Path, *, strict: bool) -> int:
     """Build once; the code is 1 when there was an error or, in a strict build, a warning.
 
-    What comes of pages that are executed already (``runs``) is taken over. Where pages fail the others are
-    built, and then `labcode.errors.LabError` names them, after the details have gone to stderr; so does what
-    Sphinx gives up on.
+    Where pages fail the others are built, and then `labcode.errors.LabError` names them, after the details
+    have gone to stderr; so does what Sphinx gives up on.
     """
     from sphinx.application import Sphinx
     from sphinx.builders import Builder
@@ -199,31 +159,10 @@ def run_sphinx(
 
     if not sys.stderr.isatty():
         nocolor()
-    gc.set_threshold(100_000)  # pages are trees of many objects, and little of that is garbage
     parts = mock.patch("sphinx.builders.make_chunks", _parts)
-    in_parallel = Builder._read_parallel
-
-    def read(self: Builder, pages: list[str], nproc: int) -> None:
-        """Read a part's worth of pages here: another process would be sent all that is known of the book."""
-        if len(pages) > _PART:
-            in_parallel(self, pages, nproc)
-        else:  # those that are being executed last
-            self._read_serial(sorted(pages, key=lambda page: self.env.doc2path(page).resolve() in runs))
-
-    reading = mock.patch.object(Builder, "_read_parallel", read)
     reading_one = mock.patch.object(Builder, "read_doc", failing.read)
-    copying = mock.patch("sphinx.util.osutil.filecmp", SimpleNamespace(cmp=_same))
     try:
-        with (
-            parts,
-            reading,
-            reading_one,
-            copying,
-            tasks.watched(),
-            ahead.taking(runs),
-            patch_docutils(str(root)),
-            docutils_namespace(),
-        ):
+        with parts, reading_one, tasks.watched(), patch_docutils(str(root)), docutils_namespace():
             app = Sphinx(
                 srcdir=source,
                 confdir=root,
@@ -236,11 +175,10 @@ def run_sphinx(
                 parallel=multiprocessing.cpu_count(),
             )
             app.build()
-            files = {source / name for found in app.env.dependencies.values() for name in found}
             if failed := failing.failed(app.env):
                 pages = {Path(app.env.doc2path(name)): failed[name] for name in sorted(failed)}
                 raise _pages_error(pages, out)
-            return Built(1 if app.statuscode else 0, app._warncount > 0, frozenset(files))
+            return 1 if app.statuscode else 0
     except SphinxParallelError as error:
         print(error.traceback, file=sys.stderr)
         raise LabError(f"book: {error}") from None
@@ -251,14 +189,6 @@ def run_sphinx(
 def _parts(pages: Sequence[str], nproc: int) -> list[Sequence[str]]:
     """What the processes read or write; fewer parts, as Sphinx makes, leave cores idle at the end."""
     return [pages[first : first + _PART] for first in range(0, len(pages), _PART)]
-
-
-def _same(one: Path, other: Path, shallow: bool = False) -> bool:
-    """Whether a file is another one's copy: by size and time, which Sphinx copies too, else by content."""
-    first, second = one.stat(), other.stat()
-    if (first.st_size, first.st_mtime_ns) == (second.st_size, second.st_mtime_ns) and first.st_mtime_ns:
-        return True
-    return filecmp.cmp(one, other, shallow=False)  # out of an archive files have no time
 
 
 def _pages_error(failed: Mapping[Path, failing.Failure], out: Path) -> LabError:

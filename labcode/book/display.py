@@ -14,7 +14,6 @@ FIGURE_MIME = "application/vnd.labcode.figure+json"
 INTERACTIVE_MIME = "application/vnd.labcode.interactive+json"
 GLUE_PREFIX = "application/papermill.record/"
 WEB_ALONE = "LABCODE_WEB"  # set where pages are built for the web alone, where figures are SVG
-CORE_TO_SPARE = "LABCODE_CORE_TO_SPARE"  # set where a page is executed and a core has nothing else to do
 
 
 def show(bundle: dict[str, Any]) -> None:

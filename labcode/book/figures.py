@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import inspect
 import io
 import os
@@ -56,46 +55,15 @@ def figure_content(
         raise ValueError(f"book.figure: alt={alt!r} is no description; say what is drawn and what stands out")
     from labcode.figures.sources import check
 
-    dark = _begun(drawing, "dark") if callable(drawing) else None
     read: list[Checked] = []
     return {
         "light": _svg(drawing, "light", lambda drawn: read.append(check(drawn, data))),
-        "dark": dark and dark(),
+        "dark": _svg(drawing, "dark") if callable(drawing) else None,
         "png": None if os.environ.get(display.WEB_ALONE) else _png(drawing),
         "alt": alt,
         "caption": caption or "",
         "differs": [line for one in read for line in one.differences],
     }
-
-
-def _begun(drawing: Callable[..., Figure], mode: Mode) -> Callable[[], str]:
-    """Begin to draw in another process, where a core is to spare; what comes back waits for the picture.
-
-    A picture that could not be drawn there, or said anything on the way, is drawn here.
-    """
-    if not os.environ.get(display.CORE_TO_SPARE):
-        return lambda: _svg(drawing, mode)
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        said = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                drawn = _svg(drawing, mode)
-            if not said.getvalue():
-                with open(writing, "w", encoding="utf-8", newline="") as out:
-                    out.write(drawn)
-        finally:
-            os._exit(0)
-    os.close(writing)
-
-    def wait() -> str:
-        with open(reading, encoding="utf-8", newline="") as drawn:
-            content = drawn.read()
-        os.waitpid(process, 0)
-        return content if content.endswith("</svg>\n") else _svg(drawing, mode)
-
-    return wait
 
 
 def _svg(

@@ -55,8 +55,7 @@ def clean(job: Job) -> tuple[Part, ...]:
 
 def program(job: Job, step: str, suffix: str) -> Part:
     """A run without a profiler that leaves its record in the file with ``suffix``."""
-    early = not script.is_script(job.argv)
-    return Part(step, partial(run, job, suffix), job.file(suffix), early=early)
+    return Part(step, partial(run, job, suffix), job.file(suffix))
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

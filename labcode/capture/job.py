@@ -1,7 +1,7 @@
 """One run on its way into a set: what is to be measured in, what was measured, what is left to do with it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +12,13 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a run: which step of it that is, what runs it to its end, the record that it writes
-    when it has measured, whether it may start before its turn, to import PyTorch, and what happens around
-    its turn.
+    """One program of a run: which step of it that is, what runs it to its end, the record that it writes,
+    and what happens around its turn.
     """
 
     step: str
     run: Callable[[], Any]
     record: Path
-    early: bool = True
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -80,3 +78,15 @@ def timed(seconds: Seconds, step: str) -> Iterator[None]:
         yield
     finally:
         seconds[step] = round(seconds.get(step, 0.0) + time.monotonic() - began, 3)
+
+
+def one_by_one(
+    parts: Iterable[tuple[str, Part]], show: Callable[[str], None]
+) -> Generator[tuple[Any, float], None, None]:
+    """Result and seconds of each part, run when it is asked for; what is said meanwhile stands beside it."""
+    for text, part in parts:
+        show(text)
+        began = time.monotonic()
+        with part.around():
+            result = part.run()
+        yield result, time.monotonic() - began

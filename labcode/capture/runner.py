@@ -2,20 +2,19 @@
 
 One experiment is measured at a time, or one a GPU where several GPUs are given. What was measured is
 exported, scrubbed and compressed meanwhile, on other CPUs, except beside experiments whose measurements
-depend on the host: nothing else goes on while those are measured. The programs whose turns are next import
-PyTorch meanwhile (`labcode.capture.ahead`), those of the next experiment too. Who is measured beside whom,
+depend on the host: nothing else goes on while those are measured. Who is measured beside whom,
 `labcode.capture.schedule` says.
 """
 
 import errno
+import importlib.util
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -27,8 +26,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from labcode import store
-from labcode.capture import ahead, finishing, schedule, tools, verify
 from labcode.capture import archive as archives
+from labcode.capture import finishing, schedule, tools, verify
 from labcode.capture.catalogue import choose, needs_of, neutral_argv
 from labcode.capture.experiments.record import Experiment, Run
 from labcode.capture.filing import (
@@ -42,8 +41,8 @@ from labcode.capture.filing import (
     staging_folder,
     write_json,
 )
-from labcode.capture.job import Job, Measured, Part
-from labcode.capture.schedule import Pace, alone, ends_on_cpus, spoken
+from labcode.capture.job import Job, Measured, one_by_one
+from labcode.capture.schedule import Pace, alone, spoken
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
@@ -53,8 +52,7 @@ from labcode.tools import find_ncu, guided, require_nsys
 Say = Callable[[str], None]
 Keep = Callable[[list[str]], object]
 _MOST_HELPERS = 4  # processes that finish what was measured, at a time
-_MOST_AHEAD = 4  # programs that import PyTorch, or have, before their turns, beside what is measured
-_MOST_AT_A_TIME = 8  # the same while nothing is measured
+_MANY_CPUS = 8  # from here on what is measured leaves some to what is finished
 _LOOK_S = 1.0
 
 
@@ -85,46 +83,18 @@ class Wishes:
 
 @dataclass
 class _Capturing:
-    """An experiment on its way: where it is made, of which sources, beside which others, its runs.
-
-    ``line`` holds programs that import PyTorch early, ``quiet`` is set once all before it are filed.
-    """
+    """An experiment on its way: where it is made, of which sources, beside which others, its runs."""
 
     experiment: Experiment
     staging: Path
     sources: dict[str, str]
     jobs: list[Job]
-    parts: list[tuple[Job, Part]]
-    line: ahead.Line | None
-    gpu: str | None = None
-    holds_gpu: bool = True
-    began: float = 0.0
-    quiet: threading.Event = field(default_factory=threading.Event)
+    gpu: str | None
     ending: list[Future[Measured]] = field(default_factory=list)
     beside: set[str] = field(default_factory=set)
     failure: BaseException | None = None
     held_s: float = 0.0  # how long it held its GPU
     task: TaskID | None = None
-
-    def told(self) -> list[ahead.Told]:
-        """What is said while each part runs, and the part."""
-        return [(f"{job.what}: {part.step}", part) for job, part in self.parts]
-
-    def give_up(self) -> None:
-        """End what waits for a turn that does not come."""
-        if self.line is not None:
-            self.line.close()
-        shutil.rmtree(self.staging, ignore_errors=True)
-
-    def on_cpus(self) -> bool:
-        """Whether what is being measured are programs of the lab that need no GPU, or none any more."""
-        if not ends_on_cpus(self.experiment) or not self.experiment.needs_gpus:
-            return ends_on_cpus(self.experiment)
-        since = time.time() - (time.monotonic() - self.began)
-        with suppress(OSError):
-            made = Path(tempfile.gettempdir()).glob(self.experiment.frees_gpu)
-            return any(file.stat().st_mtime >= since for file in made)
-        return False
 
 
 def capture(
@@ -209,49 +179,25 @@ def _capture_each(
     left_out: list[str] = []
     measuring: dict[Future[None], _Capturing] = {}
     ending: list[_Capturing] = []
-    early: _Capturing | None = None  # the next, while its programs import PyTorch
     free = list(site.gpus)
     stop = threading.Event()
-    with _progress(console) as (progress, say), _crews(len(free) + 1, stop) as (lanes, helpers):
+    with _progress(console) as (progress, say), _crews(len(free), stop) as (lanes, helpers):
         say(f"{len(able)} to capture{_about(pace, waiting, len(free), '; about ')}")
         while waiting or measuring or ending:
-            hurry = (
-                deadline is not None
-                and pace.expect_all(waiting, len(site.gpus)) > deadline - time.monotonic()
-            )
-            while (chosen := _next(waiting, measuring.values(), free, hurry)) is not None:
-                waiting = schedule.after(chosen, waiting, hurry)
-                one, early = (early, None) if early and early.experiment is chosen else (None, early)
+            while (chosen := _next(waiting, measuring, ending, free, site)) is not None:
+                waiting.remove(chosen)
                 if deadline is not None and pace.expect([chosen]) > deadline - time.monotonic():
                     left_out.append(chosen.id)
-                    if one is not None:
-                        one.give_up()
                     continue
-                if early and alone(chosen):
-                    early.give_up()
-                    early = None
-                one = one or _prepared(chosen, site)
-                _begin(one, free, list(measuring.values()))
+                one = _begun(chosen, site, free.pop(0), list(measuring.values()))
                 one.task = task = progress.add_task(chosen.id, total=None)
                 show = partial(_show, progress, task)
                 measuring[lanes.submit(_measure, one, site, helpers, show, say, stop)] = one
-            if not early and len(site.gpus) == 1 and _to_import(waiting, measuring.values()):
-                early = _prepared(waiting[0], site)
-                if early.line is not None:
-                    with guided(stop, _environment(early, site)):
-                        early.line.begin(_most_ahead(site))
-            for one in measuring.values() if not ending else ():
-                one.quiet.set()
             going: list[Future[Any]] = [*measuring, *(f for c in ending for f in c.ending if not f.done())]
             wait(going, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
-            for one in measuring.values():
-                if one.holds_gpu and one.on_cpus():
-                    one.holds_gpu = False
-                    free.append(one.gpu)
             for future in [future for future in measuring if future.done()]:
                 one = measuring.pop(future)
-                if one.holds_gpu:
-                    free.append(one.gpu)
+                free.append(one.gpu)
                 one.failure = future.exception()
                 ending.append(one)
             for one in [one for one in ending if all(future.done() for future in one.ending)]:
@@ -279,11 +225,15 @@ def _capture_each(
 
 
 def _next(
-    waiting: list[Experiment], measuring: Iterable[_Capturing], free: list[str | None], hurry: bool
+    waiting: list[Experiment],
+    measuring: Mapping[Future[None], _Capturing],
+    ending: list[_Capturing],
+    free: list[str | None],
+    site: Site,
 ) -> Experiment | None:
     """The experiment that can begin now, or None."""
-    told = [(one.experiment, one.on_cpus()) for one in measuring]
-    return schedule.next_of(waiting, told, len(free), hurry)
+    measured = [one.experiment for one in measuring.values()]
+    return schedule.next_of(waiting, measured, bool(ending), len(free), len(site.gpus))
 
 
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
@@ -292,40 +242,16 @@ def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) ->
     return f"{before}{spoken(seconds)}" if seconds else ""
 
 
-def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bool:
-    """Whether programs of the next experiment may import PyTorch beside those that are measured."""
-    if any(alone(one.experiment) or (one.line and not one.line.all_begun) for one in measuring):
-        return False
-    return bool(waiting) and "torch" in waiting[0].needs
-
-
-def _prepared(experiment: Experiment, site: Site) -> _Capturing:
-    """An experiment with its folder and its programs, none of which has begun."""
+def _begun(experiment: Experiment, site: Site, gpu: str | None, others: Iterable[_Capturing]) -> _Capturing:
+    """An experiment with its folder, its runs, and a GPU; who is measured beside it is noted."""
     sources = source_digests(experiment.sources, site.root)
     staging = staging_folder(site.folder, experiment.id)
     jobs = [_job(experiment, run, site, staging) for run in experiment.runs]
-    parts = [(job, part) for job in jobs for part in tools.parts(job, site.doctor)]
-    one = _Capturing(experiment, staging, sources, jobs, parts, None, site.gpus[0])
-    if "torch" in experiment.needs:
-        at_a_time = max(1, min(_MOST_AT_A_TIME, len(os.sched_getaffinity(0)) // 2))
-        most = at_a_time if alone(experiment) else _most_ahead(site)
-        one.line = ahead.Line(one.told(), staging / "ahead", beside=not alone(experiment), most=most)
-    return one
-
-
-def _most_ahead(site: Site) -> int:
-    """How many programs may import PyTorch, or have, beside what is measured on one of the GPUs."""
-    return max(1, min(_MOST_AHEAD, len(os.sched_getaffinity(0)) // 4 // len(site.gpus)))
-
-
-def _begin(one: _Capturing, free: list[str | None], others: list[_Capturing]) -> None:
-    """Give an experiment a GPU, where it needs one, and note who is measured beside it."""
-    one.began = time.monotonic()
-    one.holds_gpu = bool(free) and not one.on_cpus()
-    one.gpu = free.pop(0) if one.holds_gpu else None
+    one = _Capturing(experiment, staging, sources, jobs, gpu)
     for other in others:
-        other.beside.add(one.experiment.id)
+        other.beside.add(experiment.id)
         one.beside.add(other.experiment.id)
+    return one
 
 
 def _environment(one: _Capturing, site: Site) -> dict[str, str]:
@@ -339,23 +265,17 @@ def _measure(
 ) -> None:
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     undisturbed = alone(one.experiment)
+    began, measured = time.monotonic(), []
     with guided(stop, _environment(one, site)):
-        turns = one.line.turns(show) if one.line else ahead.one_by_one(one.told(), show)
-        with closing(one.line or turns), closing(turns):
-            if one.line:
-                one.line.begin()
-            while undisturbed and not one.quiet.wait(_LOOK_S) and not stop.is_set():
-                show(f"{one.experiment.id}: waits until what was measured before is filed")
-            measured = []
-            for job in one.jobs:
-                steps = [part.step for other, part in one.parts if other is job]
-                results = [next(turns) for _ in steps]
-                seconds = {step: round(result[1], 3) for step, result in zip(steps, results, strict=True)}
-                made = tools.measured(job, [result[0] for result in results], seconds)
-                measured.append((job, made))
-                if not undisturbed:
-                    one.ending.append(helpers.submit(_finish, job, made, say, stop))
-    one.held_s = time.monotonic() - one.began
+        for job in one.jobs:
+            parts = tools.parts(job, site.doctor)
+            results = [*one_by_one([(f"{job.what}: {part.step}", part) for part in parts], show)]
+            seconds = {part.step: round(took, 3) for part, (_, took) in zip(parts, results, strict=True)}
+            made = tools.measured(job, [result for result, _ in results], seconds)
+            measured.append((job, made))
+            if not undisturbed:
+                one.ending.append(helpers.submit(_finish, job, made, say, stop))
+    one.held_s = time.monotonic() - began
     if undisturbed:
         show(f"{one.experiment.id}: export, scrub, compress")
         one.ending += [helpers.submit(_finish, *pair, say, stop) for pair in measured]
@@ -381,8 +301,7 @@ def _conclude(one: _Capturing, site: Site, manifest: dict[str, Any]) -> str | No
         for failure in failures:
             if failure is not None:
                 raise failure
-        for raw in ("work", "ahead"):
-            shutil.rmtree(one.staging / raw, ignore_errors=True)
+        shutil.rmtree(one.staging / "work", ignore_errors=True)
         if one.sources != source_digests(experiment.sources, site.root):
             raise LabError(f"{experiment.id}: its sources changed while it ran; capture it again")
         made = [future.result() for future in one.ending]
@@ -430,7 +349,7 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
         what=f"{experiment.id}/{run.name}",
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
-        program=site.tools.get(_recorder(experiment)),
+        program=site.programs.get(_recorder(experiment)),
         clean=run.clean,
     )
 
@@ -533,8 +452,20 @@ def _prepare(
     own = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     named = tuple(own[gpu] if own else str(gpu) for gpu in gpus)
     count = len(gpus) or needs.gpu_count()
-    env = ahead.keep_compiled(store.cache_folder() / "python")
+    env = _keep_compiled(store.cache_folder() / "python")
     return Site(folder, store.repository_root(), programs, named or (None,), count, machine, doctor, env)
+
+
+def _keep_compiled(folder: Path) -> dict[str, str]:
+    """The environment with which programs share what Python compiles, in ``folder``.
+
+    Empty where PyTorch came compiled, as ``pip`` installs it. Else, where nothing may be written beside it,
+    every program would compile anew what it imports, which takes longer than to import it.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or found.cached is None or Path(found.cached).exists():
+        return {}
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def _build(programs: list[str], console: Console) -> None:
@@ -559,7 +490,7 @@ def _crews(lanes: int, stop: threading.Event) -> Iterator[tuple[ThreadPoolExecut
     """
     cpus = sorted(os.sched_getaffinity(0))
     helpers = min(_MOST_HELPERS, max(1, len(cpus) // 4))
-    aside = cpus[-helpers:] if len(cpus) >= schedule.MANY_CPUS else cpus
+    aside = cpus[-helpers:] if len(cpus) >= _MANY_CPUS else cpus
     measure = ThreadPoolExecutor(lanes, "measure")
     finish = ThreadPoolExecutor(helpers, "finish", initializer=_step_aside, initargs=(aside,))
     try:

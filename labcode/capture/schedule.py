@@ -1,17 +1,14 @@
 """When experiments run: what they took on the shipped set in; an order, estimates, spoken times out.
 
-Each GPU is a lane, and the CPUs are one more: it is for what the lab times of itself once that needs no GPU.
-On the GPUs those run meanwhile whose measurements do not depend on the host.
+Each GPU measures one experiment at a time, those that depend on the host nothing beside them.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from math import inf
 
 from labcode import store
@@ -20,9 +17,6 @@ from labcode.errors import InputError, LabError
 
 _PAGE_USES = re.compile(r"\{captures-used\}([\w \t,-]+)")
 _DAMPING_S = 60.0  # of shipped time: how much has to be done before this machine's own pace counts
-MANY_CPUS = 8  # from here on what is measured on a GPU leaves some to other work
-_ON_GPU = 0.25  # of its time: how long what frees its GPU holds it
-_UNTIMED = ("ncu", "memory")  # tools that record counts, not times
 _UNITS_S = (3600.0, 60.0, 1.0, 1e-3)
 _NUMBER = r"(?:(\d+(?:\.\d+)?|\.\d+)%s)?"
 _TIME = re.compile("".join(_NUMBER % unit for unit in ("h", r"m(?:in)?(?!s)", "s", "ms")))
@@ -54,55 +48,23 @@ def in_order(experiments: Iterable[Experiment], took: Mapping[str, float]) -> li
     return sorted(experiments, key=lambda e: (bool(e.times), -pages[e.id], took.get(e.id, inf)))
 
 
-def after(chosen: Experiment, waiting: Sequence[Experiment], hurry: bool) -> list[Experiment]:
-    """Who still waits when one begins: by turns those that run alone and the others, both in their order.
-
-    So the programs of those that run alone import PyTorch beside another experiment, and their recordings are
-    exported and compressed beside the next. In a ``hurry`` all keep their places.
-    """
-    rest = [experiment for experiment in waiting if experiment is not chosen]
-    if hurry:
-        return rest
-    kinds = [[e for e in rest if alone(e) is kind] for kind in (not alone(chosen), alone(chosen))]
-    return [e for pair in zip_longest(*kinds) for e in pair if e is not None]
-
-
 def alone(experiment: Experiment) -> bool:
     """Whether nothing runs beside an experiment on this GPU or another."""
     return experiment.host_bound or experiment.needs_gpus > 1
 
 
-def ends_on_cpus(experiment: Experiment) -> bool:
-    """Whether what is measured are programs of the lab that need no GPU, or none any more after a while, and
-    there are CPUs enough to go on beside them.
-    """
-    lets_go = not experiment.needs_gpus or bool(experiment.frees_gpu)
-    return bool(experiment.times) and lets_go and len(os.sched_getaffinity(0)) >= MANY_CPUS
-
-
 def next_of(
-    waiting: Sequence[Experiment], measuring: Sequence[tuple[Experiment, bool]], free: int, hurry: bool
+    waiting: Sequence[Experiment], measured: Sequence[Experiment], filing: bool, free: int, gpus: int
 ) -> Experiment | None:
-    """The experiment that can begin now, or None; one that runs alone waits while any other is measured.
+    """The experiment that can begin now, or None: one that runs alone waits until none is ``measured`` any
+    more, nor exported and filed.
 
-    ``measuring`` says of each whether it has left the GPUs for the lane of CPUs, ``free`` is how many GPUs
-    are. With one GPU the first in line is waited for, with several whoever can run beside the others goes
-    first. The lane of CPUs is filled as soon as the first in line does not run alone, unless there is a
-    ``hurry``: not all can be done in time, and what the lab times of itself is the least important. Beside
-    it those go first that record no times.
+    With one GPU the first in line is waited for; with several whoever can run beside the others goes first.
     """
-    on_gpus = [experiment for experiment, on_cpus in measuring if not on_cpus]
-    if any(alone(experiment) for experiment in on_gpus):
+    if any(map(alone, measured)):
         return None
-    line = waiting if free + len(measuring) > 1 else waiting[:1]
-    if len(on_gpus) < len(measuring):
-        line = sorted((e for e in waiting if not alone(e)), key=lambda e: e.tool not in _UNTIMED)
-    elif waiting and not alone(waiting[0]) and not hurry:
-        aside = [e for e in waiting if ends_on_cpus(e) and not (measuring and e.needs_gpus)]
-        if aside:
-            return max(aside, key=lambda e: e.needs_gpus)
-    for experiment in line:
-        if not measuring if alone(experiment) else free:
+    for experiment in waiting if gpus > 1 else waiting[:1]:
+        if not (measured or filing) if alone(experiment) else free:
             return experiment
     return None
 
@@ -134,27 +96,10 @@ class Pace:
         return sum(self.here.get(e.id, here_s / there_s * self.took.get(e.id, average)) for e in experiments)
 
     def expect_all(self, experiments: Iterable[Experiment], gpus: int = 1) -> float:
-        """Seconds until all of the experiments are measured: the longest lane's."""
-        return max((end for _, end in self.plan(experiments, gpus).values()), default=0.0)
-
-    def plan(self, experiments: Iterable[Experiment], gpus: int = 1) -> dict[str, tuple[float, float]]:
-        """When each of the experiments, given in order, begins and ends, in the order in which they begin."""
-        found: dict[str, tuple[float, float]] = {}
-        waiting, now = list(experiments), 0.0
-        measuring: list[tuple[Experiment, float, float]] = []  # when it leaves its GPU, and when it is done
-        while waiting or measuring:
-            told = [(experiment, leaves <= now) for experiment, leaves, _ in measuring]
-            chosen = next_of(waiting, told, gpus - sum(not left for _, left in told), hurry=False)
-            if chosen is not None:
-                waiting = after(chosen, waiting, hurry=False)
-                seconds = self.expect([chosen])
-                share = 1.0 if not ends_on_cpus(chosen) else _ON_GPU if chosen.needs_gpus else 0.0
-                measuring.append((chosen, now + share * seconds, now + seconds))
-                found[chosen.id] = (now, now + seconds)
-                continue
-            now = min((at for _, *both in measuring for at in both if at > now), default=now)
-            measuring = [one for one in measuring if one[2] > now]
-        return found
+        """Seconds until all of the experiments are measured: shared by the GPUs, but for what runs alone."""
+        every = list(experiments)
+        single = [experiment for experiment in every if alone(experiment)]
+        return self.expect(single) + self.expect([e for e in every if e not in single]) / gpus
 
 
 def spoken(seconds: float) -> str:

@@ -106,9 +106,7 @@ def finish(job: Job, run: Measured) -> Measured:
 
 
 def _nsys_part(job: Job) -> Part:
-    """Where nsys takes a hand in how Python starts, what it watches does not start early."""
-    watched = script.is_script(job.argv) or any(re.search("python|pytorch", word) for word in job.options)
-    return Part("under nsys", partial(_under_nsys, job), job.file(".json"), early=not watched)
+    return Part("under nsys", partial(_under_nsys, job), job.file(".json"))
 
 
 def _under_nsys(job: Job) -> Told:

@@ -1,6 +1,5 @@
 """The ``labcode`` command: its commands together, and every way in which one ends."""
 
-import copy
 import os
 import signal
 import sys
@@ -17,8 +16,6 @@ from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.terminal import guarded
-
-_THREADS = "OPENBLAS_NUM_THREADS"
 
 app = typer.Typer(
     name="labcode",
@@ -54,38 +51,6 @@ def _root(
     """Options that come before the command."""
 
 
-def _asked(words: Sequence[str]) -> typer.Typer:
-    """The command line with nothing but the command that is named first: building all of them takes as long
-    as a small report. All of them where no command is named.
-    """
-    for place in ("registered_commands", "registered_groups"):
-        for one in getattr(app, place):
-            name = one.name or getattr(one.callback, "__name__", "")
-            if words and words[0] == name:
-                narrow = copy.copy(app)
-                narrow.registered_commands, narrow.registered_groups = [], []
-                setattr(narrow, place, [one])
-                return narrow
-    return app
-
-
-def _reads(words: Sequence[str]) -> bool:
-    """Whether the command named first is one that reads files, and so takes NumPy."""
-    return bool(words) and hasattr(read, words[0]) and not {"-h", "--help"} & set(words)
-
-
-def _import_numpy() -> None:
-    """Import NumPy with one thread for its linear algebra, of which reports have none: to start a thread a
-    core takes as long as a small report. Programs that are started later do not inherit that.
-    """
-    asked = os.environ.get(_THREADS)
-    os.environ.setdefault(_THREADS, "1")
-    import numpy  # noqa: F401
-
-    if asked is None:
-        del os.environ[_THREADS]
-
-
 def _fail(message: str) -> NoReturn:
     print(f"labcode: {message}", file=sys.stderr)
     sys.exit(2)
@@ -107,9 +72,7 @@ def main() -> None:
 
 def _main(interrupted: Sequence[int]) -> NoReturn:
     try:
-        if _reads(sys.argv[1:]):
-            _import_numpy()
-        code = _asked(sys.argv[1:])(standalone_mode=False)
+        code = app(standalone_mode=False)
         if interrupted:
             raise KeyboardInterrupt  # of which some versions of Typer make an exit code
         sys.stdout.flush()

@@ -1,6 +1,5 @@
 """Commands that read what was recorded, of any kind: tables, verdicts, comparisons, pictures."""
 
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -82,7 +81,6 @@ def stats(
     stats --list` names all reports, `labcode stats --list FILE` those that a file can answer.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start threads that no report needs
-    _keep_memory()
     from labcode.analysis.stats import driver
 
     if list_only:
@@ -385,7 +383,6 @@ def report(
     The page opens from disk and needs no network. --format md is for pull requests, json for machines.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _keep_memory()
     from labcode.figures.pages import report as pages
 
     written = pages.write_report(
@@ -400,16 +397,6 @@ def report(
     )
     if written is not None:
         typer.echo(str(written))
-
-
-def _keep_memory() -> None:
-    """Have the C library keep what large arrays give back for the next ones: a tenth of the time."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(-1, 1 << 28)  # M_TRIM_THRESHOLD
-        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD, the largest that glibc takes
 
 
 def scrub(

@@ -85,7 +85,7 @@ def make_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("LABCODE_HOME", str(home))
     monkeypatch.setenv("LABCODE_SETS", str(sets))
     monkeypatch.setenv("LABCODE_CACHE", str(tmp_path / "cache"))
-    unset = ("FAKE_NSYS", "FAKE_PROGRAM", "FAKE_VARIANT", "FAKE_LOG", "FAKE_SECONDS", "FAKE_WAITS")
+    unset = ("FAKE_NSYS", "FAKE_PROGRAM", "FAKE_VARIANT", "FAKE_LOG", "FAKE_WAITS")
     for name in ("LABCODE_NSYS", "CUDA_VISIBLE_DEVICES", *unset):
         monkeypatch.delenv(name, raising=False)
     baseline, improved = (Run(v, ("--variant", v, "--gpus", GPUS)) for v in ("baseline", "improved"))

@@ -35,10 +35,6 @@ if verb == "profile":
         sys.exit(1)
     if mode == "silent":
         sys.exit(1)
-    if mode == "slow-report":
-        from tests.capture.fakes import held, log
-        held("report")
-        log("report written")
     print("WARNING: CPU IP/backtrace sampling not supported, see /home/someone/notes.txt")
     out.with_name(out.name + ".nsys-rep").write_bytes(b"report")
     sys.exit(code)
@@ -81,7 +77,6 @@ options.add_argument("--gpus")
 given = options.parse_args()
 mode = os.environ.get("FAKE_PROGRAM", "")
 begin(given.variant)
-time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
 log(f"end {given.variant}")
 if mode == "hang":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)

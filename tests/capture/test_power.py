@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from labcode.capture import tools
-from labcode.capture.ahead import one_by_one
-from labcode.capture.job import Job, Measured
+from labcode.capture.job import Job, Measured, one_by_one
 from labcode.errors import LabError, ToolError
 from labcode.record import nsys
 from labcode.reports.power.log import open_log

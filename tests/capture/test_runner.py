@@ -172,7 +172,7 @@ def test_a_folder_without_write_permission_is_named_before_anything_runs(
 ) -> None:
     lab.sets.mkdir()
     lab.sets.chmod(0o555)
-    monkeypatch.setattr(runner, "_begin", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(runner, "_begun", lambda *_: pytest.fail("ran"))
     root = os.geteuid() == 0
     if root:  # root may write everywhere, so be somebody else for a moment
         for parent in lab.sets.parents:

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -18,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from labcode import store
-from labcode.capture import ahead, catalogue, runner, schedule, verify
+from labcode.capture import catalogue, runner, schedule, verify
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
 from labcode.capture.runner import Wishes
 from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spoken
@@ -333,78 +332,16 @@ def test_resuming_is_capturing_what_is_missing(captured: Lab, monkeypatch: pytes
     assert asked == [True, True]
 
 
-FAKE_TORCH = f"""
-import sys, time, types
-cuda = types.SimpleNamespace(is_initialized=lambda: False)
-sys.path.insert(0, {str(fakes.HERE)!r})
-from tests.capture.fakes import log
-sys.path.pop(0)
-log("begin import")
-time.sleep(0.2)
-log("end import")
-"""
-
-CURIOUS = """
-import json, os, sys, traceback
-place = sys.argv[sys.argv.index("--json") + 1]
-results = {
-    "imported": "torch" in sys.modules,
-    "path": os.environ.get("PYTHONPATH"),
-    "left": [k for k in os.environ if k.startswith(("LABCODE_GO", "LABCODE_OWN"))],
-    "places": [place for place in sys.path if place.endswith("ahead")],
-    "frames": [frame.name for frame in traceback.extract_stack()],
-}
-json.dump({"program": "curious", "results": results, "checks": {}}, open(place, "w"))
-"""
-
-
 @pytest.fixture
 def fake_torch(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package called torch that takes its time, on the path where programs look for packages."""
+    """A package called torch, on the path where programs look for packages."""
     folder = lab.home.parent / "packages"
     folder.mkdir()
-    (folder / "torch.py").write_text(FAKE_TORCH)
+    (folder / "torch.py").touch()
+    lab.program.write_text(f"import torch\n{lab.program.read_text()}")
     monkeypatch.setenv("PYTHONPATH", str(folder))
     monkeypatch.setattr(needs, "unmet", lambda _: {})
     return folder
-
-
-def test_the_next_program_imports_pytorch_while_one_runs(
-    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_SECONDS", "0.5")
-    waits(monkeypatch, one_1=("begin import", 2), two_1=("end import", 3))
-    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two", "three"))
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
-    assert lab.capture() == 0, lab.printed
-    happened = [what for what in events(log) if "import" not in what]
-    assert happened == [
-        f"{edge} {run.name}{' on None' * (edge == 'begin')}" for run in runs for edge in ("begin", "end")
-    ]
-    everything = events(log)
-    assert _nth(everything, "begin import", 2) < everything.index("end one")  # on a busy machine before one
-    assert _nth(everything, "end import", 3) < everything.index("end two")
-    line = next(line for line in lab.printed.splitlines() if line.startswith("torchy/two: run "))
-    own = seconds(log, "begin three on None") - seconds(log, "end one")
-    assert float(line.split()[2]) < own + 0.1  # of its own time, not of that in which it waited
-
-
-def _nth(items: list[str], item: str, number: int) -> int:
-    return [place for place, other in enumerate(items) if other == item][number - 1]
-
-
-def test_a_program_started_before_its_turn_runs_as_any_other(
-    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.program.write_text(CURIOUS)
-    plain = experiment("plain", runs=(Run("a"), Run("b")))
-    known(monkeypatch, plain, replace(plain, id="torchy", needs=("torch",)))
-    assert lab.capture() == 0, lab.printed
-    captures = store.load_set("mine")
-    expected = captures.record("plain", "b")["results"]
-    assert not expected["imported"]
-    for run in ("a", "b"):
-        assert captures.record("torchy", run)["results"] == {**expected, "imported": True}
 
 
 def test_where_pytorch_came_uncompiled_programs_share_what_python_compiles(
@@ -420,228 +357,32 @@ def test_where_pytorch_came_uncompiled_programs_share_what_python_compiles(
     (fake_torch / "__pycache__").mkdir()
     there = Path(importlib.util.cache_from_source(str(fake_torch / "torch.py")))
     there.touch()
-    assert ahead.keep_compiled(lab.home) == {}
+    assert runner._keep_compiled(lab.home) == {}
 
 
-def test_a_pytorch_that_takes_the_gpu_when_it_is_imported_is_named(
-    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (fake_torch / "torch.py").write_text(FAKE_TORCH.replace("lambda: False", "lambda: True"))
-    known(monkeypatch, experiment("torchy", runs=(Run("a"), Run("b")), needs=("torch",)))
-    with pytest.raises(LabError, match="importing PyTorch began to use the GPU; another program is being"):
-        lab.capture()
-
-
-def test_beside_what_depends_on_the_host_no_program_starts_before_that_has_measured(
-    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_SECONDS", "0.3")
-    monkeypatch.setenv("FAKE_NSYS", "slow-report")
-    waits(monkeypatch, report=("begin import", 3))
-    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    bound = experiment("torchy", tool="nsys", runs=runs, needs=("torch",), host_bound=True)
-    known(monkeypatch, bound)
-    assert lab.capture() == 0, lab.printed
-    happened = events(log)
-    measured = [happened.index(f"end {run.name}") for run in runs]
-    imports = [place for place, what in enumerate(happened) if what == "begin import"]
-    begun = [place for place, what in enumerate(happened) if what.startswith(("begin one", "begin two"))]
-    ended = [place for place, what in enumerate(happened) if what.startswith(("end one", "end two"))]
-    assert len(imports) == len(begun) == 4 and measured[0] == ended[0]
-    for number in (1, 2, 3):  # after the one before has measured, and before its own turn
-        assert ended[number - 1] < imports[number] < begun[number]
-    assert imports[2] < happened.index("report written")  # while nsys writes the report of the first run
-
-
-def test_several_programs_import_pytorch_at_a_time_where_there_are_cpus(
-    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(6)})
-    monkeypatch.setenv("FAKE_SECONDS", "0.2")
-    runs = tuple(Run(name, ("--variant", name)) for name in "pqrst")
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), host_bound=True))
-    assert lab.capture() == 0, lab.printed
-    happened = events(log)
-    begun = [happened.index(f"begin {run.name} on None") for run in runs]
-    ended = [happened.index(f"end {run.name}") for run in runs]
-    imports = [i for i, what in enumerate(happened) if what == "begin import"]
-    through = [i for i, what in enumerate(happened) if what == "end import"]
-    assert through[2] < begun[0] and ended[2] < imports[3] and through[4] < begun[3]  # three, then two
-    for first, last in zip(begun, ended, strict=True):  # none while anything is measured
-        assert not any(first < place < last for place in (*imports, *through))
-
-
-@pytest.mark.parametrize("host_bound", [False, True])
-def test_the_next_experiment_imports_pytorch_while_one_ends(
-    host_bound: bool, lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_SECONDS", "0.3")
-    monkeypatch.setenv("FAKE_NSYS", "slow-export")
-    third = ("begin import", 3)
-    waits(monkeypatch, export=third, **({} if host_bound else {"one_2": third}))
-    first, second = (
-        experiment(name, runs=(Run("r", ("--variant", name)),), needs=("torch",)) for name in ("one", "two")
-    )
-    first = replace(first, tool="nsys", host_bound=host_bound)
-    known(monkeypatch, first, replace(second, host_bound=True), one=1.0, two=2.0)
-    assert lab.capture() == 0, lab.printed
-    happened = events(log)
-    begun = _nth(happened, "begin import", 3)  # `one` runs twice: without nsys, and under it
-    assert begun < happened.index("end export") < happened.index("begin two on None")
-    assert (begun < _nth(happened, "end one", 2)) is not host_bound
-
-
-def test_programs_that_wait_for_an_experiment_without_time_left_end(
-    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits(monkeypatch, one_1=("begin import", 2))
-    one, two = (experiment(n, runs=(Run("r", ("--variant", n)),), needs=("torch",)) for n in ("one", "two"))
-    known(monkeypatch, one, two, one=10.0, two=1000.0)
-    assert lab.capture(wishes=Wishes(budget_s=100.0)) == 0
-    happened = events(log)
-    assert happened.count("begin import") == 2 and "begin two on None" not in happened
-    assert "left out, for they would not be done in time: two;" in lab.printed
-    assert [path.name for path in (lab.sets / "mine").iterdir() if path.name.startswith(".")] == []
-
-
-TIMES_ITSELF = f"""
-import json, pathlib, sys, tempfile, time
-sys.path.insert(0, {str(fakes.HERE)!r})
-from tests.capture.fakes import held, log
-name = sys.argv[sys.argv.index("--variant") + 1]
-log(f"begin {{name}}")
-if name == "recorded":
-    time.sleep(0.3)
-    place = pathlib.Path(tempfile.gettempdir()) / "made-1"
-    place.mkdir()
-    (place / "report").touch()
-    log("needs no GPU")
-held(name)
-time.sleep(0.2)
-log(f"end {{name}}")
-place = sys.argv[sys.argv.index("--json") + 1]
-json.dump({{"program": "timed", "results": {{}}, "checks": {{}}}}, open(place, "w"))
-"""
-
-
-@pytest.mark.parametrize("cpus", [8, 7])
-def test_what_the_lab_times_of_itself_goes_on_beside_others_where_there_are_cpus(
-    cpus: int, lab: Lab, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.program.write_text(TIMES_ITSELF)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(cpus)})
-    monkeypatch.setitem(runner.tools.TOOLS, "ncu", runner.tools.TOOLS["bench"])
-    monkeypatch.setattr(needs, "unmet", lambda _: {})
-    recorded = experiment("recorded", times=("program.py",), frees_gpu="made-*/report", host_bound=True)
-    each = [experiment("plain"), experiment("counted", tool="ncu"), experiment("quiet", host_bound=True)]
-    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in (*each, recorded)]
-    known(monkeypatch, *runs, plain=1.0, counted=2.0, quiet=3.0, recorded=8.0)
-    if cpus == 8:
-        waits(monkeypatch, recorded=("end plain", 1))
-    assert lab.capture() == 0, lab.printed
-    happened = events(log)
-    beside = store.load_set("mine").experiments["recorded"].shared_with
-    if cpus == 8:
-        assert happened[:3] == ["begin recorded", "needs no GPU", "begin counted"]
-        assert happened.index("end counted") < happened.index("begin plain") < happened.index("end recorded")
-        assert happened.index("end recorded") < happened.index("begin quiet")
-        assert beside == ("counted", "plain") and "4 to capture; about 11 s" in lab.printed
-    else:
-        assert happened.index("end quiet") < happened.index("begin recorded")
-        assert beside == () and "4 to capture; about 14 s" in lab.printed
-
-
-def test_the_lane_of_cpus_is_filled_with_what_needs_the_gpu_first_and_never_with_two(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    counted, quiet = experiment("counted", tool="ncu"), experiment("quiet", host_bound=True)
-    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
-    recorded = replace(made, id="recorded", needs_gpus=1, frees_gpu="made-*/report")
-    waiting = [counted, made, recorded]
-    for measuring, free, chosen in (
-        ([], 1, recorded),
-        ([(recorded, False)], 0, None),
-        ([(recorded, True)], 1, counted),
-        ([(recorded, True), (counted, False)], 0, None),
-        ([(counted, False)], 0, made),
-        ([(counted, False), (made, True)], 1, counted),  # of two GPUs
+def test_who_runs_alone_waits_until_all_before_it_are_filed() -> None:
+    plain, quiet, both = experiment("plain"), experiment("quiet", host_bound=True), experiment("both")
+    both = replace(both, needs_gpus=2)
+    for waiting, measured, filing, free, gpus, chosen in (
+        ([quiet, plain], [], False, 1, 1, quiet),
+        ([quiet, plain], [], True, 1, 1, None),  # the first in line is waited for
+        ([plain, quiet], [], True, 1, 1, plain),
+        ([plain], [quiet], False, 0, 1, None),
+        ([quiet, plain], [experiment("other")], False, 1, 2, plain),
+        ([both, plain], [], True, 2, 2, plain),
+        ([both, plain], [], False, 2, 2, both),
+        ([plain], [quiet], False, 1, 2, None),
+        ([], [], False, 1, 1, None),
     ):
-        assert schedule.next_of(waiting, measuring, free, hurry=False) is chosen
-    assert schedule.next_of(waiting, [], 1, hurry=True) is counted  # the least important keep their place
-    assert schedule.next_of([quiet, *waiting], [], 1, hurry=False) is quiet
-    assert schedule.next_of([quiet, *waiting], [(made, True)], 1, hurry=False) is counted
-    assert schedule.next_of([quiet], [(made, True)], 1, hurry=False) is None
+        assert schedule.next_of(waiting, measured, filing, free, gpus) is chosen
 
 
-def test_the_length_of_a_plan_is_that_of_its_longest_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
-    recorded = replace(made, id="recorded", needs_gpus=1, frees_gpu="made-*/report")
+def test_gpus_share_what_does_not_run_alone() -> None:
     quiet, plain, other = experiment("quiet", host_bound=True), experiment("plain"), experiment("other")
-    pace = Pace({"made": 50.0, "recorded": 40.0, "quiet": 5.0, "plain": 30.0, "other": 20.0})
-    assert pace.expect_all([quiet, plain, made]) == 5 + 50
-    assert pace.expect_all([quiet, plain, other, recorded]) == 5 + 10 + 30 + 20  # a quarter on the GPU
-    assert pace.expect_all([plain, made, recorded]) == 40 + 50
-    assert pace.expect_all([quiet, made]) == 5 + 50  # nothing that it does not disturb
-    assert pace.expect_all([quiet, plain, other], gpus=2) == 5 + 30
+    pace = Pace({"quiet": 5.0, "plain": 30.0, "other": 20.0})
     assert pace.expect_all([quiet, plain, other]) == 5 + 30 + 20
-    assert pace.expect_all([]) == Pace({}).expect_all([plain, made]) == 0
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(7)})
-    assert pace.expect_all([quiet, plain, made]) == 5 + 30 + 50
-
-
-def test_a_capture_goes_as_it_is_planned_those_that_run_alone_by_turns_with_others(
-    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    took = {"still": 1.0, "quiet": 2.0, "silent": 3.0, "short": 4.0, "plain": 5.0, "long": 6.0, "made": 6.0}
-    each = [
-        experiment(
-            name, runs=(Run("r", ("--variant", name)),), host_bound=name not in ("short", "plain", "long")
-        )
-        for name in took
-    ]
-    each[-1] = replace(each[-1], times=("program.py",), needs_gpus=0)
-    planned = Pace(took).plan(in_order(each, took))
-    assert list(planned) == ["still", "made", "short", "plain", "quiet", "long", "silent"]
-    assert [begin for begin, _ in planned.values()] == [0, 1, 1, 5, 10, 12, 18]
-    assert Pace(took).expect_all(in_order(each, took)) == planned["silent"][1] == 21.0
-    known(monkeypatch, *each, **took)
-    made, plain = ("begin made on None", 1), ("begin plain on None", 1)
-    waits(monkeypatch, short_1=made, made_1=plain, plain_1=("end made", 1))
-    monkeypatch.setenv("FAKE_SECONDS", "0.5")
-    assert lab.capture() == 0, lab.printed
-    begun = [what.split()[1] for what in events(log) if what.startswith("begin")]
-    assert {*begun[1:3]} == {"made", "short"} and begun[3:] == [*planned][3:]
-
-
-def test_with_too_little_time_what_the_lab_times_of_itself_keeps_its_place(
-    lab: Lab, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(8)})
-    made = experiment("made", times=("program.py",), needs_gpus=0, host_bound=True)
-    each = [experiment("plain"), experiment("long"), made]
-    runs = [replace(one, runs=(Run("r", ("--variant", one.id)),)) for one in each]
-    known(monkeypatch, *runs, plain=10.0, long=700.0, made=50.0)
-    assert lab.capture(wishes=Wishes(budget_s=100.0)) == 0, lab.printed
-    assert "left out, for they would not be done in time: long;" in lab.printed
-    assert [line[:10] for line in events(log)] == ["begin plai", "end plain", "begin made", "end made"]
-
-
-def test_where_nsys_watches_python_only_the_runs_without_it_start_early(
-    lab: Lab, log: Path, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*range(4)})
-    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    watched = experiment("torchy", tool="nsys", runs=runs, needs=("torch",), host_bound=True)
-    known(monkeypatch, replace(watched, nsys_args=("--python-sampling=true",)))
-    assert lab.capture() == 0, lab.printed
-    happened = [what.removesuffix(" on None") for what in events(log) if "export" not in what]
-    ran = ["begin one", "end one"] * 2 + ["begin two", "end two"] * 2
-    assert happened[4:] == ran and sorted(happened[:4]) == ["begin import"] * 2 + ["end import"] * 2
+    assert pace.expect_all([quiet, plain, other], gpus=2) == 5 + 25
+    assert pace.expect_all([]) == Pace({}).expect_all([plain]) == 0
 
 
 def test_a_run_that_nobody_asks_for_its_own_times_is_made_once(
@@ -655,31 +396,6 @@ def test_a_run_that_nobody_asks_for_its_own_times_is_made_once(
     assert [f.name for f in held.run("traced", "exam").files] == ["exam.sqlite.xz", "exam.json"]
     assert "one.clean.json" in [f.name for f in held.run("traced", "one").files]
     assert verify.outdated("traced", held.experiments["traced"]) == ""
-
-
-def test_a_program_that_waits_for_its_turn_ends_when_the_one_before_fails(
-    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_PROGRAM", "crash")
-    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",)))
-    began = time.monotonic()
-    with pytest.raises(LabError, match="torchy/one: failed with exit code 2"):
-        lab.capture()
-    assert time.monotonic() - began < 60
-    assert not (lab.sets / "mine").exists()
-
-
-def test_the_time_limit_counts_from_a_programs_turn(
-    lab: Lab, fake_torch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_SECONDS", "2")
-    runs = tuple(Run(name, ("--variant", name)) for name in ("one", "two"))
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=3.6))
-    assert lab.capture() == 0, lab.printed
-    known(monkeypatch, experiment("torchy", runs=runs, needs=("torch",), time_limit_s=1.0))
-    with pytest.raises(LabError, match="torchy/one: not done after 1 s"):
-        lab.capture()
 
 
 def test_cuda_programs_are_built_before_anything_is_measured(

@@ -182,7 +182,6 @@ def test_changed_options_make_a_capture_stale(lab: Lab, monkeypatch: pytest.Monk
     assert [finding.kind for finding in verify.verify("mine")] == ["stale"]
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_real_recording_reads_as_pytorch_says_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

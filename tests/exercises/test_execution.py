@@ -10,8 +10,6 @@ import pytest
 from labcode.grading.execution import Call, Execution
 from tests.exercises.support import ROOT, Ran, run_calls
 
-pytestmark = pytest.mark.usefixtures("pandas_at_hand")
-
 
 def run(tmp_path: Path, source: str, *calls: Call, load_limit_s: float = 30.0) -> Ran:
     file = tmp_path / "a_answer.py"

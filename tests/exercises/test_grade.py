@@ -17,8 +17,6 @@ from labcode.grading.records import ALWAYS_FORBIDDEN, Part, Verdict
 from labcode.grading.task import Task, read
 from tests.exercises.support import ROOT, WITH_GPU, part, solution, task
 
-pytestmark = pytest.mark.usefixtures("pandas_at_hand")
-
 
 def double_cases(rng: np.random.Generator) -> list[Case]:
     numbers = [int(n) for n in rng.integers(2, 1000, 3)]

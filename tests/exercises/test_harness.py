@@ -124,13 +124,11 @@ def test_a_training_loop_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c_answer.py"]
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_training_loop_that_ends_the_program(tmp_path: Path) -> None:
     source = solution(TRAINING).replace("    losses = []\n", "    import os\n    os._exit(0)\n", 1)
     assert "the measurement ended with exit code 0" in refused(tmp_path, TRAINS, source)
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_right_reduction(tmp_path: Path) -> None:
     file = answer(tmp_path, solution(REDUCTION))
     assert gpu.measure_python(REDUCES, file, "cpu", limit_s=120) == {
@@ -139,7 +137,6 @@ def test_right_reduction(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -153,7 +150,6 @@ def test_wrong_reductions(tmp_path: Path, old: str, new: str, words: str) -> Non
     assert words in refused(tmp_path, REDUCES, source.replace(old, new, 1))
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_hangs_is_stopped(tmp_path: Path) -> None:
     first = "        self.ranks = ranks\n"
     endless = (

@@ -163,11 +163,11 @@ def test_ctrl_c_reaches_the_program_and_keeps_the_capture() -> None:
 
 def test_a_rank_that_dies_ends_the_others_and_is_named() -> None:
     Path("two.py").write_text(
-        "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(60)\n"
+        "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)\n"
     )
     began = time.monotonic()
     result = profiled("--gpus", "2", "two.py")
-    assert result.returncode == 7 and time.monotonic() - began < 30
+    assert result.returncode == 7 and time.monotonic() - began < 120
     assert "two by nsys on 2 ranks, " in result.stderr
     assert "rank 1 was the first to end, after " in result.stderr
     assert "ended by the launcher for it: rank 0" in result.stderr
@@ -223,12 +223,11 @@ def steps_of(path: str) -> int:
     )
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_two_nodes_that_srun_starts_leave_a_trace_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", str(free_port(range(20000, 30000)) - 20000))
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
-    words = ("--mode", "multi-node", "--gpus", "1", "--tool", "torch", "--steps", "2", "--limit", "30s")
+    words = ("--mode", "multi-node", "--gpus", "1", "--tool", "torch", "--steps", "2", "--limit", "100s")
     result = labcode("profile", *words, "train.py", "6")
     assert result.returncode == 0, result.stderr
     assert named("train-torch") == ["train.rank0.trace.json.gz", "train.rank1.trace.json.gz"]
@@ -260,7 +259,6 @@ def test_a_port_in_use_by_something_else() -> None:
     run.refuse_taken_port("203.0.113.1:29500")  # of another machine
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_store_of_pytorch_in_use_is_another_node_of_the_run() -> None:
     Path("store.py").write_text(
         "import time, torch\nstore = torch.distributed.TCPStore('127.0.0.1', 0, is_master=True)\n"
@@ -273,7 +271,6 @@ def test_a_store_of_pytorch_in_use_is_another_node_of_the_run() -> None:
     store.communicate()
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_window_by_time_and_one_that_the_script_is_too_short_for() -> None:
     result = profiled("--tool", "torch", "--delay", "0s", "train.py", "2", "--alone")
     assert result.returncode == 0, result.stderr
@@ -284,7 +281,6 @@ def test_a_window_by_time_and_one_that_the_script_is_too_short_for() -> None:
     assert steps_of("train-torch/train.partial.trace.json.gz") >= 1
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_nothing_recorded_is_said_and_why(capfd: pytest.CaptureFixture[str]) -> None:
     result = profiled("--tool", "torch", "train.py", "2", "--alone")
     assert result.returncode == 2 and "1 of 1 captures are missing" in result.stderr

@@ -26,7 +26,6 @@ def start(*arguments: str, environment: dict[str, str] | None = None) -> subproc
     )
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None:
     losses = {}
     for variant in distributed_training.VARIANTS:
@@ -41,7 +40,6 @@ def test_each_variant_leads_both_ranks_to_the_same_model(tmp_path: Path) -> None
     assert losses["baseline"] == pytest.approx(losses["improved"], rel=1e-4)
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
     asked = Request("torch", str(tmp_path), "run").environment()
     done = start("--variant", "improved", environment=asked)
@@ -53,7 +51,6 @@ def test_every_rank_writes_a_trace_of_its_own(tmp_path: Path) -> None:
         assert "gloo:all_reduce" in names and {"step 0", "step 1", "backward"} <= names
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_rank_that_fails_ends_the_others(tmp_path: Path) -> None:
     done = start("--json", str(tmp_path / "none/r.json"))
     assert done.returncode == 2 and "Traceback" not in done.stderr

@@ -31,7 +31,6 @@ def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path) -> None:
     records = {}
     for name, flags in {
@@ -54,7 +53,6 @@ def test_both_variants_lead_two_processes_to_the_same_parameters(tmp_path: Path)
     assert len({r["reduced_bytes_per_step"] for r in results.values()}) == 1
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_one_process_that_fails_ends_the_others(tmp_path: Path) -> None:
     begin = time.monotonic()
     done = start("--json", str(tmp_path / "none/r.json"), "--steps", "1", "--warmup", "1")
@@ -76,7 +74,6 @@ def test_waiting_ends_at_the_first_failure(codes: list[int], expected: int) -> N
             process.wait()
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_torchrun_can_start_it(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -20,7 +20,6 @@ SMALL = [
 ]
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_each_way_has_times_beside_those_without_a_profiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,6 @@ def record(program: str, folder: Path, *flags: str) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_every_strategy_gives_the_gradients_and_losses_of_one_process(tmp_path: Path) -> None:
     found = record("training", tmp_path, "--variant", "strong", "--batch", "4", "--parts", "1,2,4", *TINY)
     cases = found["results"]["cases"]
@@ -49,7 +48,6 @@ def test_every_strategy_gives_the_gradients_and_losses_of_one_process(tmp_path: 
     assert several["naive"]["calls"] == several["overlapped"]["calls"] > several["bucketed"]["calls"] >= 1
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_collectives_are_right_on_each_number_of_processes(tmp_path: Path) -> None:
     found = record(
         "collectives", tmp_path, "--gpus", "3", "--least", "8", "--most", "8", "--repetitions", "2"
@@ -62,7 +60,6 @@ def test_collectives_are_right_on_each_number_of_processes(tmp_path: Path) -> No
     assert all(len(c["times_us"]) == 2 and min(c["times_us"]) > 0 for c in cases)
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_path: Path) -> None:
     flags = ("--counts", "2", "--steps", "2", "--warmup", "1", "--width", "8", "--tokens", "2,4")
     cases = record("tensor_parallel", tmp_path, *flags)["results"]["cases"]
@@ -73,7 +70,6 @@ def test_a_layer_in_parts_gives_what_the_whole_gives_and_pairing_sends_less(tmp_
     }
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_settings_of_nccl_change_times_and_not_losses(tmp_path: Path) -> None:
     flags = ("--settings", "0:0,8:8", "--batch", "2", "--bucket-mib", "0.01", *TINY)
     cases = record("overlap", tmp_path, *flags)["results"]["cases"]
@@ -103,14 +99,12 @@ def test_settings_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -
         (("--counts", "0"), "0 is not between 1 and"),
     ],
 )
-@pytest.mark.usefixtures("torch_at_hand")
 def test_bad_flags_are_one_line(flags: tuple[str, ...], message: str) -> None:
     done = start("training", *flags, *TINY)
     assert done.returncode == 2 and message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.usefixtures("torch_at_hand")
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -6,6 +6,7 @@ about to file. This is in its place (`install`), with outputs kept by `labcode.b
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,21 @@ from typing import Any
 import myst_nb.core.execute
 from myst_nb.core.execute.base import ExecutionError, NotebookClientBase
 
-from labcode.book.sphinx import ahead, kept
+from labcode.book.sphinx import kept
 from labcode.outputs import private_folder
+
+TIMEOUT_S = 120  # of a cell
+_STARTUP_S = 300  # of a kernel, where much else is to be done
+_LONGEST_SOCKET = 100  # bytes of a path; systems take 103 and more
+
+
+def settings(root: Path) -> dict[str, str]:
+    """The environment of kernels: no start-up files of the user reach the pages."""
+    return {
+        "IPYTHONDIR": str(root / "_build" / ".ipython"),
+        "JUPYTER_PLATFORM_DIRS": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
 
 
 class PageClient(NotebookClientBase):  # type: ignore[misc]
@@ -56,13 +70,34 @@ def execute(notebook: Any, folder: Path, **more: Any) -> tuple[float, Exception 
         client = NotebookClient(
             notebook,
             resources={"metadata": {"path": str(folder)}},
-            **ahead.options(sockets) | more,
+            **_options(sockets) | more,
         )
         try:
             client.execute()
         except (CellExecutionError, CellTimeoutError) as error:
             failed = error
     return time.monotonic() - began, failed
+
+
+def _options(folder: Path) -> dict[str, Any]:
+    """How cells are executed: by a kernel that is reached by sockets in a folder of its own, and waiting for
+    outputs that are late, which would be left out.
+
+    Ports, as Jupyter takes them, are free when they are chosen; another kernel that starts may have one of
+    them before the kernel listens there, which then ends.
+    """
+    from traitlets.config import Config
+
+    manager = {"transport": "ipc", "connection_file": str(folder / "kernel.json")}
+    short = len(os.fsencode(folder / "kernel-ipc-1")) <= _LONGEST_SOCKET
+    return {
+        "config": Config({"KernelManager": manager} if short else {}),
+        "timeout": TIMEOUT_S,
+        "startup_timeout": _STARTUP_S,
+        "iopub_timeout": TIMEOUT_S,
+        "raise_on_iopub_timeout": True,
+        "record_timing": False,
+    }
 
 
 def install() -> None:

@@ -56,7 +56,6 @@ class Experiment:
     ncu_args: tuple[str, ...] = ("--set", "full", "--import-source", "yes")  # and -k: name the kernels
     program: str = ""
     times: tuple[str, ...] = ()  # the lab's own code that it times: a change of it makes nothing stale
-    frees_gpu: str = ""  # of these: a file below the temporary folder that is there once it needs no GPU
     torch_args: tuple[str, ...] = ()  # of `labcode.capture.torch_profile`: --shapes, --stacks, --steps=N …
     needs_gb: int = 0  # memory of one GPU, 10⁹ bytes: what the runs reserve, and 2 for CUDA itself
     scripts: bool = False  # ``module`` is a folder of plain scripts; a run CASE-NAME is CASE/NAME.py in it

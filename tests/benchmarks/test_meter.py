@@ -1,4 +1,4 @@
-"""What `labcode bench meter` prints and writes, without a GPU."""
+"""What the benchmark of the meter prints and writes, without a GPU."""
 
 import json
 import sys
@@ -6,9 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
-from labcode.bench import meter
+from benchmarks import meter
 from labcode.errors import LabError
 from labcode.workloads.energy import overhead
 
@@ -25,7 +24,10 @@ ROW = {
 }
 
 
-def test_a_row_for_each_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_for_each_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: True))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(meter, "open_gpus", lambda: ["a GPU"])
@@ -36,10 +38,9 @@ def test_a_row_for_each_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return {"gpu": "made up", "gpus": 1, "rows": [ROW]}
 
     monkeypatch.setattr(overhead, "measure", measure)
-    console = Console(width=120, record=True, file=(tmp_path / "said").open("w", encoding="utf-8"))
-    assert meter.main(20, tmp_path / "r.json", console) == 0
+    meter.main(20, tmp_path / "r.json")
     assert asked == [(torch, ["a GPU"], 20)]
-    said = console.export_text()
+    said = capsys.readouterr().out
     for part in ("launch-bound", "4.2500", "40", "3,000", "250", "+0.25%", "-0.10% … +0.40%", "every 100 ms"):
         assert part in said
     assert json.loads((tmp_path / "r.json").read_text())["rows"] == [ROW]
@@ -47,4 +48,4 @@ def test_a_row_for_each_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bad_use() -> None:
     with pytest.raises(LabError, match="--seconds 1: between 2 and 3600"):
-        meter.main(1, None, Console())
+        meter.main(1)

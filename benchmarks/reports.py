@@ -1,4 +1,4 @@
-"""``labcode stats`` beside ``nsys stats`` on one export: a file in, a table of times and a JSON record out.
+"""``python -m benchmarks.reports``: ``labcode stats`` beside ``nsys stats``, as a table and a record.
 
 Their outputs are compared: a fast report that says something else is worth nothing.
 """
@@ -6,16 +6,19 @@ Their outputs are compared: a fast report that says something else is worth noth
 import json
 import sqlite3
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 from rich.table import Table
 
+from benchmarks import run
 from labcode import tools
 from labcode.errors import LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
+from labcode.terminal import console
 from labcode.workloads.models.big_export import make_big_export
 from labcode.workloads.models.side_by_side import Comparison, side_by_side
 
@@ -23,57 +26,75 @@ _LONGEST_S = 1_000_000
 
 
 def main(
-    file: Path | None,
-    *,
-    ops: int,
-    mix: str,
-    nsys: Path | None,
-    repetitions: int,
-    only: Sequence[str],
-    json_file: Path | None,
-    console: Console,
-    streams: int = 1,
-    limit_s: float | None = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="An nsys export to report on; a made-up one without it.")
+    ] = None,
+    ops: Annotated[int, typer.Option("--ops", help="GPU operations of the made-up export.")] = 2_000_000,
+    mix: Annotated[
+        str,
+        typer.Option(
+            "--mix", help="Of the made-up export: dense (half as many rows of every kind) or training."
+        ),
+    ] = "dense",
+    nsys: Annotated[
+        Path | None, typer.Option("--nsys", help="The nsys to compare with; the one at hand without it.")
+    ] = None,
+    repetitions: Annotated[
+        int,
+        typer.Option("--repetitions", help="Runs of each report and program; one where nsys takes long."),
+    ] = 3,
+    streams: Annotated[int, typer.Option("--streams", help="Reports measured side by side.")] = 1,
+    limit_s: Annotated[
+        float | None, typer.Option("--limit", help="Seconds after which no report is waited for.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="A report; may be repeated. All without it.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
 ) -> int:
-    """Measure, print the table, write the record; 1 when the outputs of a report differ or one is missing."""
+    """Time `labcode stats` beside `nsys stats`, report by report, and compare what they print.
+
+    Of the made-up export as it is without options every report has a million rows of its own or more; nsys
+    takes minutes for some of them. The exit code is 1 when outputs of a report differ or one is missing.
+    """
     from labcode.analysis.stats.driver import check_names, shelf_of
 
-    check_names(shelf_of("nsys"), only)
+    check_names(shelf_of("nsys"), only or [])
     if repetitions < 1 or ops < 1 or streams < 1:
-        raise LabError("bench reports: repetitions, operations and streams are counted from 1")
+        raise LabError("repetitions, operations and streams are counted from 1")
     if limit_s is not None and not 0 < limit_s <= _LONGEST_S:
-        raise LabError(f"bench reports --limit {limit_s:g}: more than 0 and at most {_LONGEST_S:,} seconds")
-    found = _nsys(nsys)
+        raise LabError(f"--limit {limit_s:g}: more than 0 and at most {_LONGEST_S:,} seconds")
+    screen, found = console(), _nsys(nsys)
     if found is None:
-        console.print("nsys not found: only labcode's times")
+        screen.print("nsys not found: only labcode's times")
     if file is not None and json_file is not None:
         refuse_inputs([json_file], [file])
     with private_folder() as work:
         if file is None:
-            console.print(f"making an export of {ops:,} GPU operations ({mix})")
+            screen.print(f"making an export of {ops:,} GPU operations ({mix})")
             try:
                 file = make_big_export(work / "big.sqlite", ops, mix=mix)
             except sqlite3.OperationalError as error:
                 raise LabError(f"{work.parent}: {error}; free some space or set TMPDIR") from None
         else:
             plain_file(file)
-        with console.status("measuring") as status:
+        with screen.status("measuring") as status:
             outcome = side_by_side(
-                *(file, list(only) or _answered(file), found, work),
+                *(file, only or _answered(file), found, work),
                 repetitions=repetitions,
                 streams=streams,
                 limit_s=limit_s,
                 say=lambda report: status.update(f"measured {report}"),
             )
     title = f"{outcome.record['ops']:,} GPU operations, seconds, medians of up to {repetitions}"
-    console.print(_table(outcome.reports, title))
+    screen.print(_table(outcome.reports, title))
     for row in outcome.reports:
         if row.difference:
-            console.print(f"{row.report}: {row.difference}", markup=False)
+            screen.print(f"{row.report}: {row.difference}", markup=False)
     for report, why in outcome.missing.items():
-        console.print(f"{report}: {why}", markup=False)
+        screen.print(f"{report}: {why}", markup=False)
     for words, timing in outcome.starts.items():
-        console.print(f"start: {words}: {timing.median_s:.2f} s")
+        screen.print(f"start: {words}: {timing.median_s:.2f} s")
     if json_file is not None:
         with whole(json_file) as part:
             part.write_text(json.dumps(outcome.record, indent=1) + "\n", encoding="utf-8")
@@ -114,3 +135,7 @@ def _table(rows: Iterable[Comparison], title: str) -> Table:
             {None: "", "": "yes"}.get(row.difference, "NO"),
         )
     return table
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,27 +1,33 @@
-"""What the power meter costs a training loop: seconds to measure in; a table and a JSON record out."""
+"""``python -m benchmarks.meter``: what the power meter costs a training loop, as a table and a record."""
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 from rich.table import Table
 
+from benchmarks import run
 from labcode.errors import LabError, ToolError
 from labcode.meter import open_gpus
 from labcode.outputs import whole
+from labcode.terminal import console
 from labcode.workloads.energy import overhead
 
 
-def main(seconds: float, json_file: Path | None, console: Console) -> int:
-    """Measure for so many seconds, print the table, write the record. Needs PyTorch and a GPU."""
+def main(
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to measure.")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+) -> None:
+    """Time training loops step by step beside the power meter: what a reading costs them."""
     if not 2 <= seconds <= 3600:
-        raise LabError(f"bench meter --seconds {seconds:g}: between 2 and 3600")
+        raise LabError(f"--seconds {seconds:g}: between 2 and 3600")
     try:
         import torch
     except ImportError:
-        raise ToolError("bench meter: the training loop needs PyTorch; pip install torch") from None
+        raise ToolError("the training loop needs PyTorch; pip install torch") from None
     if not torch.cuda.is_available():
-        raise ToolError("bench meter: PyTorch sees no GPU; run on a GPU machine")
+        raise ToolError("PyTorch sees no GPU; run on a GPU machine")
     record = overhead.measure(torch, open_gpus(), seconds)
     table = Table("loop", "step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
     for row in record["rows"]:
@@ -34,9 +40,13 @@ def main(seconds: float, json_file: Path | None, console: Console) -> int:
             f"{row['overhead']:+.2%}",
             f"{row['overhead_low']:+.2%} … {row['overhead_high']:+.2%}",
         )
-    console.print(table)
-    console.print(f"{record['gpus']} GPUs read every {overhead.PERIOD_S * 1e3:g} ms", highlight=False)
+    screen = console()
+    screen.print(table)
+    screen.print(f"{record['gpus']} GPUs read every {overhead.PERIOD_S * 1e3:g} ms", highlight=False)
     if json_file is not None:
         with whole(json_file) as part:
             part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,5 +1,6 @@
 """The benchmark of the reports: what it measures, when it says that two outputs are the same."""
 
+import contextlib
 import io
 import json
 import math
@@ -8,13 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from labcode.bench import reports
+from benchmarks import reports
 from labcode.errors import LabError, ToolError
 from labcode.reports.nsys.report import open_report
 from labcode.workloads.models import side_by_side
 from labcode.workloads.models.big_export import make_big_export
+
+pytestmark = pytest.mark.usefixtures("wide")
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
 
 
 def run(tmp_path: Path, **options: object) -> tuple[int, str]:
@@ -23,7 +30,8 @@ def run(tmp_path: Path, **options: object) -> tuple[int, str]:
         "file": None, "ops": 400, "mix": "training", "nsys": None, "repetitions": 1,
         "only": ["cuda_gpu_kern_sum"], "json_file": tmp_path / "b.json",
     }  # fmt: skip
-    code = reports.main(**{**usual, **options}, console=Console(file=stream, width=120))  # type: ignore[arg-type]
+    with contextlib.redirect_stdout(stream):
+        code = reports.main(**{**usual, **options})  # type: ignore[arg-type]
     return code, stream.getvalue()
 
 

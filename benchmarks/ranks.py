@@ -1,4 +1,4 @@
-"""``labcode bench ranks``: numbers of ranks in; what comparing so many costs, as a record, out."""
+"""``python -m benchmarks.ranks``: what comparing very many ranks costs, as a record."""
 
 import json
 import os
@@ -6,30 +6,37 @@ import pickle
 import resource
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
+import typer
 
+from benchmarks import run
 from labcode import reports
 from labcode.analysis.ranks import synthetic
 from labcode.analysis.ranks.run import open_run
 from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
 from labcode.outputs import whole
+from labcode.terminal import console
 
 
 def main(
-    capture: Path, ranks: Sequence[int], scheduler: str | None, json_file: Path | None, console: Console
+    capture: Annotated[Path, typer.Argument(help="The capture that ranks are made up after.")],
+    ranks: Annotated[list[int] | None, typer.Option("--ranks", help="How many; may be repeated.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="As of labcode stats: where the reports are read.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
 ) -> int:
-    """Make up ranks after a capture, diagnose them, and tell the cost; 1 where the slow rank is not found."""
-    if not ranks or min(ranks) < 2:
-        raise LabError("bench ranks: --ranks takes numbers from 2 up")
+    """Make up ranks, diagnose them, and tell the cost; 1 where the slow rank is not found."""
+    counts = ranks or [128, 1024]
+    if min(counts) < 2:
+        raise LabError("--ranks takes numbers from 2 up")
     rows = []
-    for count in ranks:
+    for count in counts:
         rows.append(row := measure(capture, count, scheduler))
-        console.print(
+        console().print(
             f"{count:,} ranks: {row['wall_s']:.1f} s, {row['cpu_s']:.1f} s of CPU, "
             f"{row['cpu_ms_a_rank']:.1f} ms a rank; slow rank "
             + ("named" if row["slow_rank_named"] else "NOT named")
@@ -76,3 +83,7 @@ def _cpu_s() -> float:
     """CPU time of this process and of the workers that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+if __name__ == "__main__":
+    run(main)
