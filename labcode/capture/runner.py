@@ -349,7 +349,7 @@ def _job(experiment: Experiment, run: Run, site: Site, staging: Path) -> Job:
         what=f"{experiment.id}/{run.name}",
         time_limit_s=experiment.time_limit_s,
         cwd=site.root,
-        program=site.programs.get(_recorder(experiment)),
+        program=site.tools.get(_recorder(experiment)),
         clean=run.clean,
     )
 
