@@ -10,7 +10,6 @@ from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.predicted import (
-    FOUND,
     calls_of_ops,
     cause,
     gain_of,
@@ -29,7 +28,6 @@ LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
-CLEAN_LAUNCH_NS = 3_000  # a launch without a profiler
 CHUNKS = 30
 LOW = 0.5
 LOW_SHARE = 0.10
@@ -124,14 +122,7 @@ def launch_bound(tables: Tables) -> Finding:
     gain = gain_of(
         tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
     )
-    if tables.replay.program is not None and gain.share >= FOUND:
-        # without the profiler launches are cheaper already
-        clean = _without_recorder(tables, tables.replay.program)
-        usual = clean.play()
-        bold, cautious = (1 - cheaper(clean, *how).play() / usual for how in ((0.1, True), (0.5, False)))
-        share = (bold + cautious) / 2
-        gain = Gain(min(gain.share, share), min(gain.low, cautious), gain.high)
-    explained = max(tables.optimizer_share, _of_reads(tables)[0])
+    explained = max(tables.optimizer[0], _of_reads(tables)[0])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
     where = lines_of_idle(tables, "launch")
@@ -148,21 +139,6 @@ def launch_bound(tables: Tables) -> Finding:
         enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
         owner="launch",
     )
-
-
-def _without_recorder(tables: Tables, program: Program) -> Program:
-    """A program whose launches take what they take without a profiler.
-
-    Of a launch call what exceeds 3 µs is taken for the profiler's, and as much of the code before it; never
-    more than half of either.
-    """
-    extra = max(tables.launch_ns - CLEAN_LAUNCH_NS, 0.0)
-    launches = program.last > program.first
-    spent, gap = (
-        np.where(launches, column - np.minimum(column / 2, extra), column)
-        for column in (program.spent, program.gap)
-    )
-    return program.change(spent=spent, gap=gap)
 
 
 def _reads(tables: Tables, program: Program) -> Bools:
@@ -282,7 +258,7 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     if program is not None:
         mine = chosen(program)
         free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
-        gain = Gain(0.9 * free.high, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
+        gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
         if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
             gain = Gain(extra, gain.low, max(gain.high, extra / 0.85))
