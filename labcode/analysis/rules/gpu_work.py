@@ -16,8 +16,8 @@ from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
-LONG = 8
 CHAIN = 2  # elementwise kernels in a row that one could do
+PLAIN_REDUCTION = r"reduce_kernel"
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
 SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
@@ -153,36 +153,33 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """Elementwise kernels, casts and reductions that follow each other on one stream.
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
-    the data move once. Gain: the replay in which a chain of eight or more takes as long as its longest kernel
-    and is launched once, and the scores of attention (a softmax between two matmuls) take no time; cautious:
-    half of that. Shorter chains are usual; of what they could save a quarter is predicted.
+    the data move once a pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass takes as
+    long as its longest kernel and is launched once, and the scores of attention (a softmax between two
+    matmuls) take no time; cautious: half of that.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
     chain = _chains(kernels, part)
-    spent, least = _fused(duration_ns(kernels).astype(np.float64), chain)
-    saved = spent - least
+    number = _passes(kernels, chain, owner == CODE["reduction"])
+    lengths = duration_ns(kernels).astype(np.float64)
+    spent = int(lengths[chain >= 0].sum())
+    saved = spent - int(_longest(lengths, number).sum())
 
-    def fused(program: Program, longer: int, keep: float) -> Program:
+    def fused(program: Program, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
-        inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
-        where = _chains(ops, inside, longer)
+        where = _chains(ops, owned(tables, program, "elementwise", "layout", "reduction", "copy"))
         scores = _scores(tables, program, where)
-        first = np.append(True, where[1:] != where[:-1])[: len(where)] | (where < 0)
-        longest = np.zeros(int(where.max(initial=-1)) + 2)
-        np.maximum.at(longest, where, program.length)
-        one = np.where(scores, 0.0, longest[where])
-        length = np.where(where >= 0, np.where(first, one, 0.0), program.length)
+        one = _passes(ops, where, owned(tables, program, "reduction"))
+        first = np.append(True, one[1:] != one[:-1])[: len(one)] | (one < 0)
+        fewer = np.where(scores, 0.0, np.append(_longest(program.length, one), 0.0)[one])
+        length = np.where(one >= 0, np.where(first, fewer, 0.0), program.length)
         if keep:
             return changes.with_lengths(program, program.length * keep + length * (1 - keep))
-        return changes.with_lengths(changes.without_ops(program, (where >= 0) & ~first), length)
+        return changes.with_lengths(changes.without_ops(program, (one >= 0) & ~first), length)
 
     count = int(chain.max(initial=-1)) + 1
-    gain = gain_of(
-        tables, lambda p: fused(p, LONG, 0.0), lambda p: fused(p, LONG, 0.5), 1.0 if count else 0.0
-    )
-    every = gain_of(tables, lambda p: fused(p, CHAIN, 0.0), None, 1.0 if count else 0.0)
-    gain = Gain(max(gain.share, every.high / 4), max(gain.low, every.low / 4), max(gain.high, every.high))
+    # what fewer launches save beyond the chains' own time is told as launch-bound
+    gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), spent / tables.width)
     table = kernels[chain >= 0]
     members = int((chain >= 0).sum())
     return cause(
@@ -200,11 +197,18 @@ def unfused_elementwise(tables: Tables) -> Finding:
 
 
 def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
-    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand."""
+    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand.
+
+    Where the chain holds softmax and its gradient, it is a loss: the backward pass begins there.
+    """
     count = int(chain.max(initial=-1)) + 1
     names = tables.view.ops["name"].iloc[program.op]
     soft = named_like(names, r"(?i)softmax") & (chain >= 0)
-    has = np.bincount(chain[soft], minlength=count + 1) > 0
+    back = named_like(names, r"(?i)backward")
+    forward, backward = (
+        np.bincount(chain[some], minlength=count + 1) > 0 for some in (soft & ~back, soft & back)
+    )
+    has = forward != backward
     product = owned(tables, program, "matmul", "no-tensor-cores")
     before = np.append(False, product[:-1]) & (chain >= 0)
     after = np.append(product[1:], False) & (chain >= 0)
@@ -213,12 +217,8 @@ def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
     return np.asarray(has[chain] & (chain >= 0), np.bool_)
 
 
-def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
-    """For each operation the number of its chain on its stream, -1 for none.
-
-    Shorter chains than ``longer`` count only where they hold a softmax.
-    """
-    soft = named_like(ops["name"], r"(?i)softmax")
+def _chains(ops: pd.DataFrame, part: Bools) -> Ints:
+    """For each operation the number of its chain on its stream, -1 for none."""
     found = np.full(len(ops), -1, np.int64)
     number = 0
     for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
@@ -228,21 +228,36 @@ def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
         first = inside & ~np.append(False, inside[:-1])
         run = np.cumsum(first) - 1
         counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
-        softened = np.bincount(run[inside & soft[place]], minlength=len(counts)) > 0
-        kept = (counts >= longer) | ((counts >= CHAIN) & softened)
-        long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
+        long = inside & (counts >= CHAIN)[np.maximum(run, 0)] if len(counts) else inside & False
         values, again = np.unique(run[long], return_inverse=True)
         found[place[long]] = number + again
         number += len(values)
     return found
 
 
-def _fused(length: Floats, chain: Ints) -> tuple[int, int]:
-    """What chains take, and what their longest kernels take."""
-    inside = chain >= 0
-    longest = np.zeros(int(chain.max(initial=-1)) + 1)
-    np.maximum.at(longest, chain[inside], length[inside])
-    return int(length[inside].sum()), int(longest.sum())
+def _passes(ops: pd.DataFrame, chain: Ints, reduces: Bools) -> Ints:
+    """For each operation of a chain the number of its pass over the data, -1 for none.
+
+    A pass ends with a kernel that reduces, for what follows needs its result, which is there when all data
+    have been read: they must be read again. A fused operator of a library (softmax, a normalization) is a
+    pass of its own: it is what chains are to be replaced with.
+    """
+    alone = reduces & ~named_like(ops["name"], PLAIN_REDUCTION)
+    order = np.lexsort((ops["start_ns"].to_numpy(np.int64), chain))
+    order = order[chain[order] >= 0]
+    begins = np.append(True, (np.diff(chain[order]) != 0) | reduces[order][:-1] | alone[order][1:])[
+        : len(order)
+    ]
+    found = np.full(len(ops), -1, np.int64)
+    found[order] = np.cumsum(begins) - 1
+    return found
+
+
+def _longest(length: Floats, number: Ints) -> Floats:
+    """For each number the longest of its kernels."""
+    longest = np.zeros(int(number.max(initial=-1)) + 1)
+    np.maximum.at(longest, number[number >= 0], length[number >= 0])
+    return longest
 
 
 @rule(

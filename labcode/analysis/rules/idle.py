@@ -261,7 +261,7 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
         gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
         if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
-            gain = Gain(extra, gain.low, max(gain.high, extra / 0.85))
+            gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra / 0.85))
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]
         waited = float(duration_ns(calls).sum()) / program.count
