@@ -403,8 +403,8 @@ class _Idle:
     def _told_apart(self, cut: Spans, low: Ints, high: Ints, long: Bools) -> Iterator[tuple[str, Ints]]:
         """The long stretches by what the program did: loading data, making code, or anything else of its own.
 
-        Code is made where the stack of Python says so, and before a call that loads it: who compiles in the loop,
-        in Python or below it (cuDNN, NVRTC), has the GPU load the result at once.
+        Code is made where the stack of Python says so, and before a call that loads it: who compiles in the
+        loop, in Python or below it (cuDNN, NVRTC), has the GPU load the result at once.
         """
         rows = np.flatnonzero(long)
         if not len(rows):

@@ -92,6 +92,11 @@ class Lines:
         """Whether the report has stacks at all."""
         return bool(self._stacks) or bool(self._functions)
 
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether the report has samples of stacks."""
+        return any(bool(sampled.any()) for _, _, sampled in self._stacks.values())
+
     def at_calls(self, calls: pd.DataFrame) -> list[Place]:
         """The place of each call (start_ns, end_ns, pid, tid)."""
         return self._between(calls, inside=False)
@@ -140,8 +145,8 @@ class Lines:
     def naming(
         self, pid: int, tid: int, start: Ints, end: Ints, pattern: str
     ) -> tuple[float, list[tuple[Place, float]]]:
-        """Of the samples of a thread during some stretches those with a frame like a pattern (``file:function``):
-        their share, and where in the program they are, most first; (0, none) without samples.
+        """Of the samples of a thread during some stretches those with a frame like a pattern
+        (``file:function``): their share, and where in the program they are, most first; (0, none) without.
         """
         if not self.known or not len(start) or (pid, tid) not in self._stacks:
             return 0.0, []
@@ -367,9 +372,7 @@ def _of_functions(functions: pd.DataFrame, low: Ints, high: Ints) -> list[Place]
     """The innermost own function for most of each stretch."""
     codes, names = codes_of(functions["name"])
     split = [_KINETO.match(str(name)) for name in names]
-    mine = np.array(
-        [one is not None and own_file(one["file"]) for one in split] + [False], np.bool_
-    )
+    mine = np.array([one is not None and own_file(one["file"]) for one in split] + [False], np.bool_)
     loading = np.array([bool(DATA.search(str(name))) for name in names] + [False], np.bool_)
     start, end = spans(functions)
     picked = np.flatnonzero(mine[codes])

@@ -5,11 +5,11 @@ time between them that was recorded; an operation begins when its call was made,
 it waited for on another stream is done; a call that waits returns when the operation is done that it waited
 for; and the queue has room for so many operations. What a change makes of the loop is the distance between
 the ends of its last rounds: when the CPU is no longer what all wait for, the GPU is, and the other way round.
-A batch that workers make comes when it is made, whatever the rest of the iteration takes: where the loop waits
-for them in most iterations, they set the pace, and what makes the rest quicker makes the wait longer.
+A batch that workers make comes when it is made, whatever the rest of the iteration takes: where the loop
+waits for them in most iterations, they set the pace, and what makes the rest quicker makes the wait longer.
 
-Predicted is for the program without the recorder: each traced call takes longer than it does by itself, in the
-call and around it, and a gain in a loop that is slowed down so would be too small or too large.
+Predicted is for the program without the recorder: each traced call takes longer than it does by itself, in
+the call and around it, and a gain in a loop that is slowed down so would be too small or too large.
 
 A replay knows order, not contents: that operations beside each other slow each other down, and that work
 moved elsewhere must be done there, it does not know. So a gain is told as an interval, from a cautious to a
@@ -417,8 +417,8 @@ class Replay:
     def clean(self) -> Program | None:
         """The program without the recorder, as far as its calls tell.
 
-        Of a launch call what exceeds 3 µs is taken for the recorder's, and as much of the code before each call,
-        where the recorder enters and leaves it; never more than half of either.
+        Of a launch call what exceeds 3 µs is taken for the recorder's, and as much of the code before each
+        call, where the recorder enters and leaves it; never more than half of either.
         """
         program = self.program
         if program is None:

@@ -153,9 +153,10 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """Elementwise kernels, casts and reductions that follow each other on one stream.
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
-    the data move once a pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass takes as
-    long as its longest kernel and is launched once, and the scores of attention (a softmax between two
-    matmuls) take no time; cautious: half of that.
+    the data move once a pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass takes
+    as long as its longest kernel and is launched once, and the scores of attention (a softmax between two
+    matmuls) take no time; cautious: half of that. No more than the chains take: what fewer launches save
+    beyond that is told as launch-bound.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
@@ -178,7 +179,6 @@ def unfused_elementwise(tables: Tables) -> Finding:
         return changes.with_lengths(changes.without_ops(program, (one >= 0) & ~first), length)
 
     count = int(chain.max(initial=-1)) + 1
-    # what fewer launches save beyond the chains' own time is told as launch-bound
     gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), spent / tables.width)
     table = kernels[chain >= 0]
     members = int((chain >= 0).sum())

@@ -8,7 +8,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.predicted import cause, gain_of, told_lines, told_places
+from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, told_lines, told_places
 from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
@@ -85,7 +85,8 @@ def host_code(tables: Tables) -> Finding:
         lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
         1.0 if spent else 0.0,
     )
-    where = told_places(found)
+    # of all stretches together, for a sample falls into few of them; ranges where there are no samples
+    where = lines_of_idle(tables, "host-code") if tables.lines.sampled else told_places(found)
     return cause(
         tables,
         gain,

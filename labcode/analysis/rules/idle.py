@@ -13,9 +13,9 @@ from labcode.analysis.rules.predicted import (
     calls_of_ops,
     cause,
     gain_of,
-    lines_of_idle,
     op_sizes,
     owned,
+    told_lines,
 )
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
@@ -28,6 +28,7 @@ LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
+EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
 LOW_SHARE = 0.10
@@ -125,7 +126,8 @@ def launch_bound(tables: Tables) -> Finding:
     explained = max(tables.optimizer[0], _of_reads(tables)[0])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
-    where = lines_of_idle(tables, "launch")
+    # all that the thread does delays launches: it is never ahead
+    where = told_lines(tables.lines.spread(tables.replay.host.pid, tables.replay.host.main, *ledger.edges))
     return cause(
         tables,
         gain,
@@ -307,9 +309,13 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
 
 def _told_calls(tables: Tables, calls: pd.DataFrame, most: int = 2) -> str:
     """Where in the program most of some calls stand, in words."""
-    lines = tables.lines
+    lines, host = tables.lines, tables.replay.host
     if not len(calls) or not lines.known:
         return ""
+    # a stack that names the call says more than one that was taken near it
+    _, named = lines.naming(host.pid, host.main, *spans(calls), EXPLICIT)
+    if named:
+        return told_lines(named, most)
     found = pd.Series([one.text for one in lines.at_calls(calls)])
     spent = pd.Series(duration_ns(calls)).groupby(found.to_numpy()).sum().sort_values(ascending=False)
     spent = spent[spent.index != ""]

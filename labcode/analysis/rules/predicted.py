@@ -102,10 +102,10 @@ def told_lines(found: Sequence[tuple[Place, float]], most: int = 2) -> str:
     )
 
 
-def lines_of_idle(tables: Tables, owner: str) -> str:
-    """Where the program was in the idle time of an owner, by samples of its thread, in words."""
+def lines_of_idle(tables: Tables, *owners: str) -> str:
+    """Where the program was in the idle time of owners, by samples of its thread, in words."""
     pieces = tables.ledger.pieces
-    mine = pieces[pieces["owner"].to_numpy(np.int64) == CODE[owner]]
+    mine = pieces[np.isin(pieces["owner"].to_numpy(np.int64), [CODE[one] for one in owners])]
     host = tables.replay.host
     return told_lines(tables.lines.spread(host.pid, host.main, *spans(mine)))
 

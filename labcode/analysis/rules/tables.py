@@ -118,7 +118,7 @@ class Tables:
 
     @cached_property
     def optimizer(self) -> tuple[float, list[tuple[Place, float]]]:
-        """Of the samples of the launching thread, the share in an update parameter by parameter, and where."""
+        """Of the launching thread's samples, the share in an update parameter by parameter, and where."""
         host = self.replay.host
         low, high = self.ledger.edges
         return self.lines.naming(host.pid, host.main, low, high, r"torch/optim/.*:_single_tensor_")

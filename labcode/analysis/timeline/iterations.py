@@ -259,8 +259,8 @@ def _by_updates(process: _Process) -> tuple[str, Ints]:
 def _by_period(process: _Process) -> tuple[str, Ints]:
     """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU.
 
-    The period is the distance at which the sequence of names is most like itself: a part of an iteration (a layer, a
-    micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
+    The period is the distance at which the sequence of names is most like itself: a part of an iteration (a
+    layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
     """
     ops = process.ops[process.ops["kind"] == "kernel"]
     if not len(ops):
@@ -289,9 +289,9 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
 def _period(codes: Ints) -> int:
     """The distance at which a sequence repeats, 0 where it does not.
 
-    Looked at is its later half, or its last two periods where these are longer, for what comes first is start-up.
-    Candidates are the distances between occurrences of the same name, and of the sequence's end. Of those at which
-    it is about as much like itself as it is at any, it is the shortest.
+    Looked at is its later half, or its last two periods where these are longer, for what comes first is
+    start-up. Candidates are the distances between occurrences of the same name, and of the sequence's end. Of
+    those at which it is about as much like itself as it is at any, it is the shortest.
     """
     count = len(codes)
     lengths = _distances(codes)

@@ -1,7 +1,7 @@
-"""A function of Python in; whether it is of the user's program, and not of a library or of Python itself, out.
+"""A function of Python in; whether it is the user's program's own, and not a library's or Python's, out.
 
-Traces name functions `file(line): function`, with files below a folder of sys.path; nsys names whole paths, or what
-is left of them where private folders were taken out.
+Traces name functions `file(line): function`, with files below a folder of sys.path; nsys names whole paths,
+or what is left of them where private folders were taken out.
 """
 
 import functools
@@ -22,17 +22,19 @@ _PACKAGES = frozenset(
         *("diffusers", "peft", "timm", "typing_extensions"),
     )
 )
-_EVERYWHERE = frozenset(("torch", "triton", "numpy"))  # also in the middle of a path: a checkout of the sources
+_EVERYWHERE = frozenset(("torch", "triton", "numpy"))  # also inside of a path: a checkout of the sources
 _LIBRARY = sys.stdlib_module_names - {"test"}  # of Python; a folder of that name is somebody's own
 # the lab's own workloads are programs like others
-_INSTALLED = re.compile(r"(?:^|/)(?:(?:site|dist)-packages|lib/python\d[^/]*|labcode/(?!workloads/).*)(?:/|$)")
+_INSTALLED = re.compile(
+    r"(?:^|/)(?:(?:site|dist)-packages|lib/python\d[^/]*|labcode/(?!workloads/).*)(?:/|$)"
+)
 _FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 
 
 @functools.lru_cache(maxsize=65_536)
 def own_file(file: str) -> bool:
-    """Whether the functions of a file are the program's own: not of an installed package, of Python's library,
-    built in or made from a text.
+    """Whether the functions of a file are the program's own: not of an installed package or of Python's
+    library, not built in and not made from a text.
     """
     if not file or file[0] in "<[" or _INSTALLED.search(file):
         return False

@@ -54,5 +54,3 @@ def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Pa
         )
         titles = [table.title for section in document.sections for table in section.tables]
         assert any(title.startswith("Where the time of the host") for title in titles)
-
-
