@@ -14,6 +14,7 @@ from labcode.analysis.rules.tables import Tables, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
+from labcode.reports.frames import codes_of
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
 CHAIN = 2  # elementwise kernels in a row that one could do
@@ -160,7 +161,8 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
-    chain = _chains(kernels, part)
+    edges = tables.ledger.edges[0]
+    chain = _chains(kernels, part, edges)
     number = _passes(kernels, chain, owner == CODE["reduction"])
     lengths = duration_ns(kernels).astype(np.float64)
     spent = int(lengths[chain >= 0].sum())
@@ -168,7 +170,8 @@ def unfused_elementwise(tables: Tables) -> Finding:
 
     def fused(program: Program, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
-        where = _chains(ops, owned(tables, program, "elementwise", "layout", "reduction", "copy"))
+        inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
+        where = _chains(ops, inside, edges)
         scores = _scores(tables, program, where)
         one = _passes(ops, where, owned(tables, program, "reduction"))
         first = np.append(True, one[1:] != one[:-1])[: len(one)] | (one < 0)
@@ -217,18 +220,29 @@ def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
     return np.asarray(has[chain] & (chain >= 0), np.bool_)
 
 
-def _chains(ops: pd.DataFrame, part: Bools) -> Ints:
-    """For each operation the number of its chain on its stream, -1 for none."""
+def _chains(ops: pd.DataFrame, part: Bools, edges: Ints) -> Ints:
+    """For each operation the number of its chain on its stream, -1 for none.
+
+    A chain ends where an iteration does (``edges``: when they begin), for the next one's data are others. One
+    and the same kernel again and again is no chain but a loop.
+    """
     found = np.full(len(ops), -1, np.int64)
+    codes, _ = codes_of(ops["name"])
+    iteration = np.searchsorted(np.sort(edges), ops["start_ns"].to_numpy(np.int64), "right")
     number = 0
     for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
         place = np.asarray(rows, np.int64)
         place = place[np.argsort(ops["start_ns"].to_numpy(np.int64)[place], kind="stable")]
         inside = part[place]
-        first = inside & ~np.append(False, inside[:-1])
+        another = np.append(True, np.diff(iteration[place]) != 0)[: len(place)]
+        first = inside & (~np.append(False, inside[:-1]) | another)
         run = np.cumsum(first) - 1
         counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
-        long = inside & (counts >= CHAIN)[np.maximum(run, 0)] if len(counts) else inside & False
+        least, most = np.full(len(counts), len(codes)), np.full(len(counts), -1)
+        np.minimum.at(least, run[inside], codes[place][inside])
+        np.maximum.at(most, run[inside], codes[place][inside])
+        kept = (counts >= CHAIN) & (least < most)
+        long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
         values, again = np.unique(run[long], return_inverse=True)
         found[place[long]] = number + again
         number += len(values)

@@ -303,7 +303,7 @@ def _period(codes: Ints) -> int:
         if len(alike) >= (EVIDENCE if count < FEWEST * length else FEWEST):
             likeness[length] = float(alike.mean())
     most = max(likeness.values(), default=0.0)
-    if most < ALIKE:
+    if most < ALIKE or likeness.get(1, 0.0) >= most - EQUAL:  # one kernel again and again tells no iteration
         return 0
     return min(length for length, like in likeness.items() if like >= most - EQUAL)
 
