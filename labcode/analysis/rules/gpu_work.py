@@ -11,7 +11,6 @@ from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
 from labcode.analysis.rules.tables import Tables, time_text, top
-from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
 from labcode.reports.frames import codes_of
@@ -283,7 +282,7 @@ def _longest(length: Floats, number: Ints) -> Floats:
     "batch small matmuls (bmm).",
 )
 def small_grids(tables: Tables) -> Finding:
-    """Kernels with fewer blocks than half of the GPU's SMs, of 3 µs or more, with nothing beside them.
+    """Kernels with fewer blocks than half of the GPU's SMs, of 3 µs or more, with no other beside most of it.
 
     Numerator: their time. Gain: the replay in which they take as much less as there are SMs without a block,
     at least 2 µs; cautious: half of that.
@@ -293,22 +292,18 @@ def small_grids(tables: Tables) -> Finding:
     blocks, threads = _grids(tables)
     few = blocks[kernels.index.to_numpy(np.int64)]
     spent_of = duration_ns(kernels)
-    small = (few > 0) & (few < FEW * sms) & (spent_of >= SHORT_NS)
+    alone = _alone(kernels)
+    small = (few > 0) & (few < FEW * sms) & (spent_of >= SHORT_NS) & (2 * alone >= spent_of)
     small &= ~np.isin(tables.view.owner[kernels.index.to_numpy(np.int64)], [CODE["communication"]])
-    alone = _alone(kernels, small)
-    spent = int(alone.sum())
+    spent = int(alone[small].sum())
+    chosen = np.zeros(len(blocks), np.bool_)
+    chosen[kernels.index.to_numpy(np.int64)[small]] = True
 
     def spread(program: Program, keep: float) -> Program:
-        count = blocks[program.op]
         length = program.length
-        chosen = (
-            (count > 0)
-            & (count < FEW * sms)
-            & (length >= SHORT_NS)
-            & ~owned(tables, program, "communication")
-        )
-        less = np.maximum(length * count / sms, FUSED_NS)
-        return changes.with_lengths(program, np.where(chosen, length * keep + less * (1 - keep), length))
+        less = np.maximum(length * blocks[program.op] / sms, FUSED_NS)
+        less = length * keep + less * (1 - keep)
+        return changes.with_lengths(program, np.where(chosen[program.op], less, length))
 
     gain = gain_of(tables, lambda p: spread(p, 0.0), lambda p: spread(p, 0.5), spent / tables.width)
     table = kernels.assign(blocks=few, threads=threads[kernels.index.to_numpy(np.int64)])[small]
@@ -357,11 +352,13 @@ def _grids(tables: Tables) -> tuple[Ints, Ints]:
     return blocks, threads
 
 
-def _alone(kernels: pd.DataFrame, some: Bools) -> Ints:
-    """The time of some kernels in which no other one runs."""
+def _alone(kernels: pd.DataFrame) -> Ints:
+    """For each kernel the time in which no other one runs."""
     start, end = spans(kernels)
-    alone = intervals.subtract(start[some], end[some], start[~some], end[~some])
-    return np.asarray(alone[1] - alone[0], np.int64)
+    edges = np.unique(np.concatenate((start, end)))
+    running = np.searchsorted(np.sort(start), edges, "right") - np.searchsorted(np.sort(end), edges, "right")
+    single = np.append(0, np.cumsum(np.where(running[:-1] == 1, np.diff(edges), 0)))
+    return np.asarray(single[np.searchsorted(edges, end)] - single[np.searchsorted(edges, start)], np.int64)
 
 
 @rule(
