@@ -96,7 +96,7 @@ def test_who_was_late_and_who_waited(late: Run) -> None:
 
 def test_the_gain_is_that_of_a_replay_without_the_delay(late: Run) -> None:
     verdict = {one.rule: one for one in diagnose(late)}["late-rank"]
-    took = (STEPS - 1) * PERIOD + LONG + SHORT  # from where all have come to the first collective
+    took = (STEPS - 1) * PERIOD + 2 * LONG + SHORT  # from where all have come to the first collective
     saved = (STEPS - 1) * 200 * US / took
     assert verdict.predicted and verdict.gain == pytest.approx(saved, rel=1e-3)
     assert verdict.low == pytest.approx(saved / 2, rel=1e-3)
