@@ -85,8 +85,8 @@ def without_delay(run: Run, rank: int) -> tuple[float, float] | None:
     meets nobody.
 
     The collectives are played again: a rank comes to each as long after it left the one before as it was
-    recorded, and all leave when the last one has come and the transfer is done. The rank that is late takes,
-    from one to the next, no longer than the one in the middle.
+    recorded, and all leave when the last one has come and the transfer is done. The rank that is late takes
+    as long, from one to the next, as the one in the middle.
     """
     found = [one for one in run.clocks.meetings if rank in run.ranks[one.lanes]]
     if not found:
@@ -98,7 +98,7 @@ def without_delay(run: Run, rank: int) -> tuple[float, float] | None:
     mine = int(np.flatnonzero(run.ranks[most.lanes] == rank)[0])
     between = np.maximum(start[:, 1:] - end[:, :-1], 0.0)
     transfer = np.maximum(end - start.max(axis=0), 0.0)
-    late = np.maximum(between[mine] - np.median(np.delete(between, mine, axis=0), axis=0), 0.0)
+    late = between[mine] - np.median(np.delete(between, mine, axis=0), axis=0)
     took = _played(between, transfer)
     shares = []
     for kept in (0.5, 0.0):

@@ -54,6 +54,9 @@ def late_rank(run: Run) -> Finding:
         if cause == "slow compute":
             message += _kernels(run, int(worst["rank"]))
     gain = stragglers.without_delay(run, int(worst["rank"]))
+    least, likely = (
+        (None, share) if gain is None else (min(one, share) for one in gain)
+    )  # others wait no longer
     return Finding(
         share >= LATE_SHARE,
         message,
@@ -61,10 +64,10 @@ def late_rank(run: Run) -> Finding:
         "ns by which the rank in the middle waits longer in exposed communication",
         run.width,
         "ns of the window",
-        share if gain is None else gain[1],
+        likely,
         top(table[["rank", "last_count", "delay_ns", "wait_ns", *stragglers.CAUSES, "cause"]], "delay_ns"),
-        low=None if gain is None else gain[0],
-        high=None if gain is None else max(gain[1], share),
+        low=least,
+        high=None if gain is None else share,
     )
 
 

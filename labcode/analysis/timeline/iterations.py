@@ -305,7 +305,7 @@ def _period(codes: Ints) -> int:
     most = max(likeness.values(), default=0.0)
     if most < ALIKE or likeness.get(1, 0.0) >= most - EQUAL:  # one kernel again and again tells no iteration
         return 0
-    return min(length for length, like in likeness.items() if like >= most - EQUAL)
+    return int(min(length for length, like in likeness.items() if like >= most - EQUAL))
 
 
 def _distances(codes: Ints) -> Ints:
