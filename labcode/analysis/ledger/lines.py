@@ -4,6 +4,7 @@ A line is that of the innermost frame outside of PyTorch, installed packages and
 nsys' exports there are stacks at calls of CUDA and samples; of traces the functions that were running.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -197,7 +198,7 @@ class Lines:
     def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
         distinct, code = np.unique(paths, return_inverse=True)
         sums = np.bincount(code, weights=weight, minlength=len(distinct)).astype(np.float64)
-        back = np.array([any(map(BACKWARD.search, self._named(one))) for one in distinct.tolist()], np.bool_)
+        back = np.array([_of_backward(self._paths[one]) for one in distinct.tolist()], np.bool_)
         if sums[~back].sum() >= SOME * sums.sum() > 0:
             distinct, sums = distinct[~back], sums[~back]
         return _together([place_of([self._paths[one]], [1]) for one in distinct.tolist()], sums)
@@ -304,13 +305,27 @@ class Lines:
         return replace(found, until=0 if line == found.line else line, seen=False)
 
 
+@functools.lru_cache(maxsize=65_536)
+def _of_backward(path: tuple[tuple[str, str, int], ...]) -> bool:
+    """Whether a stack is of the backward pass."""
+    return any(BACKWARD.search(f"{file}:{function}") for function, file, _ in path)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _told(function: str, file: str, line: int) -> tuple[bool, bool]:
+    """Whether a frame loads data, and whether it compiles."""
+    loads = bool(DATA.search(function) or DATA.search(file))
+    return loads, bool(_COMPILES.search(f"{file}({line}): {function}"))
+
+
 def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:
     """The place most of some stacks (frames from the outermost on) are at."""
     weights: dict[tuple[str, str, int], int] = {}
     loads = waits = compiles = 0
     for path, count in zip(paths, counts, strict=True):
-        loads += count * any(DATA.search(function) or DATA.search(file) for function, file, _ in path)
-        compiles += count * any(_COMPILES.search(f"{f}({n}): {function}") for function, f, n in path)
+        told = [_told(*frame) for frame in path]
+        loads += count * any(loading for loading, _ in told)
+        compiles += count * any(making for _, making in told)
         waits += count * bool(path and WAITS.search(f"{path[-1][1]}:{path[-1][0]}"))
         inner = next(((f, p, n) for f, p, n in reversed(path) if own_file(p)), None)
         if inner is not None:

@@ -33,6 +33,7 @@ COVERED = 0.5  # of the time from the first to the last operation, or of the ope
 ALIKE = 0.8  # of the distances between a kernel's launches are the same where it tells a period
 EQUAL = 0.03  # a difference in likeness that says nothing
 EVIDENCE = 16  # so many kernels have to come in the same order where a period is seen few times
+LOOKED_AT = 200_000  # kernels, the last ones
 SHORTEST = 8  # so many distances are tried of each kind
 ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
@@ -269,7 +270,7 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
     start = ops["start_ns"].to_numpy(np.int64)
     codes, names = codes_of(ops["name"])
-    period = _period(np.asarray(codes, np.int64))
+    period = _period(np.asarray(codes, np.int64)[-LOOKED_AT:])
     if not period:
         return "", start[:0]
     counts = np.bincount(codes)
