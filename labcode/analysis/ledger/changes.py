@@ -5,13 +5,15 @@ Each function takes a cause out, whole (``keep`` 0) or in part: ``keep`` is the 
 
 import numpy as np
 
+from labcode.analysis.ledger.ledger import PACE
 from labcode.analysis.ledger.replay import Program
 from labcode.reports.columns import Bools, Floats, Ints
 
 
 def without_code(program: Program, stretches: Bools, keep: float = 0.0) -> Program:
     """Without the code of the CPU before some calls."""
-    return program.change(gap=np.where(stretches, program.gap * keep, program.gap))
+    gap, due = np.where(stretches, program.gap * keep, program.gap), np.where(stretches, -1.0, program.due)
+    return program.change(gap=gap, due=due)
 
 
 def without_calls(program: Program, calls: Bools, keep: float = 0.0) -> Program:
@@ -58,16 +60,21 @@ def with_lengths(program: Program, length: Floats) -> Program:
 
 
 def without_ops(program: Program, ops: Bools) -> Program:
-    """Some operations are not launched: neither they nor their calls take time."""
+    """Some operations are not launched: neither they nor their calls take time, nor the code before these.
+
+    Code that takes far longer than what usually lies between two launches does something else and stays.
+    """
     calls = np.zeros(len(program.row), np.bool_)
     of_call = call_of(program)
     every = np.bincount(of_call, minlength=len(calls))
     some = np.bincount(of_call[ops], minlength=len(calls))
     calls[(some > 0) & (some == every)] = True
+    between = program.gap[every > 0]
+    paced = program.gap <= PACE * (float(np.median(between)) if len(between) else 0.0)
     return program.change(
         length=np.where(ops, 0.0, program.length),
         latency=np.where(ops, 0.0, program.latency),
-        gap=np.where(calls, 0.0, program.gap),
+        gap=np.where(calls & paced, 0.0, program.gap),
         spent=np.where(calls, 0.0, program.spent),
     )
 

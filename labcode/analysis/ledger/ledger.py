@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import meetings
-from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
+from labcode.analysis.ledger.lines import COMPILING, NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.steady import LOADING, Steady
 from labcode.analysis.ledger.view import View
@@ -34,11 +34,7 @@ ALLOCATING = (
     r"cuMem(?:Alloc|Free|Host|Map|Unmap|Create|Release|SetAccess|AddressReserve|AddressFree))(?!.*Async)"
 )
 COPYING = r"^(?:cuda|cu|hip)Memcpy"
-COMPILING = (
-    r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad)|torch/_inductor/compile_fx\.py|"
-    r"torch/_dynamo/(?:convert_frame|eval_frame)\.py.*(?:compile|_convert)|triton/compiler/compiler\.py|"
-    r"CachingAutotuner|Torch-Compiled Region: (?!0/)|TorchDynamo|CompiledFxGraph|inductor_compile"
-)
+MADE = r"^(?:cu(?:Module|Library)Load|cudaLibraryLoad|cuLink)"  # calls that bring code that was just made
 LOADS = (
     r"(?i)\b(?:load|loading|load_?data|dataload\w*|data|fetch|next_?batch|decode|augment|collate)\b|__next__"
 )
@@ -405,7 +401,11 @@ class _Idle:
         return np.minimum(low, left[0]), np.maximum(high, left[1])
 
     def _told_apart(self, cut: Spans, low: Ints, high: Ints, long: Bools) -> Iterator[tuple[str, Ints]]:
-        """The long stretches by what the program did: loading data, or anything else of its own."""
+        """The long stretches by what the program did: loading data, making code, or anything else of its own.
+
+        Code is made where the stack of Python says so, and before a call that loads it: who compiles in the
+        loop, in Python or below it (cuDNN, NVRTC), has the GPU load the result at once.
+        """
         rows = np.flatnonzero(long)
         if not len(rows):
             return
@@ -427,6 +427,7 @@ class _Idle:
         places = self.lines.during(table)
         named, share, loads_range = self._ranges(table)
         reads = self._reading(table)
+        made = ~beyond & named_like(api["name"].iloc[host.row[after]], MADE)
         next_copy = np.where(beyond, False, self._leads_to_a_batch(after, high[looked]))
         owner = np.full(len(rows), "host-code", object)
         position = {int(row): place for place, row in enumerate(rows)}
@@ -434,7 +435,9 @@ class _Idle:
         for number, row in enumerate(looked.tolist()):
             place = places[number]
             inside = named[number] if share[number] >= WAITING else ""
-            if place.loads or bool(loads_range[number]):
+            if place.compiles or bool(made[number]):
+                owner[position[row]] = "loading"
+            elif place.loads or bool(loads_range[number]):
                 owner[position[row]] = "data-loading"
             elif not (place.file and place.seen) and not inside and bool(reads[number] or next_copy[number]):
                 guessed.append(position[row])
@@ -442,7 +445,7 @@ class _Idle:
         # what comes before the copy of a batch now and then only is something else
         if 2 * len(guessed) >= self.iterations:
             owner[guessed] = "data-loading"
-        for name in ("data-loading", "host-code"):
+        for name in ("loading", "data-loading", "host-code"):
             some = rows[owner == name]
             if len(some):
                 yield name, some

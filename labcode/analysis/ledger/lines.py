@@ -4,6 +4,7 @@ A line is that of the innermost frame outside of PyTorch, installed packages and
 nsys' exports there are stacks at calls of CUDA and samples; of traces the functions that were running.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,21 +16,31 @@ import pandas as pd
 
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import spans
+from labcode.analysis.timeline.own import own_file
 from labcode.reports.columns import Floats, Ints
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
 
-FOREIGN = re.compile(
-    r"(?:^|/)(?:site|dist)-packages/|(?:^|/)lib/python\d|^<|(?:^|/)torch/|^\[|^nn\.Module: |^$|"
-    r"(?:^|/)(?:contextlib|threading|runpy|queue|selectors|socket|multiprocessing/\w+|concurrent/\w+|"
-    r"asyncio/\w+|importlib/\w+|functools|typing|enum|random|copy|pickle|json/\w+|tempfile|subprocess)\.py$"
-)
 DATA = re.compile(
     r"(?i)__getitem__|__getitems__|dataload|_next_data|_get_data|_process_data|next_batch|get_batch|"
     r"load_batch|load_data|collate|torch/utils/data|prefetch"
 )
+# where code is made: of frames as `file(line): function`, of traces also other marks
+COMPILING = (
+    r"torch/_inductor/compile_fx\.py|torch/_dynamo/(?:convert_frame|eval_frame)\.py.*(?:compile|_convert)|"
+    r"triton/compiler/compiler\.py|CachingAutotuner|Torch-Compiled Region: (?!0/)|TorchDynamo|"
+    r"CompiledFxGraph|inductor_compile"
+)
+_COMPILES = re.compile(COMPILING)
+WAITS = re.compile(
+    r"(?:^|/)(?:queue\.py:get|threading\.py:wait|selectors\.py:select|"
+    r"multiprocessing/connection\.py:_?(?:poll|wait|recv\w*))$"
+)
+# the backward pass has no line of its own: what it does was asked for by the forward pass
+BACKWARD = re.compile(r"torch/autograd/\w+\.py:(?:_engine_run_backward|backward|grad)$")
+SOME = 0.1  # of the weight
 STUCK = 0.9  # of its samples: a thread that is at one line so often waits there
 NEAR_NS = 300_000  # from a call to a sample
 _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
@@ -38,7 +49,8 @@ _KINETO = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 @dataclass(frozen=True)
 class Place:
     """Where in the program: the function and ``file:line`` of the innermost own frame, '' where unknown;
-    whether data are loaded there (by the names of any frame). Where only the calls around are known,
+    whether data are loaded there (by the names of any frame), whether the thread waits there for others (by
+    the innermost), whether code is compiled there. Where only the calls around are known,
     ``until`` is the line of the next one, if that is another.
     """
 
@@ -48,6 +60,8 @@ class Place:
     loads: bool = False
     until: int = 0
     seen: bool = True
+    waits: bool = False
+    compiles: bool = False
 
     @property
     def text(self) -> str:
@@ -60,11 +74,6 @@ class Place:
 
 
 NOWHERE = Place()
-
-
-def own(function: str, file: str) -> bool:
-    """Whether a frame is of the user's program."""
-    return not FOREIGN.search(file) and not file.startswith("<")
 
 
 def short(path: str) -> str:
@@ -83,6 +92,11 @@ class Lines:
     def known(self) -> bool:
         """Whether the report has stacks at all."""
         return bool(self._stacks) or bool(self._functions)
+
+    @cached_property
+    def sampled(self) -> bool:
+        """Whether the report has samples of stacks."""
+        return any(bool(sampled.any()) for _, _, sampled in self._stacks.values())
 
     def at_calls(self, calls: pd.DataFrame) -> list[Place]:
         """The place of each call (start_ns, end_ns, pid, tid)."""
@@ -129,23 +143,29 @@ class Lines:
                 return self._shares(path[nearest[some]], weight[some])
         return []
 
-    def share_in(self, pid: int, tid: int, start: Ints, end: Ints, pattern: str) -> float:
-        """Of the samples of a thread during some stretches, the share with a frame like a pattern
-        (``file:function``); 0 without samples.
+    def naming(
+        self, pid: int, tid: int, start: Ints, end: Ints, pattern: str
+    ) -> tuple[float, list[tuple[Place, float]]]:
+        """Of the samples of a thread during some stretches those with a frame like a pattern
+        (``file:function``): their share, and where in the program they are, most first; (0, none) without.
         """
         if not self.known or not len(start) or (pid, tid) not in self._stacks:
-            return 0.0
+            return 0.0, []
         at, path, sampled = self._stacks[pid, tid]
         low, high = intervals.union(start, end)
         some = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
         some &= sampled == 1
         search = re.compile(pattern).search
-        distinct, counts = np.unique(path[some], return_counts=True)
-        hits = [
-            any(search(f"{file}:{function}") for function, file, _ in self._paths[one])
-            for one in distinct.tolist()
-        ]
-        return float(counts[np.array(hits, np.bool_)].sum() / max(counts.sum(), 1)) if len(distinct) else 0.0
+        distinct, code = np.unique(path[some], return_inverse=True)
+        hits = np.array([any(map(search, self._named(one))) for one in distinct.tolist()], np.bool_)
+        if not hits.any():
+            return 0.0, []
+        mine = path[some][hits[code]]
+        return len(mine) / int(some.sum()), self._shares(mine, np.ones(len(mine), np.float64))
+
+    def _named(self, path: int) -> list[str]:
+        """The frames of a path as ``file:function``."""
+        return [f"{file}:{function}" for function, file, _ in self._paths[path]]
 
     def busy_threads(
         self, pid: int, without: Sequence[int], window: tuple[int, int]
@@ -160,7 +180,7 @@ class Lines:
                 continue
             some = (at >= window[0]) & (at < window[1]) & (sampled == 1)
             inner = [self._paths[one][-1] for one in path[some].tolist()]
-            if not inner or not any(own(f, p) for f, p, _ in inner):
+            if not inner or not any(own_file(p) for _, p, _ in inner):
                 continue
             most = max(pd.Series(inner).value_counts())
             if most < STUCK * len(inner):
@@ -178,6 +198,9 @@ class Lines:
     def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
         distinct, code = np.unique(paths, return_inverse=True)
         sums = np.bincount(code, weights=weight, minlength=len(distinct)).astype(np.float64)
+        back = np.array([_of_backward(self._paths[one]) for one in distinct.tolist()], np.bool_)
+        if sums[~back].sum() >= SOME * sums.sum() > 0:
+            distinct, sums = distinct[~back], sums[~back]
         return _together([place_of([self._paths[one]], [1]) for one in distinct.tolist()], sums)
 
     # ---- nsys
@@ -282,25 +305,40 @@ class Lines:
         return replace(found, until=0 if line == found.line else line, seen=False)
 
 
+@functools.lru_cache(maxsize=65_536)
+def _of_backward(path: tuple[tuple[str, str, int], ...]) -> bool:
+    """Whether a stack is of the backward pass."""
+    return any(BACKWARD.search(f"{file}:{function}") for function, file, _ in path)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _told(function: str, file: str, line: int) -> tuple[bool, bool]:
+    """Whether a frame loads data, and whether it compiles."""
+    loads = bool(DATA.search(function) or DATA.search(file))
+    return loads, bool(_COMPILES.search(f"{file}({line}): {function}"))
+
+
 def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:
     """The place most of some stacks (frames from the outermost on) are at."""
     weights: dict[tuple[str, str, int], int] = {}
-    loads = 0
+    loads = waits = compiles = 0
     for path, count in zip(paths, counts, strict=True):
-        if any(DATA.search(function) or DATA.search(file) for function, file, _ in path):
-            loads += count
-        inner = next(((f, p, n) for f, p, n in reversed(path) if own(f, p)), None)
+        told = [_told(*frame) for frame in path]
+        loads += count * any(loading for loading, _ in told)
+        compiles += count * any(making for _, making in told)
+        waits += count * bool(path and WAITS.search(f"{path[-1][1]}:{path[-1][0]}"))
+        inner = next(((f, p, n) for f, p, n in reversed(path) if own_file(p)), None)
         if inner is not None:
             weights[inner] = weights.get(inner, 0) + count
-    loading = 2 * loads > sum(counts)
+    loading, waiting, compiling = (2 * one > sum(counts) for one in (loads, waits, compiles))
     if not weights:
-        return Place(loads=loading)
+        return Place(loads=loading, waits=waiting, compiles=compiling)
     functions: dict[tuple[str, str], int] = {}
     for (function, file, _), count in weights.items():
         functions[function, file] = functions.get((function, file), 0) + count
     best = max(functions, key=lambda one: functions[one])
     line = max((one for one in weights if one[:2] == best), key=lambda one: weights[one])
-    return Place(best[0], short(best[1]), line[2], loading)
+    return Place(best[0], short(best[1]), line[2], loading, waits=waiting, compiles=compiling)
 
 
 def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, float]]:
@@ -322,7 +360,7 @@ def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, floa
 def _spread(functions: pd.DataFrame, low: Ints, high: Ints) -> list[tuple[Place, float]]:
     """The innermost own functions during stretches together."""
     names = functions["name"].map(lambda name: _KINETO.match(str(name)))
-    mine = np.array([one is not None and own(one["function"], one["file"]) for one in names], np.bool_)
+    mine = np.array([one is not None and own_file(one["file"]) for one in names], np.bool_)
     start, end = spans(functions[mine])
     begun, ended, which = intervals.innermost(start, end)
     inside = intervals.covered_within(low, high, begun, ended)
@@ -349,9 +387,7 @@ def _of_functions(functions: pd.DataFrame, low: Ints, high: Ints) -> list[Place]
     """The innermost own function for most of each stretch."""
     codes, names = codes_of(functions["name"])
     split = [_KINETO.match(str(name)) for name in names]
-    mine = np.array(
-        [one is not None and own(one["function"], one["file"]) for one in split] + [False], np.bool_
-    )
+    mine = np.array([one is not None and own_file(one["file"]) for one in split] + [False], np.bool_)
     loading = np.array([bool(DATA.search(str(name))) for name in names] + [False], np.bool_)
     start, end = spans(functions)
     picked = np.flatnonzero(mine[codes])

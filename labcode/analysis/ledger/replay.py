@@ -5,6 +5,11 @@ time between them that was recorded; an operation begins when its call was made,
 it waited for on another stream is done; a call that waits returns when the operation is done that it waited
 for; and the queue has room for so many operations. What a change makes of the loop is the distance between
 the ends of its last rounds: when the CPU is no longer what all wait for, the GPU is, and the other way round.
+A batch that workers make comes when it is made, whatever the rest of the iteration takes: where the loop
+waits for them in most iterations, they set the pace, and what makes the rest quicker makes the wait longer.
+
+Predicted is for the program without the recorder: each traced call takes longer than it does by itself, in
+the call and around it, and a gain in a loop that is slowed down so would be too small or too large.
 
 A replay knows order, not contents: that operations beside each other slow each other down, and that work
 moved elsewhere must be done there, it does not know. So a gain is told as an interval, from a cautious to a
@@ -16,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from labcode.analysis.ledger.ledger import Host, Ledger, host_of
 from labcode.analysis.ledger.owners import CODE
@@ -33,6 +39,8 @@ QUEUED_NS = 100_000  # a launch that takes so long waits for room
 STREAM_WAIT = r"StreamWaitEvent"
 SLACK_NS = 3_000  # between the end of what was waited for and what follows
 OF_ITSELF_NS = 5_000  # what a call that waits takes besides
+CLEAN_LAUNCH_NS = 3_000  # a launch without a recorder
+MOST_OFTEN = 0.5  # of the iterations
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +50,8 @@ class Program:
     Of calls: ``gap`` (ns of code before it), ``spent`` (in it, waiting left out), ``waits`` (0: not; 1: for
     the stream ``target``; 2: for the operation ``target``; 3: for all), ``tail`` (from the end of that to
     its return), ``row`` (in the table of calls), ``first`` and ``last`` (its operations, from … up to).
+    ``due``: when the batch is there that the code before the call waits for (from the round's begin; -1: it
+    waits for none), in each round a ``period`` later.
     Of operations, in the order of their launch: ``made`` (from the call's begin), ``latency``, ``length``,
     ``stream``, ``after`` (an operation of another stream, -1: none), ``op`` (in the table of operations).
     ``count``: iterations of a round.
@@ -61,13 +71,16 @@ class Program:
     stream: Ints
     after: Ints
     op: Ints
+    due: Floats
     count: int
+    period: float
 
     def play(self) -> float:
         """ns of an iteration."""
         gap, spent, tail = self.gap.tolist(), self.spent.tolist(), self.tail.tolist()
         waits, target = self.waits.tolist(), self.target.tolist()
         first, last = self.first.tolist(), self.last.tolist()
+        due = self.due.tolist()
         made, latency, length = self.made.tolist(), self.latency.tolist(), self.length.tolist()
         stream, after = self.stream.tolist(), self.after.tolist()
         streams = int(self.stream.max(initial=0)) + 1
@@ -80,10 +93,13 @@ class Program:
         ends = []
         room = min(ROOM, max(count - 1, 1)) if count else 0
         full = count > ROOM  # the queue may hold no more than a round of fewer operations
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             before, begun = begun, before
             for i in range(len(gap)):
-                cpu += gap[i]
+                if due[i] < 0:
+                    cpu += gap[i]
+                else:
+                    cpu = max(cpu + min(gap[i], OF_ITSELF_NS), number * self.period + due[i])
                 low, high = first[i], last[i]
                 several = high - low > 1
                 barrier = (
@@ -241,8 +257,19 @@ class Replay:
             stream,
             after,
             order,
+            self._due(rows, start - begin + gap[0], count),
             count,
+            float(until - begin),
         )
+
+    def _due(self, rows: Ints, at: Floats, count: int) -> Floats:
+        """When the batches are there that the code before calls waits for; -1 elsewhere."""
+        pieces = self.ledger.pieces
+        mine = pieces[(pieces["owner"] == CODE["data-loading"]).to_numpy()]
+        mine = mine[[bool(place.waits) for place in mine["place"]]]
+        if not self.ledger.repeats or len(mine) < MOST_OFTEN * self.ledger.count:
+            return np.full(len(rows), -1.0)
+        return np.where(self._before(mine, rows), np.asarray(at, np.float64), -1.0)
 
     def _earlier(self, order: Ints, before: Ints, stream: Ints) -> dict[int, int]:
         """When what ran on each stream before the round had ended."""
@@ -387,9 +414,29 @@ class Replay:
     # ---- gains
 
     @cached_property
-    def base_ns(self) -> float:
+    def clean(self) -> Program | None:
+        """The program without the recorder, as far as its calls tell.
+
+        Of a launch call what exceeds 3 µs is taken for the recorder's, and as much of the code before each
+        call, where the recorder enters and leaves it; never more than half of either.
+        """
+        program = self.program
+        if program is None:
+            return None
+        extra = max(self.host.launch_ns - CLEAN_LAUNCH_NS, 0.0)
+        launches = program.last > program.first
+        spent = np.where(launches, program.spent - np.minimum(program.spent / 2, extra), program.spent)
+        return program.change(spent=spent, gap=program.gap - np.minimum(program.gap / 2, extra))
+
+    @cached_property
+    def recorded_ns(self) -> float:
         """ns of an iteration, replayed as it was recorded."""
         return self.program.play() if self.program is not None else float("nan")
+
+    @cached_property
+    def base_ns(self) -> float:
+        """ns of an iteration without the recorder."""
+        return self.clean.play() if self.clean is not None else float("nan")
 
     @cached_property
     def error(self) -> float:
@@ -399,19 +446,21 @@ class Replay:
             return float("nan")
         low, high = self.ledger.edges
         measured = float((high[self.chosen] - low[self.chosen]).mean())
-        return abs(self.base_ns - measured) / max(measured, 1.0)
+        return abs(self.recorded_ns - measured) / max(measured, 1.0)
 
     def gain(self, bold: Callable[[Program], Program], cautious: Callable[[Program], Program]) -> Gain | None:
-        """What two changes save; None where nothing can be played."""
-        program = self.program
+        """What two changes save; None where nothing can be played.
+
+        Predicted is the bold one, which takes the cause out whole; the cautious one is the least.
+        """
+        program = self.clean
         if program is None or not self.base_ns > 0:
             return None
         most = 1 - bold(program).play() / self.base_ns
         least = 1 - cautious(program).play() / self.base_ns
-        low, high = min(most, least), max(most, least)
-        share = (low + high) / 2
+        low = min(most, least)
         off = min(max(self.error, LEAST_ERROR), 0.5)
-        return Gain(max(share, 0.0), max(low * (1 - off), 0.0), min(max(high * (1 + off), 0.0), 1.0))
+        return Gain(max(most, 0.0), max(low * (1 - off), 0.0), min(max(most, least, 0.0) * (1 + off), 1.0))
 
     def owned(self, *owners: str, program: Program | None = None) -> Bools:
         """Which stretches of code before calls hold idle pieces of some owners."""
@@ -419,10 +468,13 @@ class Replay:
         assert program is not None
         pieces = self.ledger.pieces
         codes = [CODE[one] for one in owners]
-        mine = np.isin(pieces["owner"].to_numpy(np.int64), codes)
-        middle = (pieces["start_ns"].to_numpy(np.int64) + pieces["end_ns"].to_numpy(np.int64))[mine] // 2
-        start = self.view.api["start_ns"].to_numpy(np.int64)[program.row]
+        return self._before(pieces[np.isin(pieces["owner"].to_numpy(np.int64), codes)], program.row)
+
+    def _before(self, pieces: pd.DataFrame, rows: Ints) -> Bools:
+        """Which of some calls come right after one of the pieces."""
+        middle = (pieces["start_ns"].to_numpy(np.int64) + pieces["end_ns"].to_numpy(np.int64)) // 2
+        start = self.view.api["start_ns"].to_numpy(np.int64)[rows]
         place = np.searchsorted(start, middle, "left")
-        found = np.zeros(len(program.row), np.bool_)
+        found = np.zeros(len(rows), np.bool_)
         found[np.unique(np.where(place < len(found), place, 0))] = bool(len(middle))
         return found

@@ -79,6 +79,43 @@ def by_rank(run: Run) -> pd.DataFrame:
     return table.astype({"file": "str", "gpu": "str", "cause": "str"})
 
 
+def without_delay(run: Run, rank: int) -> tuple[float, float] | None:
+    """What would be saved if a rank were no later than the one in the middle, as shares of the time from the
+    first collective to the last: where half of its delay stays, and where none does. None where the rank
+    meets nobody.
+
+    The collectives are played again: a rank comes to each as long after it left the one before as it was
+    recorded, and all leave when the last one has come and the transfer is done. The rank that is late takes
+    as long, from one to the next, as the one in the middle.
+    """
+    found = [one for one in run.clocks.meetings if rank in run.ranks[one.lanes]]
+    if not found:
+        return None
+    most = max(found, key=lambda one: one.start.shape[1])
+    start, end = most.start.astype(np.float64), most.end.astype(np.float64)
+    if start.shape[0] < 2 or start.shape[1] < 2:
+        return None
+    mine = int(np.flatnonzero(run.ranks[most.lanes] == rank)[0])
+    between = np.maximum(start[:, 1:] - end[:, :-1], 0.0)
+    transfer = np.maximum(end - start.max(axis=0), 0.0)
+    late = between[mine] - np.median(np.delete(between, mine, axis=0), axis=0)
+    took = _played(between, transfer)
+    shares = []
+    for kept in (0.5, 0.0):
+        less = between.copy()
+        less[mine] -= (1 - kept) * late
+        shares.append(max(1 - _played(less, transfer) / max(took, 1.0), 0.0))
+    return shares[0], shares[1]
+
+
+def _played(between: Floats, transfer: Floats) -> float:
+    """How long collectives take, from the first one's beginning."""
+    left = transfer[:, 0]
+    for number in range(between.shape[1]):
+        left = (left + between[:, number]).max() + transfer[:, number + 1]
+    return float(left.max())
+
+
 def against_median(run: Run, rank: int) -> pd.DataFrame:
     """The kernels of one rank beside those of the others: name, count, median_count, mean_ns, median_mean_ns,
     ratio, extra_ns (what the rank spends beyond the median rank). The most extra time first.

@@ -134,7 +134,7 @@ def verdict_of(which: Rule[Any], found: Finding) -> Verdict:
         title=which.title,
         status="found" if found.found else "not found",
         message=found.message,
-        severity=(found.severity or _severity(gain)) if found.found else "",
+        severity=(found.severity or _severity(gain, low)) if found.found else "",
         numerator=float(found.numerator),
         numerator_name=found.numerator_name,
         denominator=float(found.denominator),
@@ -148,7 +148,10 @@ def verdict_of(which: Rule[Any], found: Finding) -> Verdict:
     )
 
 
-def _severity(gain: float | None) -> Severity:
+def _severity(gain: float | None, low: float | None) -> Severity:
+    """High and medium are alarms: they need a gain of a tenth in the cautious case, too."""
     if gain is None:
         return "info"
+    if low is not None and low < MEDIUM:
+        return "low"
     return "high" if gain >= HIGH else "medium" if gain >= MEDIUM else "low"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from labcode.analysis.rules.finding import MEDIUM, CannotJudgeError, Verdict
+from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.tables import Tables, percent
 
 ID = "good"
@@ -20,7 +20,7 @@ _MEMORY = "the bandwidth of the memory: fewer bytes, fewer passes over the data"
 
 
 def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
-    """Good is a steady state in which no cause is predicted to gain a tenth, and little time is idle.
+    """Good is a steady state in which no verdict is more than low, and little time is idle.
 
     Numerator: the time in which the GPU computes. There is nothing to gain that the rules know of.
     """
@@ -33,7 +33,7 @@ def good(tables: Tables, verdicts: Sequence[Verdict]) -> Verdict:
     causes = [one for one in verdicts if one.status == "found" and one.predicted and one.gain]
     most = max(causes, key=lambda one: one.gain or 0.0, default=None)
     computing, idle = ledger.side("computing"), ledger.side("idle") + ledger.side("moving")
-    is_good = (most is None or (most.gain or 0.0) < MEDIUM) and idle < (UNEXPLAINED + 0.05) * ledger.each_ns
+    is_good = all(one.severity == "low" for one in causes) and idle < (UNEXPLAINED + 0.05) * ledger.each_ns
     table = ledger.table
     busy = table[table["side"] != "idle"].sort_values("total_ns", ascending=False)
     first = str(busy["owner"].iloc[0]) if len(busy) else ""

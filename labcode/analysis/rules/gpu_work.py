@@ -11,13 +11,13 @@ from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
 from labcode.analysis.rules.tables import Tables, time_text, top
-from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
+from labcode.reports.frames import codes_of
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
-LONG = 8
 CHAIN = 2  # elementwise kernels in a row that one could do
+PLAIN_REDUCTION = r"reduce_kernel"
 FUSED_NS = 2_000  # the least that a kernel takes
 FEW = 0.5  # of the SMs that have a block
 SHORT_NS = 3_000  # a kernel that short has nothing to gain from more blocks
@@ -153,36 +153,35 @@ def unfused_elementwise(tables: Tables) -> Finding:
     """Elementwise kernels, casts and reductions that follow each other on one stream.
 
     Numerator: the time of such chains of two or more. Each of them reads and writes the memory anew; fused,
-    the data move once. Gain: the replay in which a chain of eight or more takes as long as its longest kernel
-    and is launched once, and the scores of attention (a softmax between two matmuls) take no time; cautious:
-    half of that. Shorter chains are usual; of what they could save a quarter is predicted.
+    the data move once a pass, and a pass ends where a kernel reduces. Gain: the replay in which a pass takes
+    as long as its longest kernel and is launched once, and the scores of attention (a softmax between two
+    matmuls) take no time; cautious: half of that. No more than the chains take: what fewer launches save
+    beyond that is told as launch-bound.
     """
     kernels, owner = _mine(tables)
     part = np.isin(owner, [CODE[one] for one in ("elementwise", "layout", "reduction")])
-    chain = _chains(kernels, part)
-    spent, least = _fused(duration_ns(kernels).astype(np.float64), chain)
-    saved = spent - least
+    edges = tables.ledger.edges[0]
+    chain = _chains(kernels, part, edges)
+    number = _passes(kernels, chain, owner == CODE["reduction"])
+    lengths = duration_ns(kernels).astype(np.float64)
+    spent = int(lengths[chain >= 0].sum())
+    saved = spent - int(_longest(lengths, number).sum())
 
-    def fused(program: Program, longer: int, keep: float) -> Program:
+    def fused(program: Program, keep: float) -> Program:
         ops = tables.view.ops.iloc[program.op]
         inside = owned(tables, program, "elementwise", "layout", "reduction", "copy")
-        where = _chains(ops, inside, longer)
+        where = _chains(ops, inside, edges)
         scores = _scores(tables, program, where)
-        first = np.append(True, where[1:] != where[:-1])[: len(where)] | (where < 0)
-        longest = np.zeros(int(where.max(initial=-1)) + 2)
-        np.maximum.at(longest, where, program.length)
-        one = np.where(scores, 0.0, longest[where])
-        length = np.where(where >= 0, np.where(first, one, 0.0), program.length)
+        one = _passes(ops, where, owned(tables, program, "reduction"))
+        first = np.append(True, one[1:] != one[:-1])[: len(one)] | (one < 0)
+        fewer = np.where(scores, 0.0, np.append(_longest(program.length, one), 0.0)[one])
+        length = np.where(one >= 0, np.where(first, fewer, 0.0), program.length)
         if keep:
             return changes.with_lengths(program, program.length * keep + length * (1 - keep))
-        return changes.with_lengths(changes.without_ops(program, (where >= 0) & ~first), length)
+        return changes.with_lengths(changes.without_ops(program, (one >= 0) & ~first), length)
 
     count = int(chain.max(initial=-1)) + 1
-    gain = gain_of(
-        tables, lambda p: fused(p, LONG, 0.0), lambda p: fused(p, LONG, 0.5), 1.0 if count else 0.0
-    )
-    every = gain_of(tables, lambda p: fused(p, CHAIN, 0.0), None, 1.0 if count else 0.0)
-    gain = Gain(max(gain.share, every.high / 4), max(gain.low, every.low / 4), max(gain.high, every.high))
+    gain = gain_of(tables, lambda p: fused(p, 0.0), lambda p: fused(p, 0.5), spent / tables.width)
     table = kernels[chain >= 0]
     members = int((chain >= 0).sum())
     return cause(
@@ -200,11 +199,18 @@ def unfused_elementwise(tables: Tables) -> Finding:
 
 
 def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
-    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand."""
+    """Which operations are of a chain with a softmax that lies between two matmuls: attention by hand.
+
+    Where the chain holds softmax and its gradient, it is a loss: the backward pass begins there.
+    """
     count = int(chain.max(initial=-1)) + 1
     names = tables.view.ops["name"].iloc[program.op]
     soft = named_like(names, r"(?i)softmax") & (chain >= 0)
-    has = np.bincount(chain[soft], minlength=count + 1) > 0
+    back = named_like(names, r"(?i)backward")
+    forward, backward = (
+        np.bincount(chain[some], minlength=count + 1) > 0 for some in (soft & ~back, soft & back)
+    )
+    has = forward != backward
     product = owned(tables, program, "matmul", "no-tensor-cores")
     before = np.append(False, product[:-1]) & (chain >= 0)
     after = np.append(product[1:], False) & (chain >= 0)
@@ -213,23 +219,28 @@ def _scores(tables: Tables, program: Program, chain: Ints) -> Bools:
     return np.asarray(has[chain] & (chain >= 0), np.bool_)
 
 
-def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
+def _chains(ops: pd.DataFrame, part: Bools, edges: Ints) -> Ints:
     """For each operation the number of its chain on its stream, -1 for none.
 
-    Shorter chains than ``longer`` count only where they hold a softmax.
+    A chain ends where an iteration does (``edges``: when they begin), for the next one's data are others. One
+    and the same kernel again and again is no chain but a loop.
     """
-    soft = named_like(ops["name"], r"(?i)softmax")
     found = np.full(len(ops), -1, np.int64)
+    codes, _ = codes_of(ops["name"])
+    iteration = np.searchsorted(np.sort(edges), ops["start_ns"].to_numpy(np.int64), "right")
     number = 0
     for rows in ops.groupby(["context", "stream"], sort=False).indices.values():
         place = np.asarray(rows, np.int64)
         place = place[np.argsort(ops["start_ns"].to_numpy(np.int64)[place], kind="stable")]
         inside = part[place]
-        first = inside & ~np.append(False, inside[:-1])
+        another = np.append(True, np.diff(iteration[place]) != 0)[: len(place)]
+        first = inside & (~np.append(False, inside[:-1]) | another)
         run = np.cumsum(first) - 1
         counts = np.bincount(run[inside], minlength=int(run.max(initial=-1)) + 1)
-        softened = np.bincount(run[inside & soft[place]], minlength=len(counts)) > 0
-        kept = (counts >= longer) | ((counts >= CHAIN) & softened)
+        least, most = np.full(len(counts), len(codes)), np.full(len(counts), -1)
+        np.minimum.at(least, run[inside], codes[place][inside])
+        np.maximum.at(most, run[inside], codes[place][inside])
+        kept = (counts >= CHAIN) & (least < most)
         long = inside & kept[np.maximum(run, 0)] if len(counts) else inside & False
         values, again = np.unique(run[long], return_inverse=True)
         found[place[long]] = number + again
@@ -237,12 +248,29 @@ def _chains(ops: pd.DataFrame, part: Bools, longer: int = CHAIN) -> Ints:
     return found
 
 
-def _fused(length: Floats, chain: Ints) -> tuple[int, int]:
-    """What chains take, and what their longest kernels take."""
-    inside = chain >= 0
-    longest = np.zeros(int(chain.max(initial=-1)) + 1)
-    np.maximum.at(longest, chain[inside], length[inside])
-    return int(length[inside].sum()), int(longest.sum())
+def _passes(ops: pd.DataFrame, chain: Ints, reduces: Bools) -> Ints:
+    """For each operation of a chain the number of its pass over the data, -1 for none.
+
+    A pass ends with a kernel that reduces, for what follows needs its result, which is there when all data
+    have been read: they must be read again. A fused operator of a library (softmax, a normalization) is a
+    pass of its own: it is what chains are to be replaced with.
+    """
+    alone = reduces & ~named_like(ops["name"], PLAIN_REDUCTION)
+    order = np.lexsort((ops["start_ns"].to_numpy(np.int64), chain))
+    order = order[chain[order] >= 0]
+    begins = np.append(True, (np.diff(chain[order]) != 0) | reduces[order][:-1] | alone[order][1:])[
+        : len(order)
+    ]
+    found = np.full(len(ops), -1, np.int64)
+    found[order] = np.cumsum(begins) - 1
+    return found
+
+
+def _longest(length: Floats, number: Ints) -> Floats:
+    """For each number the longest of its kernels."""
+    longest = np.zeros(int(number.max(initial=-1)) + 1)
+    np.maximum.at(longest, number[number >= 0], length[number >= 0])
+    return longest
 
 
 @rule(
@@ -254,7 +282,7 @@ def _fused(length: Floats, chain: Ints) -> tuple[int, int]:
     "batch small matmuls (bmm).",
 )
 def small_grids(tables: Tables) -> Finding:
-    """Kernels with fewer blocks than half of the GPU's SMs, of 3 µs or more, with nothing beside them.
+    """Kernels with fewer blocks than half of the GPU's SMs, of 3 µs or more, with no other beside most of it.
 
     Numerator: their time. Gain: the replay in which they take as much less as there are SMs without a block,
     at least 2 µs; cautious: half of that.
@@ -264,22 +292,18 @@ def small_grids(tables: Tables) -> Finding:
     blocks, threads = _grids(tables)
     few = blocks[kernels.index.to_numpy(np.int64)]
     spent_of = duration_ns(kernels)
-    small = (few > 0) & (few < FEW * sms) & (spent_of >= SHORT_NS)
+    alone = _alone(kernels)
+    small = (few > 0) & (few < FEW * sms) & (spent_of >= SHORT_NS) & (2 * alone >= spent_of)
     small &= ~np.isin(tables.view.owner[kernels.index.to_numpy(np.int64)], [CODE["communication"]])
-    alone = _alone(kernels, small)
-    spent = int(alone.sum())
+    spent = int(alone[small].sum())
+    chosen = np.zeros(len(blocks), np.bool_)
+    chosen[kernels.index.to_numpy(np.int64)[small]] = True
 
     def spread(program: Program, keep: float) -> Program:
-        count = blocks[program.op]
         length = program.length
-        chosen = (
-            (count > 0)
-            & (count < FEW * sms)
-            & (length >= SHORT_NS)
-            & ~owned(tables, program, "communication")
-        )
-        less = np.maximum(length * count / sms, FUSED_NS)
-        return changes.with_lengths(program, np.where(chosen, length * keep + less * (1 - keep), length))
+        less = np.maximum(length * blocks[program.op] / sms, FUSED_NS)
+        less = length * keep + less * (1 - keep)
+        return changes.with_lengths(program, np.where(chosen[program.op], less, length))
 
     gain = gain_of(tables, lambda p: spread(p, 0.0), lambda p: spread(p, 0.5), spent / tables.width)
     table = kernels.assign(blocks=few, threads=threads[kernels.index.to_numpy(np.int64)])[small]
@@ -328,11 +352,13 @@ def _grids(tables: Tables) -> tuple[Ints, Ints]:
     return blocks, threads
 
 
-def _alone(kernels: pd.DataFrame, some: Bools) -> Ints:
-    """The time of some kernels in which no other one runs."""
+def _alone(kernels: pd.DataFrame) -> Ints:
+    """For each kernel the time in which no other one runs."""
     start, end = spans(kernels)
-    alone = intervals.subtract(start[some], end[some], start[~some], end[~some])
-    return np.asarray(alone[1] - alone[0], np.int64)
+    edges = np.unique(np.concatenate((start, end)))
+    running = np.searchsorted(np.sort(start), edges, "right") - np.searchsorted(np.sort(end), edges, "right")
+    single = np.append(0, np.cumsum(np.where(running[:-1] == 1, np.diff(edges), 0)))
+    return np.asarray(single[np.searchsorted(edges, end)] - single[np.searchsorted(edges, start)], np.int64)
 
 
 @rule(

@@ -8,7 +8,7 @@ from labcode.analysis.ledger.ledger import ALLOCATING
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.predicted import cause, gain_of, told_places
+from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, told_lines, told_places
 from labcode.analysis.rules.tables import Tables, percent, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
@@ -74,8 +74,7 @@ def host_code(tables: Tables) -> Finding:
     """Idle time of the GPU in long stretches of code between two calls of CUDA, by line or range.
 
     Long is ten times what usually lies between two launches: what is shorter is the pace of launching.
-    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays. Predicted is
-    nearer to the former.
+    Numerator: that idle time. Gain: the replay without that code; cautious: half of it stays.
     """
     ledger = tables.ledger
     found = ledger.places("host-code")
@@ -86,8 +85,8 @@ def host_code(tables: Tables) -> Finding:
         lambda p: changes.without_code(p, _stretches(tables, "host-code", p), 0.5),
         1.0 if spent else 0.0,
     )
-    gain = Gain(max(gain.share, 0.85 * gain.high), gain.low, gain.high)
-    where = told_places(found)
+    # of all stretches together, for a sample falls into few of them; ranges where there are no samples
+    where = lines_of_idle(tables, "host-code") if tables.lines.sampled else told_places(found)
     return cause(
         tables,
         gain,
@@ -242,14 +241,14 @@ def unfused_optimizer(tables: Tables) -> Finding:
     report = tables.report
     if not isinstance(report, NsysReport) or not len(report.python_samples()):
         raise CannotJudgeError("there are no samples of Python's stacks (record with --python-sampling=true)")
-    share = tables.optimizer_share
+    share, where = tables.optimizer
     most = min(share, tables.ledger.side("idle") / max(tables.ledger.each_ns, 1))
     host = tables.replay.host
     return cause(
         tables,
         Gain(0.9 * most, most / 2, most),
         f"the launching thread spends {percent(share)} of the iterations in an update parameter by parameter "
-        "(_single_tensor_…)",
+        "(_single_tensor_…)" + (f"; {told}" if (told := told_lines(where)) else ""),
         100 * share,
         "percent of samples in the update of single parameters",
         pd.DataFrame({"share": [share], "thread": [host.main]}),

@@ -10,13 +10,12 @@ from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.copies import READ_BYTES
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.predicted import (
-    FOUND,
     calls_of_ops,
     cause,
     gain_of,
-    lines_of_idle,
     op_sizes,
     owned,
+    told_lines,
 )
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
@@ -29,7 +28,7 @@ LAUNCH_BOUND_SHARE = 0.10
 LOADING_SHARE = 0.25  # of the idle time in gaps whose longest call loads code
 SYNC_CALLS = 3
 MANY_READS = 10  # an iteration
-CLEAN_LAUNCH_NS = 3_000  # a launch without a profiler
+EXPLICIT = r"torch/cuda/(?:__init__|streams)\.py:(?:synchronize|wait)$"
 CHUNKS = 30
 LOW = 0.5
 LOW_SHARE = 0.10
@@ -124,17 +123,11 @@ def launch_bound(tables: Tables) -> Finding:
     gain = gain_of(
         tables, lambda p: cheaper(p, 0.1, True), lambda p: cheaper(p, 0.5, False), 1.0 if owed else 0.0
     )
-    if tables.replay.program is not None and gain.share >= FOUND:
-        # without the profiler launches are cheaper already
-        clean = _without_recorder(tables, tables.replay.program)
-        usual = clean.play()
-        bold, cautious = (1 - cheaper(clean, *how).play() / usual for how in ((0.1, True), (0.5, False)))
-        share = (bold + cautious) / 2
-        gain = Gain(min(gain.share, share), min(gain.low, cautious), gain.high)
-    explained = max(tables.optimizer_share, _of_reads(tables)[0])
+    explained = max(tables.optimizer[0], _of_reads(tables)[0])
     gain = Gain(gain.share * (1 - explained), gain.low * (1 - explained), gain.high)
     count = int((tables.ops["device"] == ledger.device).sum()) / max(tables.count, 1)
-    where = lines_of_idle(tables, "launch")
+    # all that the thread does delays launches: it is never ahead
+    where = told_lines(tables.lines.spread(tables.replay.host.pid, tables.replay.host.main, *ledger.edges))
     return cause(
         tables,
         gain,
@@ -148,21 +141,6 @@ def launch_bound(tables: Tables) -> Finding:
         enough=max(worst, owed * tables.width / max(ledger.whole_ns, 1)) >= LAUNCH_BOUND_SHARE * tables.width,
         owner="launch",
     )
-
-
-def _without_recorder(tables: Tables, program: Program) -> Program:
-    """A program whose launches take what they take without a profiler.
-
-    Of a launch call what exceeds 3 µs is taken for the profiler's, and as much of the code before it; never
-    more than half of either.
-    """
-    extra = max(tables.launch_ns - CLEAN_LAUNCH_NS, 0.0)
-    launches = program.last > program.first
-    spent, gap = (
-        np.where(launches, column - np.minimum(column / 2, extra), column)
-        for column in (program.spent, program.gap)
-    )
-    return program.change(spent=spent, gap=gap)
 
 
 def _reads(tables: Tables, program: Program) -> Bools:
@@ -282,10 +260,10 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
     if program is not None:
         mine = chosen(program)
         free = tables.replay.gain(*[lambda p: changes.without_waits(p, mine)] * 2) if mine.any() else None
-        gain = Gain(0.9 * free.high, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
+        gain = Gain(free.share, 0.8 * free.low, free.high) if free is not None else Gain(0.0, 0.0, 0.0)
         extra = 0.85 * _of_reads(tables)[0] * tables.ledger.share("launch", "sync", "copy-call")
         if extra > gain.share:  # numbers read one by one: without the reads their launches go, too
-            gain = Gain(extra, gain.low, max(gain.high, extra / 0.85))
+            gain = Gain(extra, max(gain.low, extra / 2), max(gain.high, extra / 0.85))
         count = float(mine.sum()) / program.count
         calls = tables.api.iloc[program.row[mine]]
         waited = float(duration_ns(calls).sum()) / program.count
@@ -331,9 +309,13 @@ def _synchronizing(tables: Tables, spent: int, dry: int, evidence: pd.DataFrame,
 
 def _told_calls(tables: Tables, calls: pd.DataFrame, most: int = 2) -> str:
     """Where in the program most of some calls stand, in words."""
-    lines = tables.lines
+    lines, host = tables.lines, tables.replay.host
     if not len(calls) or not lines.known:
         return ""
+    # a stack that names the call says more than one that was taken near it
+    _, named = lines.naming(host.pid, host.main, *spans(calls), EXPLICIT)
+    if named:
+        return told_lines(named, most)
     found = pd.Series([one.text for one in lines.at_calls(calls)])
     spent = pd.Series(duration_ns(calls)).groupby(found.to_numpy()).sum().sort_values(ascending=False)
     spent = spent[spent.index != ""]

@@ -35,7 +35,9 @@ def late_rank(run: Run) -> Finding:
 
     Blamed is the rank that is furthest behind the next to last, summed over the collectives to which it comes
     last; not the one that waits longest. Numerator: how much less of its window is communication with no
-    computing beside it than of the rank in the middle: so long do the others wait for it. Bound: the same.
+    computing beside it than of the rank in the middle: so long do the others wait for it. Gain: the replay of
+    the collectives in which this rank takes as long from one to the next as the rank in the middle; cautious:
+    half of what it is late stays. Where its collectives cannot be replayed, the numerator is a bound.
     """
     table = _compared(run)
     worst = table.iloc[int(table["delay_ns"].argmax())]
@@ -51,6 +53,10 @@ def late_rank(run: Run) -> Finding:
         message += f"; {cause}: {_WHY[cause].format(time_text(max(int(worst[late]), 0)))}"
         if cause == "slow compute":
             message += _kernels(run, int(worst["rank"]))
+    gain = stragglers.without_delay(run, int(worst["rank"]))
+    least, likely = (
+        (None, share) if gain is None else (min(one, share) for one in gain)
+    )  # others wait no longer
     return Finding(
         share >= LATE_SHARE,
         message,
@@ -58,8 +64,10 @@ def late_rank(run: Run) -> Finding:
         "ns by which the rank in the middle waits longer in exposed communication",
         run.width,
         "ns of the window",
-        share,
+        likely,
         top(table[["rank", "last_count", "delay_ns", "wait_ns", *stragglers.CAUSES, "cause"]], "delay_ns"),
+        low=least,
+        high=None if gain is None else share,
     )
 
 

@@ -21,7 +21,8 @@ FOUND = 0.03  # of an iteration: what gains less is not worth a verdict
 def gain_of(tables: Tables, bold: Change, cautious: Change | None, at_most: float) -> Gain:
     """The gain of a change by replay; without a replay from nothing to ``at_most``.
 
-    Without a cautious change it is half of the bold one's gain. No gain is more than ``at_most``: the share
+    Predicted is what the bold change saves, which takes the cause out. Without a cautious change the least is
+    half of that. No gain is more than ``at_most``: the share
     of the iteration that is owed to the cause, where a rule knows it.
     """
     if at_most < FOUND / 2:
@@ -31,8 +32,7 @@ def gain_of(tables: Tables, bold: Change, cautious: Change | None, at_most: floa
     if found is None:
         return Gain(at_most, 0.0, at_most)
     if cautious is None:
-        low, high = found.low / 2, found.high
-        found = Gain((low + high) / 2, low, high)
+        found = Gain(found.share, found.low / 2, found.high)
     top = min(at_most, 1.0)
     return Gain(min(found.share, top), min(found.low, top), min(found.high, top))
 
@@ -102,10 +102,10 @@ def told_lines(found: Sequence[tuple[Place, float]], most: int = 2) -> str:
     )
 
 
-def lines_of_idle(tables: Tables, owner: str) -> str:
-    """Where the program was in the idle time of an owner, by samples of its thread, in words."""
+def lines_of_idle(tables: Tables, *owners: str) -> str:
+    """Where the program was in the idle time of owners, by samples of its thread, in words."""
     pieces = tables.ledger.pieces
-    mine = pieces[pieces["owner"].to_numpy(np.int64) == CODE[owner]]
+    mine = pieces[np.isin(pieces["owner"].to_numpy(np.int64), [CODE[one] for one in owners])]
     host = tables.replay.host
     return told_lines(tables.lines.spread(host.pid, host.main, *spans(mine)))
 

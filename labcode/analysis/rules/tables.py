@@ -117,11 +117,11 @@ class Tables:
         return active * ledger.share("host-code", "launch", "copy-call"), place, round(100 * active)
 
     @cached_property
-    def optimizer_share(self) -> float:
-        """Of the samples of the launching thread, the share in an update parameter by parameter."""
+    def optimizer(self) -> tuple[float, list[tuple[Place, float]]]:
+        """Of the launching thread's samples, the share in an update parameter by parameter, and where."""
         host = self.replay.host
         low, high = self.ledger.edges
-        return self.lines.share_in(host.pid, host.main, low, high, r"torch/optim/.*:_single_tensor_")
+        return self.lines.naming(host.pid, host.main, low, high, r"torch/optim/.*:_single_tensor_")
 
     @cached_property
     def lines(self) -> Lines:

@@ -1,7 +1,6 @@
 """A trace with Python's functions in; where the time of the threads that ran Python went, by line, out."""
 
 import re
-import sys
 
 import numpy as np
 import pandas as pd
@@ -9,32 +8,13 @@ import pandas as pd
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.links import nearest
-from labcode.reports.columns import Bools
-from labcode.reports.frames import codes_of
+from labcode.analysis.timeline.own import own_names
 from labcode.reports.kineto.report import KinetoReport
 
 OWN = "its own code"
 _FRAME = re.compile(r"(?P<file>[^<>]*?)\((?P<line>\d+)\): (?P<function>.*)")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+).*>")
-# packages that programs call; what they call back (``__getitem__`` of a data set) is the program's again
-_PACKAGES = frozenset(
-    (
-        *("torch", "torchvision", "torchaudio", "triton", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm"),
-        *("transformers", "accelerate", "datasets", "deepspeed", "lightning", "pytorch_lightning"),
-        *("diffusers", "peft", "timm", "labcode", "typing_extensions"),
-    )
-)
 COLUMNS = {"where": "str", "calls": "str", "self_ns": "int64", "share": "float64"}
-
-
-def is_program(name: str) -> bool:
-    """Whether a function of Python, as traces name it, is the program's own: not a library's or built in."""
-    found = _FRAME.fullmatch(name)
-    if found is None or "site-packages/" in name or "dist-packages/" in name:
-        return False
-    first = found["file"].lstrip("/").partition("/")[0].removesuffix(".py")
-    inside = found["file"].lstrip("/").startswith("usr/lib/python")
-    return first not in _PACKAGES and first not in sys.stdlib_module_names and not inside
 
 
 def host_lines(report: KinetoReport) -> pd.DataFrame:
@@ -57,7 +37,7 @@ def _lines(report: KinetoReport, rank: int) -> pd.DataFrame:
     tree = kineto_tree.build(report)
     events = tree.events
     names, python = events["name"].to_numpy(object), (events["kind"] == "python").to_numpy()
-    mine = python & _program(names)
+    mine = python & own_names(names)
     length = extent_ns(report, rank)
     spent = duration_ns(events)
     inner = np.bincount(tree.parent[tree.parent >= 0], spent[tree.parent >= 0], len(events))
@@ -84,7 +64,7 @@ def extent_ns(report: KinetoReport, rank: int) -> int:
     """From the first function of a rank's program that was seen to begin to the last one's end."""
     functions = report.python_functions()
     functions = functions[functions["rank"] == rank]
-    mine = functions[_program(functions["name"].to_numpy(object))]
+    mine = functions[own_names(functions["name"].to_numpy(object))]
     return int(mine["end_ns"].max() - mine["start_ns"].min()) if len(mine) else 0
 
 
@@ -101,9 +81,3 @@ def callee(name: str) -> str:
     if built_in:
         return built_in[1]
     return place(name).removeprefix("nn.Module: ")
-
-
-def _program(names: "np.ndarray[tuple[int], np.dtype[np.object_]]") -> Bools:
-    codes, distinct = codes_of(names)
-    hits = np.array([is_program(str(name)) for name in distinct], np.bool_)
-    return np.append(hits, False)[codes]

@@ -31,6 +31,10 @@ from labcode.reports.report import MEASURED, TimelineReport
 FEWEST = 3  # instances of a name that does not say what it is
 COVERED = 0.5  # of the time from the first to the last operation, or of the operations
 ALIKE = 0.8  # of the distances between a kernel's launches are the same where it tells a period
+EQUAL = 0.03  # a difference in likeness that says nothing
+EVIDENCE = 16  # so many kernels have to come in the same order where a period is seen few times
+LOOKED_AT = 200_000  # kernels, the last ones
+SHORTEST = 8  # so many distances are tried of each kind
 ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
@@ -254,7 +258,11 @@ def _by_updates(process: _Process) -> tuple[str, Ints]:
 
 
 def _by_period(process: _Process) -> tuple[str, Ints]:
-    """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU."""
+    """Starts of the kernel that comes once in each repetition of the sequence of kernels on a GPU.
+
+    The period is the distance at which the sequence of names is most like itself: a part of an iteration (a
+    layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
+    """
     ops = process.ops[process.ops["kind"] == "kernel"]
     if not len(ops):
         return "", process.rows[:0]
@@ -262,46 +270,65 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     ops = ops[ops["device"] == device].sort_values("start_ns", kind="stable")
     start = ops["start_ns"].to_numpy(np.int64)
     codes, names = codes_of(ops["name"])
+    period = _period(np.asarray(codes, np.int64)[-LOOKED_AT:])
+    if not period:
+        return "", start[:0]
     counts = np.bincount(codes)
-    markers = _markers(process.ops[process.ops["device"] == device])
-    found = -1
     for code in np.argsort(counts, kind="stable"):
-        count = int(counts[code])
-        if count < FEWEST + 1 or count > len(ops) // 2:
-            continue
-        if found >= 0 and (count < 1.5 * counts[found] or not len(markers)):
+        if not 1 < counts[code] <= 2 * len(ops) // period:
             continue
         places = np.flatnonzero(codes == code)
         gaps = np.diff(places)
-        lengths, often = np.unique(gaps, return_counts=True)
-        usual = int(lengths[often.argmax()])
-        same = np.abs(gaps - usual) <= ABOUT * usual
-        if same.mean() < ALIKE or int(gaps[same].sum()) < COVERED * len(ops):
-            continue
-        if found >= 0:  # what comes more often is an iteration if each has what an iteration has
-            edges = start[places]
-            inside = np.diff(np.searchsorted(markers, edges, "left")) > 0
-            if inside.mean() < ALIKE:
-                continue
-        found = int(code)
-    if found < 0:
-        return "", start[:0]
-    name = str(names[found])[:60]
-    return f"the period of the launches, from “{name}” to the next", start[codes == found]
+        same = np.abs(gaps - period) <= ABOUT * period
+        if same.mean() >= ALIKE and int(gaps[same].sum()) >= COVERED * (len(ops) - period):
+            name = str(names[code])[:60]
+            return f"the period of the launches, from “{name}” to the next", start[places]
+    places = np.arange(len(ops) - 1, -1, -period)[::-1]  # no kernel comes once: counted from the end
+    return f"the period of the launches, {period:,} of them", start[places]
 
 
-def _markers(ops: pd.DataFrame) -> Ints:
-    """When operations began that an iteration has and its parts have not: of an optimizer, else copies from
-    or to the host, by time.
+def _period(codes: Ints) -> int:
+    """The distance at which a sequence repeats, 0 where it does not.
+
+    Looked at is its later half, or its last two periods where these are longer, for what comes first is
+    start-up. Candidates are the distances between occurrences of the same name, and of the sequence's end. Of
+    those at which it is about as much like itself as it is at any, it is the shortest.
     """
-    codes, names = codes_of(ops["name"])
-    of_step = np.array([bucket_of_name(str(name)) == "optimizer" for name in names] + [False], np.bool_)
-    copies = np.array([bool(re.search(r"memcpy (?:H2D|D2H)", str(name))) for name in names] + [False])
-    start = ops["start_ns"].to_numpy(np.int64)
-    for wanted in (of_step, copies):
-        if wanted[codes].any():
-            return np.sort(start[wanted[codes]])
-    return start[:0]
+    count = len(codes)
+    lengths = _distances(codes)
+    lengths = lengths[(lengths >= 1) & (2 * lengths <= count)]
+    likeness = {}
+    for length in lengths.tolist():
+        first = max(min(count // 2, count - 2 * length), 0)
+        alike = codes[first : count - length] == codes[first + length :]
+        if len(alike) >= (EVIDENCE if count < FEWEST * length else FEWEST):
+            likeness[length] = float(alike.mean())
+    most = max(likeness.values(), default=0.0)
+    if most < ALIKE or likeness.get(1, 0.0) >= most - EQUAL:  # one kernel again and again tells no iteration
+        return 0
+    return int(min(length for length, like in likeness.items() if like >= most - EQUAL))
+
+
+def _distances(codes: Ints) -> Ints:
+    """At which distances a sequence may repeat."""
+    count = len(codes)
+    found = [np.arange(1, min(SHORTEST, count))]
+    order = np.argsort(codes, kind="stable")
+    edges = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0)) if count else order
+    for low, high in zip(edges.tolist(), np.append(edges[1:], count).tolist(), strict=True):
+        gaps = np.diff(order[low:high])
+        if len(gaps) > SHORTEST:
+            lengths, often = np.unique(gaps, return_counts=True)
+            gaps = lengths[np.argsort(-often, kind="stable")[:FEWEST]]
+        found.append(gaps)
+    for width in (16, 64, 256):  # where the end of the sequence was before
+        if 2 * width >= count:
+            break
+        places = np.arange(count - width)
+        for back in range(width):
+            places = places[codes[places + back] == codes[count - width + back]]
+        found.append((count - width - places)[-SHORTEST:])
+    return np.unique(np.concatenate(found))
 
 
 def _ascending(edges: Ints) -> Ints:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.analysis.timeline.joins import duration_ns, launch_rows
+from labcode.analysis.timeline.own import own_names
 from labcode.reports.columns import Bools, Ints, objects, process_keys, unique
 from labcode.reports.frames import codes_of
 from labcode.reports.kineto.report import STEP, KinetoReport
 
 MODULE = "nn.Module: "
-_INNER = ("torch/", "<built-in", "<frozen", "nn.Module: ", "contextlib.py", "threading.py")
 
 
 def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
@@ -25,7 +25,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
 
     start_ns, duration_ns, rank, device, stream, kind, name (short), op (the innermost operator), outer_op
     (the outermost), annotation (the innermost that the program made), module (path of modules), pass
-    ('forward', 'backward', 'optimizer', '' where unknown), python (the innermost frame outside of PyTorch),
+    ('forward', 'backward', 'optimizer', '' where unknown), python (the innermost frame of the program),
     python_stack (outermost first, joined by ';'), call, call_ns, queue_ns (from the end of the call to
     the start on the GPU). Texts are '' where the trace does not tell.
     """
@@ -40,7 +40,7 @@ def op_kernel_trace(report: KinetoReport) -> pd.DataFrame:
     # also where the backward pass runs on the thread that called it: the line of backward() says nothing
     source = np.where(back >= 0, back, where)
     frames = np.append(nearest(tree, kinds == "python"), -1)[source]
-    users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)[source]
+    users = np.append(nearest(tree, (kinds == "python") & own_names(names)), -1)[source]
     modules = np.append(nearest(tree, (kinds == "python") & _starts(names, (MODULE,))), -1)[source]
     marks = (kinds == "annotation") & ~_starts(names, (STEP,))
     row = launch_rows(ops, api)
@@ -249,15 +249,15 @@ def _paths(
 
 
 def python_lines(report: KinetoReport, ops: pd.DataFrame) -> NDArray[np.object_]:
-    """For each of some operators (rows of the report's `ops`, by index) the innermost frame of Python outside
-    of PyTorch; '' for none.
+    """For each of some operators (rows of the report's `ops`, by index) the innermost frame of Python that
+    is the program's own; '' for none.
     """
     tree = kineto_tree.build(report)
     names, kinds = tree.events["name"].to_numpy(object), tree.events["kind"].to_numpy(object)
     place = np.full(len(report.ops()) + 1, -1, np.int64)
     mine = np.flatnonzero(kinds == "op")
     place[tree.events["row"].to_numpy(np.int64)[mine]] = mine
-    users = np.append(nearest(tree, (kinds == "python") & ~_starts(names, _INNER)), -1)
+    users = np.append(nearest(tree, (kinds == "python") & own_names(names)), -1)
     return _names(names, users[place[ops.index.to_numpy(np.int64)]])
 
 

@@ -1,15 +1,18 @@
 """Made-up programs of strangers: the first verdict names the cause, without any mark, with its line."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from labcode import reports
+from labcode.analysis.ledger import changes
 from labcode.analysis.rules import Verdict
 from labcode.analysis.rules.driver import diagnose, tables_of
 from tests.support import exports as x
 from tests.support import strangers
 from tests.support.command import labcode
+from tests.support.stacks import PERIODIC, Frame, python_stacks
 
 LINES = {
     "data-loading": "train.py",
@@ -158,3 +161,86 @@ def test_a_gpu_without_tensor_cores_gets_no_advice_on_them(tmp_path: Path) -> No
         assert wanted in verdict.message + verdict.advice and "TF32), or bf16" not in verdict.advice * (
             major > 6
         )
+
+
+# ---- input that is odd
+
+
+def test_nothing_repeats(tmp_path: Path) -> None:
+    names = [strangers.TENSOR, strangers.ADD, strangers.NORM, strangers.RELAY, strangers.LOSS]
+    machine = strangers.started()
+    for name in names:
+        machine.launch(name, strangers.MS)
+    with reports.open_timeline(machine.export(tmp_path / "a.sqlite"), "diagnose") as report:
+        tables = tables_of(report)
+        assert tables.count == 0 and "nothing repeats often enough" in tables.judged.told
+        assert not [one for one in diagnose(report) if one.status == "failed"]
+
+
+def test_a_single_kernel_and_no_host_rows(tmp_path: Path) -> None:
+    for kernels in ([x.kernel(5, 9)], [x.kernel(i * 1000, i * 1000 + 400) for i in range(9)]):
+        found = judged(x.make_export(tmp_path / "a.sqlite", kernels=kernels))
+        assert not [one.rule for one in found if one.severity in ("medium", "high") and one.predicted]
+
+
+def test_ranks_whose_iterations_do_not_overlap(tmp_path: Path) -> None:
+    first = strangers.train(strangers.started(pid=100), steps=12)
+    second = strangers.started(pid=200, device=1)
+    second.now = first.now + strangers.S
+    strangers.train(second, steps=14)
+    with reports.open_timeline(first.export(tmp_path / "a.sqlite", second), "diagnose") as report:
+        (note,) = tables_of(report).judged.notes
+        assert note.startswith("the iterations of 2 processes do not overlap; judged is process 200")
+
+
+# ---- what is predicted
+
+
+def test_an_iteration_is_the_whole_loop_and_not_a_part_that_repeats(tmp_path: Path) -> None:
+    """Two steps alone: twelve parts each, then a loss; no optimizer that has a name."""
+    machine = strangers.started()
+    for _ in range(2):
+        for _ in range(12):
+            strangers.layer(machine, 100 * strangers.US, strangers.TENSOR)
+        for _ in range(6):
+            machine.launch(strangers.LOSS, 20 * strangers.US)
+            machine.launch(strangers.RELAY, 20 * strangers.US)
+    with reports.open_timeline(machine.export(tmp_path / "a.sqlite"), "diagnose") as report:
+        tables = tables_of(report)
+        assert tables.count == 1 and tables.judged.rows["ops"].tolist() == [12 * 4 + 12]
+
+
+def test_workers_set_the_pace_whatever_the_rest_takes(tmp_path: Path) -> None:
+    """Where batches come every 20 ms, quicker launches gain nothing."""
+    machine = strangers.started()
+    waits = [
+        ("wait", "/usr/lib/python3.12/threading.py", 359),
+        ("__next__", "/usr/lib/python3/site-packages/torch/utils/data/dataloader.py", 741),
+        strangers.HERE,
+    ]
+    samples: list[tuple[int, Sequence[Frame]]] = []
+    due = machine.now
+    for _ in range(14):
+        due += 20 * strangers.MS
+        for at in range(machine.now, due, 2 * strangers.MS):
+            samples.append((at, waits))
+        machine.now = max(machine.now, due)
+        machine.copy(1 << 20, pinned=True)
+        for _ in range(100):
+            machine.launch(strangers.TENSOR, 4 * strangers.US, host=30 * strangers.US)
+        machine.launch(strangers.ADAM, 20 * strangers.US)
+    path = x.make_export(
+        tmp_path / "a.sqlite",
+        **machine.tables,
+        nvtx=[x.domain(9, PERIODIC, pid=100, tid=100)],
+        extra_sql=python_stacks(samples, kind=PERIODIC),
+    )
+    with reports.open_timeline(path, "diagnose") as report:
+        tables = tables_of(report)
+        program = tables.replay.clean
+        assert program is not None and (program.due >= 0).any()
+        quicker = changes.cheaper_launches(program, program.waits == 0, 0.1, 1_000)
+        assert quicker.play() == pytest.approx(20 * strangers.MS, rel=0.01)
+        assert tables.replay.base_ns == pytest.approx(20 * strangers.MS, rel=0.01)
+        first = next(one for one in diagnose(report) if one.predicted)
+        assert first.rule == "data-loading" and first.gain is not None and first.gain > 0.7

@@ -94,6 +94,15 @@ def test_who_was_late_and_who_waited(late: Run) -> None:
     assert list(met["waits_ns"][:2]) == pytest.approx([3 * 200 * US, 0], abs=8)
 
 
+def test_the_gain_is_that_of_a_replay_without_the_delay(late: Run) -> None:
+    verdict = {one.rule: one for one in diagnose(late)}["late-rank"]
+    took = (STEPS - 1) * PERIOD + 2 * LONG + SHORT  # from where all have come to the first collective
+    saved = (STEPS - 1) * 200 * US / took
+    assert verdict.predicted and verdict.gain == pytest.approx(saved, rel=1e-3)
+    assert verdict.low == pytest.approx(saved / 2, rel=1e-3)
+    assert stragglers.without_delay(late, 0) == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
 @pytest.mark.parametrize("cause", LATE)
 def test_the_diagnosis_names_rank_and_cause(tmp_path: Path, cause: str) -> None:
     run = open_run(ranks.run(tmp_path / "run", late={LATE[cause]: 200 * US}))

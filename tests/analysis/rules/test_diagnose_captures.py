@@ -18,7 +18,7 @@ LOOP = {
     "host-code": "low",
     **SYMPTOMS,
 }
-FEW = {"results-copied-back": "medium", "copies-not-hidden": "medium", "start-up": "info"}
+FEW = {"results-copied-back": "high", "copies-not-hidden": "high", "start-up": "info"}
 GOOD = {"good": "info"}
 FOUND: dict[tuple[str, str], dict[str, str]] = {
     ("timeline_basics", "baseline"): LOOP,
@@ -33,7 +33,6 @@ FOUND: dict[tuple[str, str], dict[str, str]] = {
     # Traced node by node, launching a graph takes longer, and each replay is waited for.
     ("kernel_overlap", "graph"): {
         "sync-in-loop": "high",
-        "small-grids": "high",
         "idle-gaps": "info",
         "uneven-iterations": "info",
     },
@@ -48,7 +47,7 @@ FOUND: dict[tuple[str, str], dict[str, str]] = {
     ("kernel_overlap", "exam_streams"): GOOD,
     ("memory_timeline", "pageable"): {
         "pageable-copies": "high",
-        "results-copied-back": "medium",
+        "results-copied-back": "high",
         "start-up": "info",
     },
     ("memory_timeline", "pinned"): FEW,
@@ -60,7 +59,7 @@ FOUND: dict[tuple[str, str], dict[str, str]] = {
         "start-up": "info",
         "sync-in-loop": "low",
     },
-    ("multi_gpu", "baseline"): {"communication-not-hidden": "medium"},
+    ("multi_gpu", "baseline"): {"communication-not-hidden": "low"},
     ("multi_gpu", "improved"): GOOD,
     ("multi_gpu", "few_ctas"): GOOD,
     ("multi_gpu", "tuned"): GOOD,

@@ -8,7 +8,7 @@ import pytest
 
 from labcode import reports
 from labcode.analysis.report.gather import gather
-from labcode.analysis.timeline.host import OWN, host_lines, is_program
+from labcode.analysis.timeline.host import OWN, host_lines
 
 THREAD = {"pid": 7, "tid": 7}
 
@@ -54,21 +54,3 @@ def test_a_report_without_a_gpu_begins_with_what_the_program_waits_for(trace: Pa
         )
         titles = [table.title for section in document.sections for table in section.tables]
         assert any(title.startswith("Where the time of the host") for title in titles)
-
-
-@pytest.mark.parametrize(
-    ("name", "own"),
-    [
-        ("train.py(4): load", True),
-        ("src/data/set.py(40): __getitem__", True),
-        ("torch/utils/data/dataloader.py(10): __next__", False),
-        ("json/decoder.py(3): decode", False),
-        ("threading.py(9): run", False),
-        ("/usr/lib/python3.12/random.py(2): shuffle", False),
-        ("/opt/x/site-packages/pkg/a.py(1): f", False),
-        ("<built-in function sleep>", False),
-        ("nn.Module: Linear_0", False),
-    ],
-)
-def test_what_is_the_program_s_own(name: str, own: bool) -> None:
-    assert is_program(name) is own

@@ -1,0 +1,63 @@
+"""Chains of small kernels, their passes over the data, and kernels that nothing runs beside."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labcode.analysis.rules import gpu_work
+from labcode.analysis.rules.finding import Finding, rule, verdict_of
+
+NOTHING = np.empty(0, np.int64)
+ADD, MUL, SUM, SOFT = "add_kernel", "mul_kernel", "reduce_kernel<512>", "cunn_SoftMaxForward"
+
+
+def ops(*names: str) -> pd.DataFrame:
+    start = 100 * np.arange(len(names))
+    return pd.DataFrame(
+        {"name": names, "context": 1, "stream": 7, "start_ns": start, "end_ns": start + 50}
+    ).astype({"name": "str"})
+
+
+def chains(table: pd.DataFrame, edges: np.ndarray = NOTHING) -> list[int]:
+    part = ~table["name"].str.contains("gemm").to_numpy()
+    return gpu_work._chains(table, part, edges).tolist()
+
+
+def test_a_chain_lies_between_other_kernels_and_within_an_iteration() -> None:
+    table = ops("gemm", ADD, MUL, "gemm", ADD, "gemm", MUL, ADD, MUL, ADD)
+    assert chains(table) == [-1, 0, 0, -1, -1, -1, 1, 1, 1, 1]
+    assert chains(table, np.array([0, 800])) == [-1, 0, 0, -1, -1, -1, 1, 1, 2, 2]
+
+
+def test_one_kernel_again_and_again_is_no_chain() -> None:
+    assert chains(ops(*[ADD] * 6)) == [-1] * 6
+
+
+@pytest.mark.parametrize(
+    ("names", "passes"),
+    [
+        ((ADD, MUL, SUM, MUL, ADD), [0, 0, 0, 1, 1]),  # a sum ends a pass and takes in what comes before it
+        ((ADD, SOFT, MUL, ADD), [0, 1, 2, 2]),  # an operator of a library takes in nothing
+    ],
+)
+def test_a_pass_ends_where_a_kernel_reduces(names: tuple[str, ...], passes: list[int]) -> None:
+    table = ops(*names)
+    reduces = table["name"].isin([SUM, SOFT]).to_numpy()
+    assert gpu_work._passes(table, np.zeros(len(names), np.int64), reduces).tolist() == passes
+
+
+def test_time_alone_is_without_any_other_kernel() -> None:
+    table = pd.DataFrame({"start_ns": [0, 50, 60, 300], "end_ns": [100, 150, 70, 400]})
+    assert gpu_work._alone(table).tolist() == [50, 50, 0, 100]
+
+
+@pytest.mark.parametrize(
+    ("gain", "low", "severity"),
+    [(0.5, 0.2, "high"), (0.5, 0.09, "low"), (0.2, 0.1, "medium"), (0.5, None, "high")],
+)
+def test_an_alarm_needs_a_tenth_in_the_cautious_case(gain: float, low: float | None, severity: str) -> None:
+    @rule("mine", title="mine")
+    def mine(_: object) -> Finding:
+        return Finding(True, "found", 1, "a", 2, "b", gain, low=low, high=None if low is None else gain)
+
+    assert verdict_of(mine, mine(None)).severity == severity
