@@ -6,10 +6,11 @@ reading would not notice it.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from labcode.reports.columns import Column, Ints
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import Opened, quick_check
 from labcode.reports.nsys.sqlite import Coded, Found, read_columns, read_strings
+
+T = TypeVar("T")
 
 
 class Source:
@@ -28,6 +31,8 @@ class Source:
         self._connection = opened.connection
         self._warnings = dict.fromkeys(opened.warnings)
         self._checked: set[str] = set()
+        self._extents: dict[tuple[str, str], tuple[int, int] | None] = {}
+        self._once: dict[str, Any] = {}
         self.path: Path = opened.path
         self.version: schema.SchemaVersion = opened.version
         self.product: str = opened.product
@@ -44,6 +49,13 @@ class Source:
     def warn(self, text: str) -> None:
         """Add a line to `warnings`, once."""
         self._warnings[text] = None
+
+    def once(self, what: str, read: Callable[[], T]) -> T:
+        """What ``read`` gives, which is called the first time alone."""
+        if what not in self._once:
+            self._once[what] = read()
+        found: T = self._once[what]
+        return found
 
     def has(self, table: str) -> bool:
         """Whether the export has a table of this name; nsys leaves out those without rows."""
@@ -83,6 +95,8 @@ class Source:
             )
             if "duration" in columns:
                 found["duration"] = _duration(found["end"], found["start"], table)
+        if "start" in found and "end" in found:
+            self._extents[table, where] = _extent(found["start"].values, found["end"])
         count = len(found[some[0]].values)
         for name in (*columns, *texts):
             if name not in found and name not in coded:
@@ -92,6 +106,13 @@ class Source:
         return {name: found.get(name, absent) for name in columns}, {
             name: coded.get(name, no_text) for name in texts
         }
+
+    def extent(self, table: str, where: str = "") -> tuple[int, int] | None:
+        """The first start and the last end (or start) of a table's events; None where there are none."""
+        if (table, where) not in self._extents:
+            raw = self.ints(table, ("start", "end"), where)
+            self._extents[table, where] = _extent(raw["start"].values, raw["end"])
+        return self._extents[table, where]
 
     def strings(self, ids: Column) -> Coded:
         """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
@@ -127,6 +148,13 @@ class Source:
             raise InputError(f"{self.path}: cannot be read ({error}); export or copy it again") from None
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
+
+
+def _extent(start: Ints, end: Column) -> tuple[int, int] | None:
+    if not len(start):
+        return None
+    first = int(start.min())
+    return first, max(int(start.max()), int(end.filled(first).max()))
 
 
 def _duration(end: Column, start: Column, table: str) -> Column:
