@@ -75,6 +75,15 @@ def stats(
         ),
     ] = None,
     scheduler: Scheduler = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            help="Part to report on, of captures and traces: steady (the iterations after the warm-up), all, "
+            "a range's name, step#3, or 10ms..25ms. Rows outside are left out, those that reach over an edge "
+            "cut off there, as diagnose does.",
+        ),
+    ] = None,
 ) -> None:
     """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
 
@@ -89,7 +98,7 @@ def stats(
         driver.list_reports(files or [], output_format, sys.stdout)
         return
     names = tuple(dict.fromkeys(name for one in report or [] for name in one.split(",") if name))
-    asked = driver.Asked(names, every, kernel, launch, beside, scheduler)
+    asked = driver.Asked(names, every, kernel, launch, beside, scheduler, window)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return

@@ -23,6 +23,7 @@ from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
+from labcode.reports.frames import is_any
 from labcode.reports.kineto.report import STEP, KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED
@@ -164,6 +165,13 @@ class Host:
 
 def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     """The threads of a process that launch kernels in a window, as one: they take turns."""
+    if (pid, window) not in view.hosts:
+        view.hosts[pid, window] = _host_of(view, pid, window)
+    found: Host = view.hosts[pid, window]
+    return found
+
+
+def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     api = view.api
     mine = api["pid"].to_numpy(np.int64) == pid
     start, end = spans(api)
@@ -523,10 +531,8 @@ class _Idle:
         ops, row = self.view.ops, self.view.row
         begun = ops["start_ns"].to_numpy(np.int64)[self.mine]
         made = np.append(self.view.api["end_ns"].to_numpy(np.int64), np.iinfo(np.int64).max)[row[self.mine]]
-        kinds = ops["kind"].to_numpy(object)[self.mine]
-        fills = np.sort(
-            begun[(begun - np.minimum(made, begun) > self.host.patience_ns) & (kinds == "kernel")]
-        )
+        kernels = is_any(ops["kind"], "kernel")[self.mine]
+        fills = np.sort(begun[(begun - np.minimum(made, begun) > self.host.patience_ns) & kernels])
         none = np.int64(np.iinfo(np.int64).min)
         last_drain = np.append(none, drains)[np.searchsorted(drains, at, "right")]
         last_fill = np.append(none, fills)[np.searchsorted(fills, at, "right")]

@@ -1,6 +1,7 @@
 """A timeline in; its tables, read and joined once, out."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ class View:
 
     def __init__(self, report: TimelineReport) -> None:
         self.report = report
+        self.hosts: dict[tuple[int, tuple[int, int]], Any] = {}  # what `labcode.analysis.ledger.ledger` found
 
     @cached_property
     def ops(self) -> pd.DataFrame:

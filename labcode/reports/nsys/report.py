@@ -458,8 +458,11 @@ class NsysReport(Closing):
         """The part of the capture to analyze, in ns: (start, end).
 
         From the first start to the last end of the NVTX ranges named ``lab:measured``, over all processes;
-        without them from the first to the last event; (0, 0) when there is none.
+        without them from the first to the last event; (0, 0) when there is none. Where the report reads a
+        window alone (`Source.only`), it is that.
         """
+        if self.source.window is not None:
+            return self.source.window
         ranges = self.nvtx()
         domain, _, name = MEASURED.partition(":")
         plain = (ranges["domain"] == "") & (ranges["name"] == MEASURED)
