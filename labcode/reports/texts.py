@@ -6,16 +6,20 @@ slice of a table is found as well as the table. That is done only where somebody
 be changed in place (`remembering`).
 """
 
+from __future__ import annotations
+
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
