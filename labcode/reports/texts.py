@@ -41,7 +41,7 @@ class Known:
         right = np.array([which(str(text)) for text in self.texts], np.bool_)
         places = np.flatnonzero(right)
         if len(places) > _ONE_BY_ONE:
-            return right[self.codes]
+            return np.asarray(right[self.codes], np.bool_)
         found = np.zeros(len(self.codes), np.bool_)
         for place in places.tolist():
             found |= self.codes == place
@@ -70,9 +70,7 @@ def made_of(codes: NDArray[Any], texts: Sequence[str], missing: str) -> Objects:
     made: Objects = table[codes]
     if _remembering.get() and len(made) >= _FEWEST:
         size = np.int8 if len(table) < 128 else np.int16 if len(table) < 1 << 15 else np.int32
-        small = codes.astype(size)
-        if len(codes) and int(small.min()) < 0:
-            small[small < 0] += size(len(table))
+        small = np.where(codes < 0, len(table) - 1, codes).astype(size)
         _remember(made, Known(small, table))
     return made
 
