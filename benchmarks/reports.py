@@ -6,7 +6,9 @@ Their outputs are compared: a fast report that says something else is worth noth
 import json
 import sqlite3
 import statistics
+import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +22,7 @@ from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
 from labcode.terminal import console
 from labcode.workloads.models.big_export import make_big_export
-from labcode.workloads.models.side_by_side import Comparison, side_by_side
+from labcode.workloads.models.side_by_side import Comparison, Timing, measure, side_by_side
 
 _LONGEST_S = 1_000_000
 
@@ -86,6 +88,7 @@ def main(
                 limit_s=limit_s,
                 say=lambda report: status.update(f"measured {report}"),
             )
+            judged = {} if only else _judging(file, work, repetitions)
     title = f"{outcome.record['ops']:,} GPU operations, seconds, medians of up to {repetitions}"
     screen.print(_table(outcome.reports, title))
     for row in outcome.reports:
@@ -95,10 +98,27 @@ def main(
         screen.print(f"{report}: {why}", markup=False)
     for words, timing in outcome.starts.items():
         screen.print(f"start: {words}: {timing.median_s:.2f} s")
+    for command, timing in judged.items():
+        screen.print(
+            f"labcode {command}: {statistics.median(timing.cpu_s):.2f} s of CPU, "
+            f"{timing.peak_bytes / 1e6:.0f} MB at most"
+        )
     if json_file is not None:
+        record = outcome.record | {"judging": {command: asdict(timing) for command, timing in judged.items()}}
         with whole(json_file) as part:
-            part.write_text(json.dumps(outcome.record, indent=1) + "\n", encoding="utf-8")
+            part.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 1 if outcome.missing or any(row.difference for row in outcome.reports) else 0
+
+
+def _judging(file: Path, work: Path, repetitions: int) -> dict[str, Timing]:
+    """What the commands take that look at all of an export: its verdicts, and the page on it."""
+    timings = {}
+    for command in ("diagnose", "report"):
+        argv = [sys.executable, "-m", "labcode", command, file, "--format", "json"]
+        runs = [measure(argv, work / "out.txt", work) for _ in range(repetitions)]
+        wall, cpu, peak = zip(*runs, strict=True)
+        timings[command] = Timing(wall, cpu, max(peak))
+    return timings
 
 
 def _answered(file: Path) -> list[str]:

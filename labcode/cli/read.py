@@ -74,6 +74,15 @@ def stats(
         ),
     ] = None,
     scheduler: Scheduler = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            help="Part to report on, of captures and traces: steady (the iterations after the warm-up), all, "
+            "a range's name, step#3, or 10ms..25ms. Rows outside are left out, those that reach over an edge "
+            "cut off there, as diagnose does.",
+        ),
+    ] = None,
 ) -> None:
     """Print reports of captures, or write them to files; of nsys captures as `nsys stats` prints them.
 
@@ -87,7 +96,7 @@ def stats(
         driver.list_reports(files or [], output_format, sys.stdout)
         return
     names = tuple(dict.fromkeys(name for one in report or [] for name in one.split(",") if name))
-    asked = driver.Asked(names, every, kernel, launch, beside, scheduler)
+    asked = driver.Asked(names, every, kernel, launch, beside, scheduler, window)
     if output is None:
         driver.print_all(files or [], asked, output_format, sys.stdout, notes=sys.stderr)
         return
@@ -143,6 +152,8 @@ def diagnose(
     window: JudgedWindow = None,
 ) -> None:
     """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _keep_memory()
     from labcode.analysis.rules import driver
 
     if list_only:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labcode.reports.texts import made_of
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -100,16 +102,18 @@ def sorted_unique(values: NDArray[Any]) -> tuple[NDArray[Any], Ints]:
 
 def objects(codes: Ints, texts: Sequence[str], missing: str = "") -> Objects:
     """Codes into texts as an array of Python strings; code -1 reads as ``missing``."""
-    table = np.empty(len(texts) + 1, dtype=np.object_)
-    table[:-1] = texts
-    table[-1] = missing
-    return table[codes]
+    return made_of(codes, texts, missing)
+
+
+def numbered(values: Ints, names: Mapping[int, str], missing: str = "unknown") -> tuple[Ints, list[str]]:
+    """Numbers of an enumeration as codes into their names."""
+    distinct, codes = unique(values)
+    return codes, [names.get(int(number), missing) for number in distinct]
 
 
 def named(values: Ints, names: Mapping[int, str], missing: str = "unknown") -> Objects:
     """Numbers of an enumeration as their names."""
-    distinct, codes = unique(values)
-    return objects(codes, [names.get(int(number), missing) for number in distinct])
+    return objects(*numbered(values, names, missing))
 
 
 def joined(parts: Sequence[Column]) -> Column:

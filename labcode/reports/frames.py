@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from labcode.reports.columns import Bools, Column, Ints, Objects
+from labcode.reports.texts import known, known_of_rows
 
 
 def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
@@ -17,7 +18,7 @@ def frame(**columns: Ints | Objects | Bools | Column) -> pd.DataFrame:
             absent = np.zeros(len(values.values), np.bool_) if values.present is None else ~values.present
             series[name] = pd.arrays.IntegerArray(values.values, absent)
         elif values.dtype == object:
-            series[name] = pd.Series(values, dtype="str")
+            series[name] = pd.Series(values, dtype="str", copy=False)
         else:
             series[name] = values
     return pd.DataFrame(series, copy=False)
@@ -32,11 +33,43 @@ def codes_of(texts: pd.Series | Objects) -> tuple[Ints, Objects]:
     values = np.ascontiguousarray(texts, object)
     if not len(values):
         return np.empty(0, np.int64), values
-    which, objects = pd.factorize(np.frombuffer(values, np.intp))  # by address
-    first = np.empty(len(objects), np.int64)
-    first[which[::-1]] = np.arange(len(values))[::-1]
-    codes, distinct = pd.factorize(values[first])
+    made = known(values)
+    if made is not None:
+        which, objects = pd.factorize(made.codes)
+        codes, distinct = pd.factorize(made.texts[objects])
+    else:
+        which, objects = pd.factorize(np.frombuffer(values, np.intp))  # by address
+        first = np.empty(len(objects), np.int64)
+        first[which[::-1]] = np.arange(len(values))[::-1]
+        codes, distinct = pd.factorize(values[first])
+    if len(distinct) == len(objects):  # every object has a text of its own, in the same order
+        return np.asarray(which, np.int64), distinct
     return np.asarray(codes[which], np.int64), distinct
+
+
+def is_any(texts: pd.Series | Objects, *wanted: str) -> Bools:
+    """The rows that have one of some texts."""
+    made = known(texts)
+    if made is not None:
+        return made.matching(frozenset(wanted).__contains__)
+    values = np.asarray(texts, object)
+    found = values == wanted[0]
+    for text in wanted[1:]:
+        found |= values == text
+    return np.asarray(found, np.bool_)
+
+
+def rows_of(table: pd.DataFrame, chosen: Bools) -> pd.DataFrame:
+    """``table[chosen]``, without a copy where the rows follow each other; texts stay quick to compare."""
+    rows = np.flatnonzero(chosen)
+    if not len(rows) or int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        low = int(rows[0]) if len(rows) else 0
+        return table.iloc[low : low + len(rows)]
+    found = table.take(rows)
+    for place, dtype in enumerate(table.dtypes):
+        if dtype == "str":
+            known_of_rows(table.iloc[:, place], found.iloc[:, place], rows)
+    return found
 
 
 def mapped(texts: pd.Series, function: Callable[[str], str]) -> pd.Series:

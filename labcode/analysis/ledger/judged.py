@@ -2,6 +2,8 @@
 
 from labcode.analysis.ledger.steady import Steady, steady, within
 from labcode.analysis.timeline.windows import choose_window
+from labcode.reports.kineto.report import KinetoReport
+from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
 
 STEADY, ALL = "steady", "all"
@@ -16,6 +18,20 @@ def judged(report: TimelineReport, text: str | None = None) -> Steady:
     if text is None or text == STEADY:
         return steady(report)
     return within(report, choose_window(report, text), TOLD.get(text, f"the window {text}"))
+
+
+def cut_to(report: NsysReport | KinetoReport, text: str) -> list[str]:
+    """Have a report hold nothing but what overlaps the window that a text names, cut off at its edges; which
+    that is, and what is odd, a line each.
+    """
+    found = judged(report, text)
+    begin = report.window()[0]
+    low, high = ((time - begin) / 1e6 for time in found.window)
+    if isinstance(report, NsysReport):
+        report.source.only(found.window)
+    else:
+        report.only(found.window)
+    return [f"--window {text}: {low:,.3f} ms to {high:,.3f} ms ({found.told})", *found.notes]
 
 
 def only_within(report: TimelineReport, text: str) -> None:

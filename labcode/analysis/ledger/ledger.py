@@ -19,10 +19,11 @@ from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.steady import LOADING, Steady
 from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import duration_ns, named_like, spans
+from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
-from labcode.reports.columns import Bools, Ints, Objects
+from labcode.reports.columns import Bools, Ints, Objects, unique
+from labcode.reports.frames import is_any
 from labcode.reports.kineto.report import STEP, KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED
@@ -160,6 +161,13 @@ class Host:
 
 def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     """The threads of a process that launch kernels in a window, as one: they take turns."""
+    if (pid, window) not in view.hosts:
+        view.hosts[pid, window] = _host_of(view, pid, window)
+    found: Host = view.hosts[pid, window]
+    return found
+
+
+def _host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
     api = view.api
     mine = api["pid"].to_numpy(np.int64) == pid
     start, end = spans(api)
@@ -191,21 +199,20 @@ def host_of(view: View, pid: int, window: tuple[int, int]) -> Host:
 
 def main_process(view: View, device: int, window: tuple[int, int]) -> int:
     """The process that keeps a GPU busy longest in a window."""
-    ops = view.ops
-    mine = ops[(ops["device"] == device).to_numpy()]
-    mine = mine[(mine["start_ns"] < window[1]) & (mine["end_ns"] > window[0])]
-    if not len(mine):
+    start, end = spans(view.ops)
+    mine = (view.ops["device"].to_numpy(np.int64) == device) & (start < window[1]) & (end > window[0])
+    if not mine.any():
         return -1
-    pids = mine["pid"].to_numpy(np.int64)
-    distinct, code = np.unique(pids, return_inverse=True)
-    return int(distinct[np.bincount(code, weights=duration_ns(mine)).argmax()])
+    distinct, code = unique(view.ops["pid"].to_numpy(np.int64)[mine])
+    spent = np.maximum(end[mine] - start[mine], 0)
+    return int(distinct[np.bincount(code, weights=spent).argmax()])
 
 
 def devices_of(view: View, window: tuple[int, int]) -> list[int]:
     """The GPUs on which anything runs in a window."""
     ops = view.ops
     inside = (ops["start_ns"].to_numpy(np.int64) < window[1]) & (ops["end_ns"].to_numpy(np.int64) > window[0])
-    return [int(one) for one in np.unique(ops["device"].to_numpy(np.int64)[inside])]
+    return unique(ops["device"].to_numpy(np.int64)[inside])[0].tolist()
 
 
 def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledger]:
@@ -527,10 +534,8 @@ class _Idle:
         ops, row = self.view.ops, self.view.row
         begun = ops["start_ns"].to_numpy(np.int64)[self.mine]
         made = np.append(self.view.api["end_ns"].to_numpy(np.int64), np.iinfo(np.int64).max)[row[self.mine]]
-        kinds = ops["kind"].to_numpy(object)[self.mine]
-        fills = np.sort(
-            begun[(begun - np.minimum(made, begun) > self.host.patience_ns) & (kinds == "kernel")]
-        )
+        kernels = is_any(ops["kind"], "kernel")[self.mine]
+        fills = np.sort(begun[(begun - np.minimum(made, begun) > self.host.patience_ns) & kernels])
         none = np.int64(np.iinfo(np.int64).min)
         last_drain = np.append(none, drains)[np.searchsorted(drains, at, "right")]
         last_fill = np.append(none, fills)[np.searchsorted(fills, at, "right")]

@@ -5,6 +5,7 @@ import pandas as pd
 
 from labcode.analysis.timeline.overlap import is_meeting
 from labcode.reports.columns import Ints
+from labcode.reports.frames import is_any
 
 TOGETHER = 0.9  # of the sets overlap in time on all GPUs, where they belong together
 
@@ -18,7 +19,7 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
     may begin while GPUs still work at what was launched before, so where their numbers differ, operations
     whose launch was not recorded are left out.
     """
-    rows = np.flatnonzero((ops["kind"] == "kernel").to_numpy() & is_meeting(ops).to_numpy())
+    rows = np.flatnonzero(is_any(ops["kind"], "kernel") & is_meeting(ops).to_numpy())
     talk = ops.iloc[rows][["start_ns", "end_ns", "device", "short_name"]].assign(row=rows)
     talk = talk.sort_values("start_ns", kind="stable")
     none = talk.iloc[:0].assign(set=0, until_ns=0, last=False)

@@ -14,7 +14,7 @@ import pandas as pd
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.reports.columns import Ints
-from labcode.reports.frames import codes_of
+from labcode.reports.frames import codes_of, is_any
 
 # names of matmuls and convolutions in fp32 that use no tensor cores (cuBLAS, cuDNN, CUTLASS)
 SIMT = re.compile(
@@ -89,9 +89,9 @@ def owners_of(ops: pd.DataFrame) -> Ints:
     codes, names = codes_of(ops["name"])
     by_name = np.array([CODE[owner_of_name(str(name))] for name in names], np.int64)
     found = np.append(by_name, CODE["kernel"])[codes]
-    kinds, kind_names = codes_of(ops["kind"])
-    kind = np.array([str(name) for name in kind_names] + [""], object)[kinds]
-    copies = kind == "memcpy"
+    copies, sets, graphs, kernels = (
+        is_any(ops["kind"], kind) for kind in ("memcpy", "memset", "graph", "kernel")
+    )
     if copies.any():
         inward = np.array(["H2D" in str(name) for name in names] + [False])[codes]
         outward = np.array(["D2H" in str(name) for name in names] + [False])[codes]
@@ -100,7 +100,7 @@ def owners_of(ops: pd.DataFrame) -> Ints:
             np.where(inward, CODE["copy-in"], np.where(outward, CODE["copy-out"], CODE["copy"])),
             found,
         )
-    found = np.where(kind == "memset", CODE["copy"], found)
-    found = np.where(kind == "graph", CODE["kernel"], found)
-    talks = (kind == "kernel") & is_communication(ops).to_numpy()
+    found = np.where(sets, CODE["copy"], found)
+    found = np.where(graphs, CODE["kernel"], found)
+    talks = kernels & is_communication(ops).to_numpy()
     return np.asarray(np.where(talks, CODE["communication"], found), np.int64)

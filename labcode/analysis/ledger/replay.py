@@ -29,6 +29,7 @@ from labcode.analysis.ledger.view import View
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.utilization import SYNCHRONIZING
 from labcode.reports.columns import Bools, Floats, Ints, Objects
+from labcode.reports.frames import is_any
 
 MOST = 5_000  # operations and calls of a round
 ROOM = 1_000  # operations that fit into the queue
@@ -401,7 +402,7 @@ class Replay:
         """Which operations are copies whose call returns when they are done."""
         ops = self.view.ops
         found = np.zeros(len(order), np.bool_)
-        copies = np.flatnonzero((ops["kind"].to_numpy(object) == "memcpy")[order])
+        copies = np.flatnonzero(is_any(ops["kind"], "memcpy")[order])
         if not len(copies):
             return found
         pageable = self.view.pageable

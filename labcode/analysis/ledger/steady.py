@@ -17,6 +17,7 @@ from labcode.analysis.timeline.iterations import Iterations, iterations
 from labcode.analysis.timeline.joins import named_like, spans
 from labcode.analysis.timeline.windows import everything
 from labcode.reports.columns import Bools, Ints
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
 
@@ -86,10 +87,11 @@ def _judged(report: TimelineReport, found: Iterations) -> pd.DataFrame:
     """
     parts = []
     ops = report.gpu_ops()
-    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    works = is_any(ops["kind"], "kernel", "graph")
+    pids, starts = (ops[name].to_numpy(np.int64) for name in ("pid", "start_ns"))
     for pid, mine in found.table.groupby("pid", sort=True):
         mine = mine[~mine["warm_up"]] if (~mine["warm_up"]).any() else mine
-        begun = np.sort(work.loc[work["pid"] == pid, "start_ns"].to_numpy(np.int64))
+        begun = np.sort(starts[works & (pids == pid)])
         start = mine["start_ns"].to_numpy(np.int64)
         kernels = np.searchsorted(begun, start + mine["duration_ns"].to_numpy(np.int64))
         usual = alike(kernels - np.searchsorted(begun, start))
@@ -184,8 +186,8 @@ class _Own:
 def _of_kernels(report: TimelineReport, outer: Window, found: Iterations | None) -> Steady:
     """From the first to the last kernel, without what is loaded before half of them have run."""
     ops = report.gpu_ops()
-    work = ops[ops["kind"].isin(["kernel", "graph"])]
-    work = work if len(work) else ops
+    work = rows_of(ops[["start_ns", "end_ns"]], is_any(ops["kind"], "kernel", "graph"))
+    work = work if len(work) else ops[["start_ns", "end_ns"]]
     work = work[(work["start_ns"] < outer[1]) & (work["end_ns"] > outer[0])]
     none = pd.DataFrame({name: [] for name in _ROWS}).astype("int64")
     if not len(work):
@@ -221,7 +223,7 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
         begin = min(begin, int(system.min())) if len(system) else begin
     api, ops = report.api(), report.gpu_ops()
     low, high = judged.window
-    work = ops[ops["kind"].isin(["kernel", "graph"])]
+    work = rows_of(ops[["start_ns", "end_ns"]], is_any(ops["kind"], "kernel", "graph"))
     edges: list[tuple[str, int]] = []
     if len(api):
         edges.append(("before CUDA: imports, reading", int(api["start_ns"].min())))

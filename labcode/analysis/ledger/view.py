@@ -1,14 +1,16 @@
 """A timeline in; its tables, read and joined once, out."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger.owners import owners_of
-from labcode.analysis.timeline.joins import launch_rows
+from labcode.analysis.timeline.joins import launches_of
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.reports.columns import Bools, Ints, process_keys
+from labcode.reports.frames import is_any
 from labcode.reports.report import TimelineReport
 
 
@@ -17,14 +19,15 @@ class View:
 
     def __init__(self, report: TimelineReport) -> None:
         self.report = report
+        self.hosts: dict[tuple[int, tuple[int, int]], Any] = {}  # what `labcode.analysis.ledger.ledger` found
 
     @cached_property
     def ops(self) -> pd.DataFrame:
         """All GPU operations, by start."""
         ops = self.report.gpu_ops()
-        if not ops["start_ns"].is_monotonic_increasing:
-            ops = ops.sort_values("start_ns", kind="stable")
-        return ops.reset_index(drop=True)
+        if ops["start_ns"].is_monotonic_increasing:
+            return ops if isinstance(ops.index, pd.RangeIndex) else ops.reset_index(drop=True)
+        return ops.sort_values("start_ns", kind="stable", ignore_index=True)
 
     @cached_property
     def api(self) -> pd.DataFrame:
@@ -39,7 +42,7 @@ class View:
     @cached_property
     def row(self) -> Ints:
         """For each operation the position in ``api`` of the call that launched it; -1: none."""
-        return launch_rows(self.ops, self.api)
+        return launches_of(self.report, self.ops, self.api)
 
     @cached_property
     def owner(self) -> Ints:
@@ -51,13 +54,13 @@ class View:
         """For each operation whether it copies from or to pageable memory of the host."""
         found = np.zeros(len(self.ops), np.bool_)
         copies = self.report.memcpys()
-        slow = copies[(host_memory(copies) == "pageable").to_numpy(np.bool_)]
+        slow = copies[is_any(host_memory(copies), "pageable")]
         if len(slow):
             keys, theirs = process_keys(
                 *(self.ops[c].to_numpy(np.int64) for c in ("pid", "correlation")),
                 *(slow[c].to_numpy(np.int64) for c in ("pid", "correlation")),
             )
-            found = np.isin(keys, theirs) & (self.ops["kind"] == "memcpy").to_numpy()
+            found = np.isin(keys, theirs) & is_any(self.ops["kind"], "memcpy")
         return found
 
     def of_call(self, column: str, missing: int = -1) -> Ints:

@@ -166,8 +166,7 @@ def _beside(tables: Tables, kind: str, direction: str, least_bytes: int) -> Find
     if kind == "H2D":  # pageable ones cannot be hidden: they are judged as such
         mine = mine[mine["host_memory"] != "pageable"]
     mine = mine[mine["device"] == device].sort_values("start_ns", kind="stable")
-    compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"])]
-    beside = spans(compute[compute["device"] == device])
+    beside = tables.spans_of(device, tables.computes)
     exposed = intervals.total(*intervals.subtract(*spans(mine), *beside))
     alone = duration_ns(mine) - intervals.covered_within(*beside, *spans(mine))
     table = (

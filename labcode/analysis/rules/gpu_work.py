@@ -40,16 +40,7 @@ def _mine(tables: Tables) -> tuple[pd.DataFrame, Ints]:
     """The kernels of the worst GPU in its window, and the owner of each."""
     tables.need_busy()
     tables.need_kernels()
-    ledger, view = tables.ledger, tables.view
-    ops = view.ops
-    start, end = spans(ops)
-    rows = np.flatnonzero(
-        (ops["device"].to_numpy(np.int64) == ledger.device)
-        & (ops["kind"].to_numpy(object) == "kernel")
-        & (start < ledger.window[1])
-        & (end > ledger.window[0])
-    )
-    return ops.iloc[rows], view.owner[rows]
+    return tables.worst_kernels
 
 
 def scaled(chosen: Callable[[Program], Bools], factor: float) -> Change:
@@ -289,7 +280,9 @@ def small_grids(tables: Tables) -> Finding:
     """
     kernels, _ = _mine(tables)
     sms = _sms(tables)
-    blocks, threads = _grids(tables)
+    blocks, threads = tables.grids
+    if not len(blocks):
+        raise CannotJudgeError("the capture does not tell the grids of all kernels")
     few = blocks[kernels.index.to_numpy(np.int64)]
     spent_of = duration_ns(kernels)
     alone = _alone(kernels)
@@ -333,23 +326,6 @@ def _sms(tables: Tables) -> int:
     if not len(counts) or not int(counts.iloc[0]):
         raise CannotJudgeError("the capture does not tell how many SMs the GPU has")
     return int(counts.iloc[0])
-
-
-def _grids(tables: Tables) -> tuple[Ints, Ints]:
-    """Blocks and threads in a block for each operation of the view; 0 for what is no kernel."""
-    ops = tables.view.ops
-    kernels = tables.report.kernels()
-    order = np.argsort(kernels["start_ns"].to_numpy(np.int64), kind="stable")
-    mine = np.flatnonzero((ops["kind"] == "kernel").to_numpy())
-    blocks, threads = np.zeros(len(ops), np.int64), np.zeros(len(ops), np.int64)
-    if len(kernels) != len(mine):
-        raise CannotJudgeError("the capture does not tell the grids of all kernels")
-    for into, names in (
-        (blocks, ("grid_x", "grid_y", "grid_z")),
-        (threads, ("block_x", "block_y", "block_z")),
-    ):
-        into[mine] = np.prod([kernels[name].to_numpy(np.int64)[order] for name in names], axis=0)
-    return blocks, threads
 
 
 def _alone(kernels: pd.DataFrame) -> Ints:

@@ -20,7 +20,7 @@ from labcode.analysis.rules.predicted import (
 from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
-from labcode.analysis.timeline.utilization import device_busy, explain_gaps
+from labcode.analysis.timeline.utilization import explain_gaps
 from labcode.reports.columns import Bools, Ints
 
 IDLE_SHARE = 0.10
@@ -343,9 +343,9 @@ def low_utilization(tables: Tables) -> Finding:
     rows: list[tuple[int, int, int, int, int, int, int, float]] = []
     idle: list[tuple[Ints, Ints]] = []
     for number in tables.busy["device"].tolist():
-        mine = tables.ops[tables.ops["device"] == number]
-        busy = intervals.covered_within(*spans(mine), edges[:-1], edges[1:])
-        computing = spans(mine[mine["kind"].isin(["kernel", "graph"])])
+        mine = tables.spans_of(number)
+        busy = intervals.covered_within(*mine, edges[:-1], edges[1:])
+        computing = tables.spans_of(number, tables.computes)
         kernel = intervals.covered_within(*computing, edges[:-1], edges[1:])
         length = np.diff(edges)
         quiet = (busy < LOW * length) & (length > 0)
@@ -356,14 +356,14 @@ def low_utilization(tables: Tables) -> Finding:
             spent, computed = int(busy[a:b].sum()), int(kernel[a:b].sum())
             both = spent, computed, spent - computed, spent / (end - begin)
             rows.append((number, begin, end, end - begin, *both))
-            idle.append(intervals.complement(*spans(mine), (begin, end)))
+            idle.append(intervals.complement(*mine, (begin, end)))
     whole = ["device", "start_ns", "end_ns", "duration_ns", "busy_ns", "kernel_ns", "copy_only_ns"]
     found = pd.DataFrame(rows, columns=[*whole, "busy_share"])
     found = found.astype({**dict.fromkeys(whole, "int64"), "busy_share": "float64"})
     per_gpu = found.groupby("device")["duration_ns"].sum()
     worst, device = _most(per_gpu)
     gain = tables.idle_bound(*intervals.joined(idle))
-    lowest = device_busy(tables.ops, tables.window)["busy_share"].min()
+    lowest = tables.busy["busy_share"].min()
     mine = found.loc[found["device"] == device, ["kernel_ns", "copy_only_ns"]].sum() / max(worst, 1)
     return tables.finding(
         worst / tables.width >= LOW_SHARE,

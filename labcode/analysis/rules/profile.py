@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from labcode.analysis.ledger.steady import phases
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.tables import Tables, one_line, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.nvtx import unattributed
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys.report import NsysReport
 
 START_UP_SHARE = 0.2
@@ -30,7 +30,7 @@ def untraced_graphs(tables: Tables) -> Finding:
     With nsys' default the kernels inside a graph are no rows of the kernel table. Numerator: launches
     without kernels. There is nothing to gain for the program: the profile is at fault.
     """
-    whole = tables.ops[tables.ops["kind"] == "graph"]
+    whole = rows_of(tables.ops, is_any(tables.ops["kind"], "graph"))
     if len(whole) == 0:
         tables.need_api()
     lost = len(tables.lost_graph_launches)
@@ -70,7 +70,7 @@ def start_up(tables: Tables) -> Finding:
     """
     tables.need_ops()
     _nsys(tables)
-    table = phases(tables.report, tables.judged)
+    table = tables.phases
     whole = int(table["duration_ns"].sum())
     outside = table[table["phase"] != "steady state"]
     spent = int(outside["duration_ns"].sum())
@@ -111,7 +111,7 @@ def profiler_overhead(tables: Tables) -> Finding:
     overhead = in_window(tables.report.profiler_overhead(), tables.window)
     per_thread = {key: intervals.total(*spans(mine)) for key, mine in overhead.groupby(["pid", "tid"])}
     worst = max(per_thread.values(), default=0)
-    events = len(tables.calls) + len(tables.ops)
+    events = int(tables.is_call.sum()) + len(tables.ops)
     if events == 0 and len(overhead) == 0:
         raise CannotJudgeError("there are no CUDA events in the capture (record with --trace=cuda)")
     table = overhead.assign(duration_ns=duration_ns(overhead))

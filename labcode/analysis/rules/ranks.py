@@ -11,7 +11,8 @@ from labcode.analysis.rules.predicted import cause, gain_of, owned, told_places
 from labcode.analysis.rules.tables import Tables, percent, time_text, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
-from labcode.analysis.timeline.overlap import communication_overlap, is_communication
+from labcode.analysis.timeline.overlap import communication_overlap
+from labcode.reports.frames import rows_of
 
 EXPOSED_SHARE = 0.05
 COMPUTING = [one.id for one in OWNERS if one.side != "idle"]
@@ -81,10 +82,10 @@ def serialized_communication(tables: Tables) -> Finding:
     exposed-communication).
     A fact that explains communication-not-hidden. Bound: the same, as if all of it were hidden.
     """
-    _communicating(tables)
+    talking = _communicating(tables)
     columns = ["device", "pid", "context", "stream"]
-    work = tables.ops.loc[tables.ops["kind"].isin(["kernel", "graph"]), [*columns, "start_ns", "end_ns"]]
-    work["talks"] = is_communication(tables.ops)
+    work = tables.ops[[*columns, "start_ns", "end_ns"]].assign(talks=tables.talks)
+    work = rows_of(work, tables.computes if len(talking) else tables.computes & False)
     rows = []
     for device, mine in work.groupby("device", sort=True):
         compute = mine[~mine["talks"]]
@@ -140,10 +141,9 @@ def stragglers(tables: Tables) -> Finding:
         raise CannotJudgeError(why)
     late_ns = sets["start_ns"] - sets.groupby("set")["start_ns"].transform("min")
     sets = sets.assign(late_ns=late_ns)
-    compute = tables.ops[tables.ops["kind"].isin(["kernel", "graph"]) & ~is_communication(tables.ops)]
     rows = []
     for device, mine in sets.groupby("device", sort=True):
-        beside = spans(compute[compute["device"] == device])
+        beside = tables.spans_of(int(str(device)), tables.computes & ~tables.talks)
         waiting = mine["start_ns"].to_numpy(np.int64), mine["until_ns"].to_numpy(np.int64)
         alone = intervals.subtract(*waiting, *beside)
         rows.append(
@@ -199,10 +199,10 @@ def _why_late(tables: Tables, device: int) -> str:
 def _communicating(tables: Tables) -> pd.DataFrame:
     """`communication_overlap` of the GPUs that communicate."""
     tables.need_ops()
-    if len(tables.kernels) == 0:
-        tables.need_kernels()
-    table = communication_overlap(tables.ops, tables.window)
-    inside = (tables.ops["kind"] == "graph").any() or len(tables.lost_graph_launches) > 0
+    tables.need_kernels()
+    talks = tables.computes & tables.talks
+    table = communication_overlap(tables.ops if talks.any() else tables.ops.iloc[:0], tables.window)
+    inside = (tables.computes & ~tables.is_kernel).any() or len(tables.lost_graph_launches) > 0
     if inside and len(tables.busy) > 1 and not table["comm_count"].any():
         raise CannotJudgeError(
             "kernels inside graphs were not traced, NCCL's may be among them (record with "

@@ -1,12 +1,11 @@
 """Rules about kernels that cost more to ask for than to do: the tables of a capture in, findings out."""
 
-import pandas as pd
-
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.tables import LAUNCHES, Tables, time_text
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
+from labcode.reports.frames import rows_of
 
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes
@@ -30,19 +29,15 @@ def tiny_kernels(tables: Tables) -> Finding:
     """
     tables.need_ops()
     tables.need_kernels()
-    launches = named_like(tables.calls["name"], LAUNCHES)
+    launches = tables.is_call & named_like(tables.api["name"], LAUNCHES)
     limit = tables.launch_ns if launches.any() else TINY_NS
-    kernels = tables.kernels
-    is_tiny = (tables.ops["kind"] == "kernel").to_numpy() & (duration_ns(tables.ops) < limit)
-    tiny, rest = tables.ops[is_tiny], tables.ops[~is_tiny]
+    is_tiny = tables.is_kernel & (duration_ns(tables.ops) < limit)
     gaps = tables.gaps[(tables.gaps["op"] >= 0) & (tables.gaps["duration_ns"] < tables.patience_ns)]
     gaps = gaps[is_tiny[gaps["op"].to_numpy()]]
     worst, device, everywhere = 0, 0, []
     for number in tables.busy["device"].tolist():
-        mine = pd.concat(
-            [part.loc[part["device"] == number, ["start_ns", "end_ns"]] for part in (tiny, gaps)]
-        )
-        alone = intervals.subtract(*spans(mine), *spans(rest[rest["device"] == number]))
+        mine = tables.spans_of(number, is_tiny), spans(gaps[gaps["device"] == number])
+        alone = intervals.subtract(*intervals.joined(mine), *tables.spans_of(number, ~is_tiny))
         everywhere.append(alone)
         spent = intervals.total(*alone)
         if spent > worst:
@@ -51,11 +46,12 @@ def tiny_kernels(tables: Tables) -> Finding:
     gain = intervals.total(*intervals.joined(everywhere)) / tables.width
     return tables.finding(
         share >= TINY_SHARE,
-        f"{len(tiny):,} of {len(kernels):,} kernels take less than {time_text(limit)}; with the short gaps "
-        f"before them they hold GPU {device} for {tables.told(worst)}",
+        f"{int(is_tiny.sum()):,} of {int(tables.is_kernel.sum()):,} kernels take less than "
+        f"{time_text(limit)}; with the short gaps before them they hold GPU {device} "
+        f"for {tables.told(worst)}",
         worst,
         "ns in tiny kernels and the gaps before them on the worst GPU",
-        kernel_summary(tiny, by="short_name"),
+        kernel_summary(rows_of(tables.ops, is_tiny), by="short_name"),
         gain=gain,
         severity="info",
     )

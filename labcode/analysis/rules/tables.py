@@ -1,7 +1,9 @@
 """The tables that rules share: a report in, tables cut to the window and joined once out."""
 
 import functools
+from collections.abc import Callable
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -11,23 +13,32 @@ from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.lines import NOWHERE, Lines, Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Replay
-from labcode.analysis.ledger.steady import Steady
+from labcode.analysis.ledger.steady import Steady, phases
 from labcode.analysis.ledger.view import View
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Severity
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.iterations import Iterations
-from labcode.analysis.timeline.joins import duration_ns, in_window, launch_rows, named_like, spans
+from labcode.analysis.timeline.joins import (
+    duration_ns,
+    in_window,
+    launch_rows,
+    named_like,
+    spans,
+)
 from labcode.analysis.timeline.nvtx import labels
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, idle_gaps
 from labcode.hardware.specs import Spec, find_spec
-from labcode.reports.columns import Bools, Ints, process_keys
+from labcode.reports.columns import Bools, Ints, process_keys, unique
+from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.texts import remembering
 
+T = TypeVar("T")
 Spans = tuple[Ints, Ints]
 
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)Launch(?!HostFunc)"
@@ -59,6 +70,7 @@ class Tables:
     @cached_property
     def judged(self) -> Steady:
         """What is judged, and the iterations in it."""
+        _ = self.view.ops, self.api  # before the window: where they begin and end is known then
         return judged(self.report, self.chosen)
 
     @property
@@ -182,15 +194,56 @@ class Tables:
     @cached_property
     def ops(self) -> pd.DataFrame:
         """The GPU operations within the window, by start time."""
-        ops = in_window(self.every_op, self.window)
-        if not ops["start_ns"].is_monotonic_increasing:
-            ops = ops.sort_values("start_ns", kind="stable")
+        start, end = spans(self.view.ops)
+        low, high = self.window
+        rows = self.op_rows
+        ops = self.view.ops
+        if len(rows) < len(ops):
+            inside = np.zeros(len(ops), np.bool_)
+            inside[rows] = True
+            ops, start, end = rows_of(ops, inside), start[rows], end[rows]
+        ops = ops.assign(start_ns=np.maximum(start, low), end_ns=np.minimum(end, high))
         return ops.reset_index(drop=True)
+
+    @cached_property
+    def op_rows(self) -> Ints:
+        """For each of ``ops`` its place in the view's."""
+        start, end = spans(self.view.ops)
+        low, high = self.window
+        return np.flatnonzero(np.minimum(end, high) > np.maximum(start, low))
+
+    @cached_property
+    def is_kernel(self) -> Bools:
+        """Which of ``ops`` are kernels."""
+        return is_any(self.ops["kind"], "kernel")
+
+    @cached_property
+    def computes(self) -> Bools:
+        """Which of ``ops`` are kernels or whole graphs."""
+        return is_any(self.ops["kind"], "kernel", "graph")
+
+    @cached_property
+    def talks(self) -> Bools:
+        """Which of ``ops`` are kernels between GPUs."""
+        return is_communication(self.ops).to_numpy()
+
+    @cached_property
+    def by_device(self) -> dict[int, Ints]:
+        """For each GPU the places of its operations in ``ops``."""
+        devices, code = unique(self.ops["device"].to_numpy(np.int64))
+        return {device: np.flatnonzero(code == place) for place, device in enumerate(devices.tolist())}
+
+    def spans_of(self, device: int, some: Bools | None = None) -> Spans:
+        """Start and end of the operations of a GPU, or of some of them."""
+        rows = self.by_device.get(device, np.empty(0, np.int64))
+        rows = rows if some is None else rows[some[rows]]
+        start, end = spans(self.ops)
+        return start[rows], end[rows]
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
         """The kernels among ``ops``."""
-        return self.ops[self.ops["kind"] == "kernel"]
+        return rows_of(self.ops, self.is_kernel)
 
     @cached_property
     def memcpys(self) -> pd.DataFrame:
@@ -225,10 +278,9 @@ class Tables:
         """
         gaps = idle_gaps(self.ops, self.window)
         op = np.full(len(gaps), -1, np.int64)
-        starts, devices = self.ops["start_ns"].to_numpy(), self.ops["device"].to_numpy()
-        for device in self.busy["device"]:
+        starts = self.ops["start_ns"].to_numpy()
+        for device, mine in self.by_device.items():
             here = np.flatnonzero(gaps["device"].to_numpy() == device)
-            mine = np.flatnonzero(devices == device)
             place = np.searchsorted(starts[mine], gaps["end_ns"].to_numpy()[here], "left")
             some = place < len(mine)
             op[here[some]] = mine[place[some]]
@@ -254,6 +306,16 @@ class Tables:
         return in_window(self.api, self.window)
 
     @cached_property
+    def is_call(self) -> Bools:
+        """Which rows of ``api`` are among ``calls``."""
+        start, end = spans(self.api)
+        return np.asarray(np.minimum(end, self.window[1]) > np.maximum(start, self.window[0]), np.bool_)
+
+    def calls_like(self, pattern: str) -> pd.DataFrame:
+        """Those of ``calls`` whose names match."""
+        return in_window(rows_of(self.api, self.is_call & named_like(self.api["name"], pattern)), self.window)
+
+    @cached_property
     def nvtx(self) -> pd.DataFrame:
         """`NsysReport.nvtx`, all of it."""
         return self.report.nvtx()
@@ -261,7 +323,7 @@ class Tables:
     @cached_property
     def launch_row(self) -> Ints:
         """For each of ``ops`` the position in ``api`` of its launch call, -1 for none; within its process."""
-        return launch_rows(self.ops, self.api)
+        return self.view.row[self.op_rows]
 
     @cached_property
     def ops_in_call(self) -> Ints:
@@ -271,8 +333,12 @@ class Tables:
     @cached_property
     def launch_ns(self) -> float:
         """What launching a kernel costs the CPU: the median duration of launch calls."""
-        launches = self.calls[named_like(self.calls["name"], LAUNCHES)]
-        return float(np.median(duration_ns(launches))) if len(launches) else float(_USUAL_LAUNCH_NS)
+        launches = self.is_call & named_like(self.api["name"], LAUNCHES)
+        start, end = (times[launches] for times in spans(self.api))
+        if not len(start):
+            return float(_USUAL_LAUNCH_NS)
+        spent = np.minimum(end, self.window[1]) - np.maximum(start, self.window[0])
+        return float(np.median(spent))
 
     @cached_property
     def patience_ns(self) -> int:
@@ -287,8 +353,9 @@ class Tables:
         """The synchronizing calls within the window, and copies to pageable memory: they wait, too."""
         view = self.view
         outward = view.pageable & (view.owner == CODE["copy-out"]) & (view.row >= 0)
-        waits = named_like(self.calls["name"], SYNCHRONIZING)
-        return self.calls[waits | np.isin(self.calls.index.to_numpy(np.int64), view.row[outward])]
+        waits = named_like(self.api["name"], SYNCHRONIZING)
+        waits[view.row[outward]] = True
+        return in_window(rows_of(self.api, waits & self.is_call), self.window)
 
     @property
     def has_counters(self) -> bool:
@@ -303,7 +370,7 @@ class Tables:
 
     def relaid(self) -> Bools:
         """For each operation of the view whether it only changes the layout of a tensor."""
-        return named_like(self.view.ops["name"], LAYOUT) & (self.view.ops["kind"] == "kernel").to_numpy()
+        return named_like(self.view.ops["name"], LAYOUT) & is_any(self.view.ops["kind"], "kernel")
 
     def relaid_evidence(self, ops: pd.DataFrame) -> pd.DataFrame:
         """Such operations together."""
@@ -340,13 +407,13 @@ class Tables:
 
     def need_api(self) -> None:
         """`CannotJudgeError` unless the window holds CUDA API calls."""
-        if len(self.calls) == 0:
+        if not self.is_call.any():
             raise CannotJudgeError(f"there are no CUDA API calls in the capture ({self.how('--trace=cuda')})")
 
     def need_kernels(self) -> None:
         """`CannotJudgeError` unless kernels were traced one by one."""
-        if len(self.kernels) == 0:
-            graphs = bool((self.ops["kind"] == "graph").any()) or len(self.lost_graph_launches) > 0
+        if not self.is_kernel.any():
+            graphs = bool(is_any(self.ops["kind"], "graph").any()) or len(self.lost_graph_launches) > 0
             raise CannotJudgeError(
                 f"the kernels ran inside graphs and were not traced ({self.how('--cuda-graph-trace=node')})"
                 if graphs
@@ -360,7 +427,7 @@ class Tables:
         Neither the whole graph nor one of its nodes is in the capture then, whichever of the nested calls the
         operations name.
         """
-        calls = self.calls[named_like(self.calls["name"], GRAPH_LAUNCHES)]
+        calls = self.calls_like(GRAPH_LAUNCHES)
         if not len(calls):
             return calls.assign(lost=False)
         mine, theirs = process_keys(
@@ -382,6 +449,35 @@ class Tables:
         return self.graph_launches[self.graph_launches["lost"]]
 
     @cached_property
+    def phases(self) -> pd.DataFrame:
+        """What the capture consists of besides what is judged: `labcode.analysis.ledger.steady.phases`."""
+        return phases(self.report, self.judged)
+
+    @cached_property
+    def worst_kernels(self) -> tuple[pd.DataFrame, Ints]:
+        """The kernels of the worst GPU in its ledger's window, and the owner of each."""
+        ledger, ops = self.ledger, self.view.ops
+        start, end = spans(ops)
+        mine = (ops["device"].to_numpy(np.int64) == ledger.device) & is_any(ops["kind"], "kernel")
+        mine &= (start < ledger.window[1]) & (end > ledger.window[0])
+        return rows_of(ops, mine), self.view.owner[mine]
+
+    @cached_property
+    def grids(self) -> tuple[Ints, Ints]:
+        """Blocks and threads in a block for each operation of the view; 0 for what is no kernel.
+
+        Both are empty where the capture does not tell them for all kernels.
+        """
+        mine = np.flatnonzero(is_any(self.view.ops["kind"], "kernel"))
+        start, *sizes = self.report.grids() if isinstance(self.report, NsysReport) else _grids(self.report)
+        if len(start) != len(mine):
+            return mine[:0], mine[:0]
+        order = np.argsort(start, kind="stable")
+        blocks, threads = np.zeros((2, len(self.view.ops)), np.int64)
+        blocks[mine], threads[mine] = (size[order] for size in sizes)
+        return blocks, threads
+
+    @cached_property
     def iterations(self) -> Iterations | None:
         """The iterations of the report, where something in it repeats."""
         return self.judged.found
@@ -400,7 +496,9 @@ class Tables:
     @cached_property
     def _most_work_ns(self) -> int:
         """How long the GPU with the most work of its own is busy with it."""
-        own = self.ops[~is_communication(self.ops)]
+        if not self.talks.any():
+            return int(self.busy["busy_ns"].max()) if len(self.busy) else 0
+        own = rows_of(self.ops, ~self.talks)
         return int(device_busy(own, self.window)["busy_ns"].max()) if len(own) else 0
 
 
@@ -410,8 +508,23 @@ def kept(report: TimelineReport) -> TimelineReport:
         for name in KEPT:
             method = getattr(report, name)
             if not hasattr(method, "cache_info"):
-                setattr(report, name, functools.cache(method))
+                setattr(report, name, functools.cache(functools.partial(_remembered, method)))
     return report
+
+
+def _grids(report: TimelineReport) -> tuple[Ints, Ints, Ints]:
+    """Start, blocks and threads in a block of each kernel."""
+    kernels = report.kernels()
+    blocks, threads = (
+        np.prod([kernels[f"{what}_{axis}"].to_numpy(np.int64) for axis in "xyz"], axis=0)
+        for what in ("grid", "block")
+    )
+    return kernels["start_ns"].to_numpy(np.int64), blocks, threads
+
+
+def _remembered(method: Callable[[], T]) -> T:
+    with remembering():
+        return method()
 
 
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from typing import TextIO
 import pandas as pd
 
 from labcode.analysis.ledger.owners import OWNERS
-from labcode.analysis.ledger.steady import phases
 from labcode.analysis.ranks.run import Run
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
@@ -228,9 +227,9 @@ def judged_record(tables: Tables) -> dict[str, object]:
         "each_ns": _plain(ledgers[0].each_ns) if ledgers else None,
         "outside": [
             {"phase": phase, "start_ns": start, "duration_ns": spent}
-            for phase, start, spent in phases(tables.report, judged)[
-                ["phase", "start_ns", "duration_ns"]
-            ].itertuples(index=False, name=None)
+            for phase, start, spent in tables.phases[["phase", "start_ns", "duration_ns"]].itertuples(
+                index=False, name=None
+            )
         ],
         "ledgers": [
             {

@@ -44,7 +44,7 @@ class Written:
 class Asked:
     """What is wanted of each file: reports (none: the usual ones), or ``every`` one; of which launches;
     ``beside``: the Nsight Systems export of a power log's run, or the trace that one is compared with;
-    ``scheduler``: where a folder's reports are read.
+    ``scheduler``: where a folder's reports are read; ``window``: what of a timeline is reported on.
     """
 
     reports: tuple[str, ...] = ()
@@ -53,6 +53,7 @@ class Asked:
     launch: int | None = None
     beside: Path | None = None
     scheduler: str | None = None
+    window: str | None = None
 
     def names(self, shelf: Shelf[Any]) -> tuple[str, ...]:
         """The reports to ask a file for."""
@@ -160,6 +161,7 @@ def write_all(
         for file, base in bases.items():
             shelf = shelf_at(file)
             with _opened(shelf, file, asked) as source:
+                said += _cut(shelf, source, asked)
                 for name, found in _answers(shelf, source, asked.names(shelf)):
                     if isinstance(found, LackingError):
                         skipped += [] if asked.every else [str(found)]
@@ -246,10 +248,14 @@ def _checked(files: Sequence[Path], asked: Asked | Sequence[str], fmt: str) -> A
             expect(file, "stats --with", "power", "kineto")
         if asked.scheduler is not None:
             expect(file, "stats --scheduler", "ranks")
+        if asked.window is not None:
+            expect(file, "stats --window", "nsys", "kineto")
         shelf = shelf_at(file)
         check_names(shelf, asked.reports)
         if asked.beside is not None and shelf.beside is not None:
             expect(asked.beside, "stats --with", shelf.beside[0])
+        if asked.window is not None and (whole := set(asked.reports) & set(shelf.uncut)):
+            raise LabError(f"stats --window: {sorted(whole)[0]} looks at whole files; ask for it without")
     check_format(fmt)
     return asked
 
@@ -268,6 +274,13 @@ def _opened(shelf: Shelf[Any], file: Path, asked: Asked) -> Iterator[Any]:
             yield source.select(asked.kernel, asked.launch)
 
 
+def _cut(shelf: Shelf[Any], source: Any, asked: Asked) -> list[str]:
+    """Cut an opened file to the window that is asked for; what there is to say of that."""
+    if asked.window is None or shelf.only is None:
+        return []
+    return [f"note: {line}" for line in shelf.only(source, asked.window)]
+
+
 _Answer = tuple[str, "Table | pd.DataFrame | LackingError"]
 
 
@@ -284,9 +297,9 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
     """Write the reports of one file; give back what there is to say about it."""
     shelf = shelf_at(file)
     with _opened(shelf, file, asked) as source:
+        said = _cut(shelf, source, asked)
         names = asked.names(shelf)
         answers = _answers(shelf, source, names)
-        said = []
         first: list[_Answer] = []
         if shelf.tells and not asked.every:
             for one in answers:  # up to the first that has data

@@ -221,6 +221,14 @@ REPORTS: Mapping[str, Report] = {
     ),
     "lm_kernels": _report(lm.lm_kernels, "Kernels by pass, each with its kind of work.", of_gpu=True),
 }
+
+
+def _only(report: KinetoReport, text: str) -> list[str]:
+    from labcode.analysis.ledger.judged import cut_to
+
+    return cut_to(report, text)
+
+
 SHELF = Shelf(
     of=" of traces",
     reports={**REPORTS, **{name: ranks.of_folder(name) for name in ranks.TIMELINE}},
@@ -230,4 +238,6 @@ SHELF = Shelf(
     notes=lambda report: report.warnings,
     advice="record the trace again",
     beside=("kineto", _compared),
+    only=_only,
+    uncut=("op_diff", *ranks.TIMELINE),
 )

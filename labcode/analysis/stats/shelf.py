@@ -45,7 +45,9 @@ class Shelf(Generic[R]):
     ``open`` opens a file, ``notes`` says what is odd about it. ``beside``: the kind of file that --with
     names, and how an opened file is told of it. ``exact``: numbers keep their digits; else they have nsys'
     decimals. ``tells``: defaults that lack data are told in their places, as nsys does, else on stderr.
-    ``advice``: how to record some.
+    ``advice``: how to record some. ``only``: how an opened file is cut to the window that a text names, with
+    what there is to say of that; None where files have no timeline. ``uncut``: reports that look at whole
+    files all the same.
     """
 
     of: str
@@ -62,3 +64,5 @@ class Shelf(Generic[R]):
     beside: tuple[Kind, Callable[[R, Path], R]] | None = None
     exact: bool = True
     tells: bool = False
+    only: Callable[[R, str], Sequence[str]] | None = None
+    uncut: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ An iteration lasts on the GPU, from its first operation to that of the next one:
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.timeline import intervals
-from labcode.analysis.timeline.joins import launch_rows, named_like, spans
+from labcode.analysis.timeline.joins import launches_of, named_like, spans
 from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
-from labcode.reports.columns import Ints
-from labcode.reports.frames import codes_of
+from labcode.reports.columns import Bools, Ints
+from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.report import MEASURED, TimelineReport
 
@@ -37,6 +38,7 @@ LOOKED_AT = 200_000  # kernels, the last ones
 SHORTEST = 8  # so many distances are tried of each kind
 ABOUT = 0.1  # by so much distances may differ and still be the same
 WARM = 0.1  # a leading iteration further than this from the median of the later half is a warm-up
+_ASKED = ["kind", "name", "start_ns", "end_ns", "device", "context", "stream"]
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:step|iter|iteration|batch|minibatch|frame|request)s?(?:$|[^a-z])")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#")
 _SIZES = {"float": 4, "double": 8, "half": 2, "bfloat16": 2, "c10::bfloat16": 2, "c10::half": 2, "int": 4}
@@ -105,18 +107,23 @@ class Iterations:
 def iterations(report: TimelineReport) -> Iterations | None:
     """The iterations of the measured part; None where nothing in it repeats."""
     begin, end = report.window()
-    ops = report.gpu_ops()
-    ops = ops[(ops["start_ns"] >= begin) & (ops["start_ns"] < end)]
-    if not len(ops):
+    every, api = report.gpu_ops(), report.api()
+    start = every["start_ns"].to_numpy(np.int64)
+    inside = (start >= begin) & (start < end)
+    if not inside.any():
         return None
-    api = report.api()
-    rows = launch_rows(ops, api)
+    ops, rows = rows_of(every, inside), launches_of(report, every, api)[inside]
     nvtx = report.nvtx()
     nvtx = nvtx[nvtx["start_ns"].between(begin, end)]
     how, found = "", []
+    pids = ops["pid"].to_numpy(np.int64)
+    of_pid = {int(pid): pids == pid for pid in np.unique(pids)}
+    processes = [
+        _Process(pid, rows_of(ops[_ASKED], own), rows[own], api, nvtx) for pid, own in of_pid.items()
+    ]
+    del ops
     for way in (_by_ranges, _by_optimizer, _by_updates, _by_period):
-        for pid, place in ops.groupby("pid").indices.items():
-            mine = _Process(int(str(pid)), ops.iloc[place], rows[place], api, nvtx)
+        for mine in processes:
             told, edges = way(mine)
             if len(edges) > 1:
                 how = how or told
@@ -147,17 +154,22 @@ class _Process:
         """When the operations of the main stream were launched, by one thread or any, ascending; and when
         each began. The main stream is that with the most kernels: on others data may be fetched ahead.
         """
-        known = self.rows >= 0
-        keys = ["device", "context", "stream"]
-        work = self.ops.loc[self.ops["kind"].isin(["kernel", "graph"]), keys]
-        if len(work):
-            main = work.value_counts().index[0]
-            known = known & (self.ops[keys] == list(main)).all(axis=1).to_numpy()
+        known = (self.rows >= 0) & self._on_main
         if tid is not None:
             known[known] = self.api["tid"].to_numpy()[self.rows[known]] == tid
         called = self.api["start_ns"].to_numpy(np.int64)[self.rows[known]]
         order = np.argsort(called, kind="stable")
         return called[order], self.ops["start_ns"].to_numpy(np.int64)[known][order]
+
+    @cached_property
+    def _on_main(self) -> Bools:
+        keys = ["device", "context", "stream"]
+        work = self.ops.loc[is_any(self.ops["kind"], "kernel", "graph"), keys]
+        found = np.ones(len(self.ops), np.bool_)
+        if len(work):
+            for key, number in zip(keys, work.value_counts().index[0], strict=True):
+                found &= self.ops[key].to_numpy() == number
+        return found
 
     def ranges(self) -> pd.DataFrame:
         """Its ranges."""
@@ -230,7 +242,7 @@ def _by_optimizer(process: _Process) -> tuple[str, Ints]:
 
 def _by_updates(process: _Process) -> tuple[str, Ints]:
     """Starts of the optimizer's kernels, known by their names, that follow other kernels: one an update."""
-    ops = process.ops[process.ops["kind"] == "kernel"]
+    ops = rows_of(process.ops, is_any(process.ops["kind"], "kernel"))
     if not len(ops):
         return "", process.rows[:0]
     device = ops["device"].value_counts().index[0]
@@ -263,7 +275,7 @@ def _by_period(process: _Process) -> tuple[str, Ints]:
     The period is the distance at which the sequence of names is most like itself: a part of an iteration (a
     layer, a micro-batch) repeats, too, but what lies between its repetitions breaks the sequence there.
     """
-    ops = process.ops[process.ops["kind"] == "kernel"]
+    ops = rows_of(process.ops, is_any(process.ops["kind"], "kernel"))
     if not len(ops):
         return "", process.rows[:0]
     device = ops["device"].value_counts().index[0]

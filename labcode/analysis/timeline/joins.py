@@ -1,19 +1,27 @@
 """What joins tables and picks their rows: tables in, the launching call of each operation and windows out."""
 
 import re
+import weakref
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.reports.columns import Ints, process_keys, unique
-from labcode.reports.frames import codes_of
+from labcode.reports.frames import codes_of, rows_of
+from labcode.reports.report import TimelineReport
+from labcode.reports.texts import known
+
+_Joined = tuple["weakref.ref[pd.DataFrame]", "weakref.ref[pd.DataFrame]", Ints]
+_JOINED: weakref.WeakKeyDictionary[TimelineReport, _Joined] = weakref.WeakKeyDictionary()
 
 
 def named_like(names: pd.Series, pattern: str, *, ignore_case: bool = False) -> NDArray[np.bool_]:
     """Which names contain a match; each different name is looked at once, so a million rows are quick."""
-    codes, distinct = codes_of(names)
     search = re.compile(pattern, re.IGNORECASE if ignore_case else 0).search
+    if (made := known(names)) is not None:
+        return made.matching(lambda name: search(name) is not None)
+    codes, distinct = codes_of(names)
     found = np.array([search(str(name)) is not None for name in distinct], np.bool_)
     return np.append(found, False)[codes]
 
@@ -24,20 +32,38 @@ def launch_rows(ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
     They have the same correlation in the same process. Where several calls share it (a runtime call and the
     driver call inside it), it is the one that began first. Correlation 0 means that there is none.
     """
-    op_key, api_key = process_keys(
-        ops["pid"].to_numpy(),
-        ops["correlation"].to_numpy(),
-        api["pid"].to_numpy(),
-        api["correlation"].to_numpy(),
-    )
-    if len(api_key) == 0:
-        return np.full(len(op_key), -1, np.int64)
-    distinct, code = unique(np.concatenate((op_key, api_key)))
-    start = api["start_ns"].to_numpy(np.int64)
-    order = np.arange(len(start)) if (start[1:] >= start[:-1]).all() else np.argsort(start, kind="stable")
-    first = np.full(len(distinct), -1, np.int64)
-    first[code[len(op_key) :][order[::-1]]] = order[::-1]  # what is written last counts
-    return np.where(ops["correlation"].to_numpy() != 0, first[code[: len(op_key)]], -1)
+    pid, correlation = (ops[c].to_numpy(np.int64) for c in ("pid", "correlation"))
+    api_pid, api_correlation = (api[c].to_numpy(np.int64) for c in ("pid", "correlation"))
+    if len(api_pid) == 0 or len(pid) == 0:
+        return np.full(len(pid), -1, np.int64)
+    low, high = int(api_correlation.min()), int(api_correlation.max())
+    pids, process = unique(api_pid)
+    if len(pids) * (high - low + 1) > 4 * len(api_pid) + (1 << 16):  # too far apart for a place for each
+        op_key, api_key = process_keys(pid, correlation, api_pid, api_correlation)
+        distinct, code = unique(np.concatenate((op_key, api_key)))
+        op_key, api_key, count = code[: len(op_key)], code[len(op_key) :], len(distinct)
+        known = correlation != 0
+    else:
+        count = len(pids) * (high - low + 1)
+        api_key = process * (high - low + 1) + (api_correlation - low)
+        owner = np.minimum(np.searchsorted(pids, pid), len(pids) - 1)
+        known = (correlation != 0) & (correlation >= low) & (correlation <= high) & (pids[owner] == pid)
+        op_key = np.where(known, owner * (high - low + 1) + (correlation - low), 0)
+    rows = np.arange(len(api_key))
+    first = np.full(count, -1, np.int64)
+    first[api_key] = rows
+    if (first[api_key] != rows).any():  # several calls share one: what is written last counts
+        order = np.argsort(api["start_ns"].to_numpy(np.int64), kind="stable")[::-1]
+        first[api_key[order]] = order
+    return np.where(known, first[op_key], -1)
+
+
+def launches_of(report: TimelineReport, ops: pd.DataFrame, api: pd.DataFrame) -> Ints:
+    """`launch_rows` of all operations and all calls of a report, found once where it keeps its tables."""
+    found = _JOINED.get(report)
+    if found is None or found[0]() is not ops or found[1]() is not api:
+        found = _JOINED[report] = weakref.ref(ops), weakref.ref(api), launch_rows(ops, api)
+    return found[2]
 
 
 def spans(table: pd.DataFrame) -> tuple[Ints, Ints]:
@@ -59,7 +85,7 @@ def in_window(table: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFra
     end = np.minimum(table["end_ns"].to_numpy(np.int64), window[1])
     inside = end > start
     if not inside.all():
-        table, start, end = table[inside], start[inside], end[inside]
+        table, start, end = rows_of(table, inside), start[inside], end[inside]
     return table.assign(start_ns=start, end_ns=end)
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 from labcode.analysis.kernel.buckets import COMMUNICATION
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, in_window, named_like, spans
+from labcode.reports.frames import is_any
 
 _NCCL = r"^nccl"
 _NO_MEETING = r"SendRecv|Broadcast|(?<!All)Reduce(?!Scatter)"
@@ -62,10 +63,11 @@ def communication_overlap(ops: pd.DataFrame, window: tuple[int, int] | None = No
     """
     low, high = extent(ops) if window is None else window
     table = in_window(ops, window)
-    if "kind" in table:
-        table = table[table["kind"].isin(["kernel", "graph"])]
     start, end = spans(table)
     talks, devices = is_communication(table).to_numpy(), table["device"].to_numpy(np.int64)
+    if "kind" in table:
+        some = is_any(table["kind"], "kernel", "graph")
+        start, end, talks, devices = start[some], end[some], talks[some], devices[some]
     rows = []
     for device in np.unique(devices).tolist():
         here = devices == device

@@ -14,7 +14,7 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import extent, launch_rows, named_like, spans
 from labcode.analysis.timeline.nvtx import labels
 from labcode.reports.columns import Ints, unique
-from labcode.reports.frames import codes_of
+from labcode.reports.frames import codes_of, rows_of
 
 Window = tuple[int, int]
 
@@ -94,8 +94,8 @@ def explain_gaps(
     ended = nvtx[nvtx["end_ns"].notna() & (nvtx["event_type"] == "push_pop")]
     ranges = ended.assign(end_ns=ended["end_ns"].astype("int64"), label=labels(ended))
     columns = ["pid", "tid", "start_ns", "end_ns"]
-    by_thread = dict(iter(ranges[[*columns, "label"]].groupby(["pid", "tid"])))
-    calls_by_thread = dict(iter(api[[*columns, "name"]].groupby(["pid", "tid"])))
+    by_thread = dict(iter(_met(ranges[[*columns, "label"]], start, end).groupby(["pid", "tid"])))
+    calls_by_thread = dict(iter(_met(api[[*columns, "name"]], start, end).groupby(["pid", "tid"])))
     for key in {(p, t) for p, t in zip(*thread, strict=True) if p >= 0}:
         here = np.flatnonzero((thread[0] == key[0]) & (thread[1] == key[1]))
         low, high = start[here], end[here]
@@ -119,6 +119,13 @@ def explain_gaps(
     )
 
 
+def _met(table: pd.DataFrame, low: Ints, high: Ints) -> pd.DataFrame:
+    """The rows that overlap some window: few calls lie in gaps."""
+    low, high = intervals.union(low, high)
+    begun, ended = spans(table)
+    return rows_of(table, np.searchsorted(high, begun, "right") < np.searchsorted(low, ended, "left"))
+
+
 def _by_device(ops: pd.DataFrame) -> dict[int, tuple[Ints, Ints]]:
     """Starts and ends of the operations of each GPU, by its number."""
     start, end = spans(ops)
@@ -136,14 +143,8 @@ def _launching_threads(
     """pid and tid for each gap; -1 where there is none."""
     pid, tid = np.full(len(gaps), -1, np.int64), np.full(len(gaps), -1, np.int64)
     ends = gaps["end_ns"].to_numpy(np.int64)
-    launching = api.loc[named_like(api["name"], LAUNCHING), ["pid", "tid", "start_ns"]]
-    launching = launching.sort_values("start_ns", kind="stable")
-    if len(launching):
-        before = np.searchsorted(launching["start_ns"].to_numpy(), ends, "left") - 1
-        some = before >= 0
-        pid[some] = launching["pid"].to_numpy()[before[some]]
-        tid[some] = launching["tid"].to_numpy()[before[some]]
     if ops is None or len(ops) == 0:
+        _last_launching(pid, tid, ends, api)
         return pid, tid
     row = launch_rows(ops, api) if row is None else row
     known = np.flatnonzero(row >= 0)
@@ -157,16 +158,27 @@ def _launching_threads(
         some = following < len(starts)
         caller = row[known[mine[following[some]]]]
         pid[here[some]], tid[here[some]] = api["pid"].to_numpy()[caller], api["tid"].to_numpy()[caller]
+    _last_launching(pid, tid, ends, api)
     return pid, tid
+
+
+def _last_launching(pid: Ints, tid: Ints, ends: Ints, api: pd.DataFrame) -> None:
+    """Fill in the thread with the last launching call before an end, where none is known."""
+    open_ = np.flatnonzero(pid < 0)
+    if not len(open_):
+        return
+    launching = api.loc[named_like(api["name"], LAUNCHING), ["pid", "tid", "start_ns"]]
+    launching = launching.sort_values("start_ns", kind="stable")
+    before = np.searchsorted(launching["start_ns"].to_numpy(), ends[open_], "left") - 1
+    some = before >= 0
+    pid[open_[some]] = launching["pid"].to_numpy()[before[some]]
+    tid[open_[some]] = launching["tid"].to_numpy()[before[some]]
 
 
 def _dominant(table: pd.DataFrame, column: str, low: Ints, high: Ints) -> tuple[NDArray[np.object_], Ints]:
     """For each window the name that was innermost in it longest ('' for none), and for how long."""
-    begun, ended = spans(table)
-    first_low, last_high = intervals.union(low, high)
-    met = np.searchsorted(last_high, begun, "right") < np.searchsorted(first_low, ended, "left")
-    table = table[met]  # the others are innermost nowhere that counts
-    start, end, row = intervals.innermost(begun[met], ended[met])
+    table = _met(table, low, high)  # the others are innermost nowhere that counts
+    start, end, row = intervals.innermost(*spans(table))
     codes, names = codes_of(table[column])
     text, most = np.full(len(low), "", object), np.zeros(len(low), np.int64)
     window, piece = intervals.expand(np.searchsorted(end, low, "right"), np.searchsorted(start, high, "left"))

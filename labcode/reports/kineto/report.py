@@ -65,8 +65,17 @@ class KinetoReport(Closing):
         self._run = Ranks(ranks)
         self.origin_ns: int = self._run.origin_ns
         self._tables: dict[str, pd.DataFrame] = {}
+        self._only: tuple[int, int] | None = None
         found = [line for one in ranks for line in one.warnings]
         self.warnings: tuple[str, ...] = (*found, *notes, *self._run.odd(path))
+
+    def only(self, window: tuple[int, int]) -> None:
+        """From here on show what overlaps a window alone, cut off at its edges.
+
+        Allocations and arrows are points of a sequence: they are shown whole.
+        """
+        self._only = window
+        self._tables.clear()
 
     def __repr__(self) -> str:
         return f"KinetoReport({str(self.path)!r}, ranks {self.ranks})"
@@ -274,8 +283,11 @@ class KinetoReport(Closing):
     def window(self) -> tuple[int, int]:
         """(start, end) of the measured part: the annotations `MEASURED`, else from first to last event.
 
-        Python's functions do not count: those that were entered before the profiler began are open.
+        Python's functions do not count: those that were entered before the profiler began are open. Where
+        the report shows a window alone (`only`), it is that.
         """
+        if self._only is not None:
+            return self._only
         marks = self.annotations()
         measured = marks[marks["name"] == MEASURED]
         if len(measured):
@@ -290,8 +302,19 @@ class KinetoReport(Closing):
     def _table(self, name: str, make: Callable[[Ranks, RankTrace], pd.DataFrame]) -> pd.DataFrame:
         if name not in self._tables:
             parts = [make(self._run, one).assign(rank=np.int64(one.rank)) for one in self._run.ranks]
-            self._tables[name] = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+            table = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+            self._tables[name] = table if self._only is None else _cut(table, self._only)
         return self._tables[name]
+
+
+def _cut(table: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    """The rows that overlap a window, cut off at its edges; a table without ends is left as it is."""
+    if "end_ns" not in table:
+        return table
+    start, end = table["start_ns"], table["end_ns"]
+    inside = (start < window[1]) & ((end > window[0]) | (start >= window[0]))
+    cut = table.assign(start_ns=start.clip(*window), end_ns=end.clip(*window))
+    return cut[inside].reset_index(drop=True)
 
 
 def _whole(value: Any) -> int | None:

@@ -9,14 +9,14 @@ the capture holds no such events. Texts are ``str``, numbers ``int64``, numbers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from labcode.ending import Closing
-from labcode.reports.columns import Column, Ints, Objects, joined, named, objects, unique
+from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, unique
 from labcode.reports.frames import frame as _frame
 from labcode.reports.nsys import schema
 from labcode.reports.nsys import stacks as nsys_python
@@ -94,6 +94,12 @@ class NsysReport(Closing):
             graph_node=raw["graphNodeId"],
         )
 
+    def grids(self) -> tuple[Ints, Ints, Ints]:
+        """Of each of `kernels` its start, its blocks and the threads in a block."""
+        raw = self.source.ints(schema.KERNEL, ("start", *_GRID))
+        x, y, z, *block = (raw[name].values for name in _GRID)
+        return raw["start"].values, x * y * z, block[0] * block[1] * block[2]
+
     def memcpys(self) -> pd.DataFrame:
         """Copies (``CUPTI_ACTIVITY_KIND_MEMCPY``).
 
@@ -153,25 +159,25 @@ class NsysReport(Closing):
         counts = [len(part["start"].values) for part in raw]
         copies = {kind: f"memcpy {name}" for kind, name in schema.COPY_KINDS.items()}
         graphs, codes = unique(raw[3]["graphId"].values)
-        graph_names = objects(codes, [f"graph {number}" for number in graphs])
         names = [
-            objects(*self.source.strings(raw[0]["demangledName"])),
-            named(raw[1]["copyKind"].values, copies, "memcpy"),
-            np.full(counts[2], "memset", object),
-            graph_names,
+            self.source.strings(raw[0]["demangledName"]),
+            numbered(raw[1]["copyKind"].values, copies, "memcpy"),
+            (np.zeros(counts[2], np.int64), ["memset"]),
+            (codes, [f"graph {number}" for number in graphs]),
         ]
         where = [self._where(part) for part in raw]
         size = joined([_absent(counts[0]), raw[1]["bytes"], raw[2]["bytes"], _absent(counts[3])])
         node = joined([*(part["graphNodeId"] for part in raw[:3]), _absent(counts[3])])
         order = np.argsort(np.concatenate([part["start_ns"] for part in where]), kind="stable")
-        kinds = np.repeat(np.array(["kernel", "memcpy", "memset", "graph"], object), counts)
-        short_names = [objects(*self.source.strings(raw[0]["shortName"])), *names[1:]]
+        kinds = np.repeat(np.arange(4), counts)
+        short_names = [self.source.strings(raw[0]["shortName"]), *names[1:]]
+        del raw
         return _frame(
-            kind=kinds[order],
-            name=np.concatenate(names)[order],
-            **{key: np.concatenate([part[key] for part in where])[order] for key in where[0]},
+            kind=objects(kinds[order], ["kernel", "memcpy", "memset", "graph"]),
+            name=_together(names, order),
+            **{key: np.concatenate([part.pop(key) for part in where])[order] for key in list(where[0])},
             bytes=size.take(order),
-            short_name=np.concatenate(short_names)[order],
+            short_name=_together(short_names, order),
             graph_node=node.take(order),
         )
 
@@ -452,8 +458,11 @@ class NsysReport(Closing):
         """The part of the capture to analyze, in ns: (start, end).
 
         From the first start to the last end of the NVTX ranges named ``lab:measured``, over all processes;
-        without them from the first to the last event; (0, 0) when there is none.
+        without them from the first to the last event; (0, 0) when there is none. Where the report reads a
+        window alone (`Source.only`), it is that.
         """
+        if self.source.window is not None:
+            return self.source.window
         ranges = self.nvtx()
         domain, _, name = MEASURED.partition(":")
         plain = (ranges["domain"] == "") & (ranges["name"] == MEASURED)
@@ -464,13 +473,12 @@ class NsysReport(Closing):
             return int(measured["start_ns"].min()), int(measured["end_ns"].max())
         first, last = [], []
         for table in (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH, schema.RUNTIME, schema.NVTX):
-            raw = self.source.ints(
-                table, ("start", "end"), f"eventType <> {schema.DOMAIN_CREATED}" * (table == schema.NVTX)
+            extent = self.source.extent(
+                table, f"eventType <> {schema.DOMAIN_CREATED}" * (table == schema.NVTX)
             )
-            start, end = raw["start"].values, raw["end"]
-            if len(start):
-                first.append(int(start.min()))
-                last.append(int(np.maximum(end.filled(int(start.min())), start).max()))
+            if extent is not None:
+                first.append(extent[0])
+                last.append(extent[1])
         return (min(first), max(last)) if first else (0, 0)
 
     def utc_origin_ns(self) -> int | None:
@@ -531,7 +539,15 @@ class NsysReport(Closing):
         """The texts of NVTX events: the registered one, or their own; '' where they have none."""
         codes, texts = self.source.strings(ids)
         registered = np.array([text != "" for text in texts] + [False], np.bool_)[codes]
-        return np.where(registered, objects(codes, texts), objects(*own))
+        other = np.where(own[0] >= 0, own[0] + len(texts), -1)
+        return objects(np.where(registered, codes, other), [*texts, *own[1]])
+
+
+def _together(parts: Sequence[Coded], order: Ints) -> Objects:
+    """The texts of several columns, one after the other, in some order."""
+    first = np.cumsum([0, *(len(texts) for _, texts in parts)])
+    codes = np.concatenate([part + low for (part, _), low in zip(parts, first, strict=False)])
+    return objects(codes[order], [text for _, texts in parts for text in texts])
 
 
 def _absent(count: int) -> Column:

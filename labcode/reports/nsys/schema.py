@@ -52,6 +52,13 @@ OVERHEAD = "PROFILER_OVERHEAD"
 METADATA = "META_DATA_EXPORT"
 OLDER_METADATA = "EXPORT_META_DATA"  # what it is called in 2023.1 (3.1)
 
+# what is cut to a window: work, calls and ranges; not states, such as which thread has a CPU
+CUT = frozenset(
+    {
+        *(KERNEL, MEMCPY, MEMSET, GRAPH, SYNC, RUNTIME, NVTX, OSRT, SAMPLES),
+        *(CPU_FAULTS, GPU_FAULTS, OVERHEAD, *MPI),
+    }
+)
 EVENT_TYPES = {34: "mark", 59: "push_pop", 60: "start_end"}  # NVTX_EVENTS.eventType
 DOMAIN_CREATED = 75
 COPY_KINDS = {

@@ -6,10 +6,11 @@ reading would not notice it.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from labcode.reports.columns import Column, Ints
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.open import Opened, quick_check
 from labcode.reports.nsys.sqlite import Coded, Found, read_columns, read_strings
+
+T = TypeVar("T")
 
 
 class Source:
@@ -28,6 +31,9 @@ class Source:
         self._connection = opened.connection
         self._warnings = dict.fromkeys(opened.warnings)
         self._checked: set[str] = set()
+        self._extents: dict[tuple[str, str], tuple[int, int] | None] = {}
+        self._once: dict[str, Any] = {}
+        self.window: tuple[int, int] | None = None
         self.path: Path = opened.path
         self.version: schema.SchemaVersion = opened.version
         self.product: str = opened.product
@@ -44,6 +50,23 @@ class Source:
     def warn(self, text: str) -> None:
         """Add a line to `warnings`, once."""
         self._warnings[text] = None
+
+    def only(self, window: tuple[int, int]) -> None:
+        """From here on read what overlaps a window alone, cut off at its edges.
+
+        Of an event without an end (a mark, a range that was never ended) the start counts. Switches of
+        threads, counters and memory in use are states: they are read whole.
+        """
+        self.window = window
+        self._once.clear()
+        self._extents.clear()
+
+    def once(self, what: str, read: Callable[[], T]) -> T:
+        """What ``read`` gives, which is called the first time alone."""
+        if what not in self._once:
+            self._once[what] = read()
+        found: T = self._once[what]
+        return found
 
     def has(self, table: str) -> bool:
         """Whether the export has a table of this name; nsys leaves out those without rows."""
@@ -68,6 +91,17 @@ class Source:
 
     def rows(self, table: str, columns: Sequence[str], texts: Sequence[str], where: str = "") -> Found:
         """Columns as `ints` has them and columns as `texts` has them, read at once."""
+        if self.window is None or not _is_cut(table) or not self.has_columns(table, ("start",)):
+            return self._rows(table, columns, texts, where)
+        ends = ("end",) if self.has_columns(table, ("end",)) else ()
+        more = ("start", *ends, *(("eventType",) if table == schema.NVTX else ()))
+        found, coded = self._rows(table, tuple(dict.fromkeys((*columns, *more))), texts, where)
+        rows = _cut(found, self.window)
+        return {name: found[name].take(rows) for name in columns}, {
+            name: (codes[rows], known) for name, (codes, known) in coded.items()
+        }
+
+    def _rows(self, table: str, columns: Sequence[str], texts: Sequence[str], where: str) -> Found:
         if table not in self._opened.tables:
             none: Ints = np.empty(0, np.int64)
             return {name: Column(none) for name in columns}, {name: (none, []) for name in texts}
@@ -83,6 +117,8 @@ class Source:
             )
             if "duration" in columns:
                 found["duration"] = _duration(found["end"], found["start"], table)
+        if "start" in found and "end" in found:
+            self._extents[table, where] = _extent(found["start"].values, found["end"])
         count = len(found[some[0]].values)
         for name in (*columns, *texts):
             if name not in found and name not in coded:
@@ -92,6 +128,13 @@ class Source:
         return {name: found.get(name, absent) for name in columns}, {
             name: coded.get(name, no_text) for name in texts
         }
+
+    def extent(self, table: str, where: str = "") -> tuple[int, int] | None:
+        """The first start and the last end (or start) of a table's events; None where there are none."""
+        if (table, where) not in self._extents:
+            raw = self.ints(table, ("start", "end"), where)
+            self._extents[table, where] = _extent(raw["start"].values, raw["end"])
+        return self._extents[table, where]
 
     def strings(self, ids: Column) -> Coded:
         """The texts of ids into StringIds as codes into texts; ids without a text read as ``''``."""
@@ -127,6 +170,34 @@ class Source:
             raise InputError(f"{self.path}: cannot be read ({error}); export or copy it again") from None
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
+
+
+def _is_cut(table: str) -> bool:
+    return table in schema.CUT or table.startswith((schema.OPENACC, schema.OPENMP))
+
+
+def _cut(found: dict[str, Column], window: tuple[int, int]) -> Ints:
+    """The rows that overlap a window; of all, times are cut off at its edges, in place of the old ones."""
+    start = found["start"].values
+    end = found.get("end", found["start"])
+    stop = end.filled(np.iinfo(np.int64).min)  # without an end it is where it starts
+    inside = (start < window[1]) & ((stop > window[0]) | (start >= window[0]))
+    if "eventType" in found:
+        inside |= ~np.isin(found["eventType"].values, list(schema.EVENT_TYPES))  # names of domains
+    found["start"] = Column(np.clip(start, *window), found["start"].present)
+    if "end" in found:
+        found["end"] = Column(np.clip(end.values, *window), end.present)
+    if "duration" in found:
+        length = found["end"].values - found["start"].values
+        found["duration"] = Column(length, found["duration"].present)
+    return np.flatnonzero(inside)
+
+
+def _extent(start: Ints, end: Column) -> tuple[int, int] | None:
+    if not len(start):
+        return None
+    first = int(start.min())
+    return first, max(int(start.max()), int(end.filled(first).max()))
 
 
 def _duration(end: Column, start: Column, table: str) -> Column:

@@ -167,17 +167,24 @@ class _MalformedError(ValueError):
 
 
 def python_stacks(source: Source, kind: Kind) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The stacks of one kind, and their frames.
+    """The stacks of one kind, and their frames; they are read once.
 
     First table: ``kind`` (a number, by time), start_ns, pid, tid, thread_state. Second: ``kind``, depth (0:
     innermost), function, file, line. Payloads that cannot be read are left out, and a warning counts them.
     """
+    stacks, frames = source.once(f"python {kind}", lambda: _python_stacks(source, kind))
+    return stacks.copy(deep=False), frames.copy(deep=False)
+
+
+def _python_stacks(source: Source, kind: Kind) -> tuple[pd.DataFrame, pd.DataFrame]:
     wanted = f"eventType = {_MARK}"
     if not source.has_columns(schema.NVTX, ("jsonText",)):
         _warn_of_missing_payloads(source, kind)
         return _tables(source, kind, [], [], [], [], [])
-    raw = source.ints(schema.NVTX, ("start", "globalTid"), f"{wanted} AND jsonText IS NOT NULL")
-    codes, texts = source.texts(schema.NVTX, "jsonText", f"{wanted} AND jsonText IS NOT NULL")
+    raw, own = source.rows(schema.NVTX, ("start", "globalTid"), ("jsonText",), wanted)
+    codes, texts = own["jsonText"]
+    there = np.flatnonzero(codes >= 0)
+    raw, codes = {name: column.take(there) for name, column in raw.items()}, codes[there]
     parsed: list[tuple[str, _Frames] | None] = []
     broken: set[int] = set()
     shortened = 0
@@ -215,7 +222,8 @@ def python_stacks(source: Source, kind: Kind) -> tuple[pd.DataFrame, pd.DataFram
 def python_backtraces(source: Source) -> pd.DataFrame:
     """See `NsysReport.python_backtraces`."""
     stacks = python_stacks(source, "backtrace")[0]
-    calls = api_calls(source)
+    no_calls = stacks.assign(call_start_ns=0, call_end_ns=0, correlation=0, call_name="")
+    calls = api_calls(source) if len(stacks) else no_calls
     at, pid, tid = (stacks[column].to_numpy(np.int64) for column in ("start_ns", "pid", "tid"))
     rows = enclosing_calls(at, pid, tid, calls)
     found = rows >= 0

@@ -224,6 +224,13 @@ def _about(name: str) -> str:
     return stack_reports.REPORTS[name].__doc__ or ""
 
 
+def _only(source: Source, text: str) -> list[str]:
+    from labcode.analysis.ledger.judged import cut_to
+    from labcode.reports.nsys.report import NsysReport
+
+    return cut_to(NsysReport(source), text)
+
+
 def _own(name: str) -> Callable[..., Table]:
     return lambda source: table_of(name, source)
 
@@ -239,6 +246,7 @@ SHELF = Shelf(
     plain=lambda name: split(name)[0],
     exact=False,
     tells=True,
+    only=_only,
     advice="record some with nsys profile --trace=cuda,nvtx",
 )
 
