@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -11,10 +12,11 @@ from rich.markup import escape
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.grading import catalogue, generate, grade, needs, progress, sealed
+from labcode.grading import catalogue, generate, grade, jail, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 
 _POLL_S = 0.5
+_MOST_BYTES = 1 << 20  # of an answer that was handed in
 _MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]", "to do": " "}
 Chosen = tuple[Exercise, Part]
 
@@ -30,10 +32,12 @@ def main(
     root: Path | None = None,
     grades: Path | None = None,
     answers: Path | None = None,
+    isolated: bool = False,
 ) -> int:
     """Do what the command line asks.
 
-    ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``.
+    ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``,
+    ``isolated`` in a jail.
     0: all that ran passed, if any; 1: something did not pass; `LabError` (exit code 2): bad use.
     """
     judging = grades is not None or answers is not None
@@ -42,6 +46,8 @@ def main(
             "exercises: --hint, --watch, --reset and --solutions exclude one another, "
             "and --grades and --answers go with none of them"
         )
+    if isolated and answers is None:
+        raise LabError("exercises: --isolated goes with --answers FOLDER, what was handed in")
     if ids and (solutions or reset is not None):
         raise LabError("exercises: --solutions takes no exercise, and --reset takes one, the one after it")
     home = root or store.repository_root()
@@ -55,7 +61,8 @@ def main(
         return _reset(home, reset, console)
     chosen = [pair for text in ids for pair in _parts(text)]
     if judging:
-        return _judge(home, chosen, grades, answers, console)
+        with jail.isolated() if isolated else nullcontext():
+            return _judge(home, chosen, grades, answers, console)
     if hint:
         return _hint(home, chosen, console)
     if watch:
@@ -90,7 +97,9 @@ def _judge(
         for exercise, part in dict.fromkeys(chosen) or everything:
             name, file = f"{exercise.short}{part.letter}", folder / exercise.path(part)
             status.update(f"grading {name} …")
-            if not file.is_file():
+            if answers is not None and (unfit := _unfit(folder, file)):
+                verdict = Verdict("failed", unfit)
+            elif not file.is_file():
                 verdict = Verdict("to do", "no such file was handed in")
             elif _untouched(home, (exercise, part), file):
                 verdict = Verdict("to do", "still the starter")
@@ -105,13 +114,25 @@ def _judge(
                     soft_wrap=True,
                 )
     if target is not None:
-        grades.write(target, found, reads=files)
+        grades.write(target, found, reads=files, isolated=jail.current() is not None)
     passed = sum(one.status == "passed" for one in found)
     points, worth = (sum(one.worth for one in found if one.status in of) for of in (("passed",), _MARKS))
     console.print(
         f"{passed} of {len(found)} parts passed, {points:.1f} of {worth:.1f} points", highlight=False
     )
     return int(any(one.status == "failed" for one in found))
+
+
+def _unfit(folder: Path, file: Path) -> str:
+    """Why a file that was handed in is not even read: a link, or far too large; empty where it is."""
+    for place in (file, *file.parents):
+        if place == folder:
+            break
+        if place.is_symlink():
+            return f"{place.relative_to(folder).as_posix()} is a link: hand in the file itself"
+    if file.is_file() and file.stat().st_size > _MOST_BYTES:
+        return f"larger than {_MOST_BYTES >> 10} KiB: hand in your answer alone"
+    return ""
 
 
 def _answers(folder: Path) -> Path:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import LabError
-from labcode.grading import cases, codec, records, sealed, sql
+from labcode.grading import cases, codec, records, remote, sealed, sql
 from labcode.grading.cases import Case
 from labcode.store import CaptureSet, repository_root
 
@@ -220,7 +220,13 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
     folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
     with made, importable(folder), limited(limit_s), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which would show the learner a line of the solution
-        return cases.plain(names[case.function](*codec.unpack(case.packed)))
+        function, counting = names[case.function], remote.counting(case.arguments)
+        if counting is None:
+            return cases.plain(function(*codec.unpack(case.packed)))
+        attendant = remote.Attendant()
+        with attendant.here():
+            found = cases.plain(function(*codec.unpack(case.packed)))
+        return cases.plain(counting.told(found, attendant.machine.counts))
 
 
 @contextlib.contextmanager

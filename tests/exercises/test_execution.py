@@ -1,5 +1,7 @@
 import errno
 import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -177,22 +179,21 @@ def test_dataclasses_work_in_a_learners_file(tmp_path: Path) -> None:
     assert value.type_name == "Gap"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    source = (
-        "import subprocess, sys\n\ndef f(x):\n"
-        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"    open({str(pid_file)!r}, 'w').write(str(child.pid))\n    return x\n"
+def test_an_answer_starts_no_programs(tmp_path: Path) -> None:
+    source = "import subprocess\n\ndef f(x):\n    subprocess.run(['true'])\n"
+    (outcome,) = run(tmp_path, source).outcomes
+    assert outcome.lines[-1] == "PermissionError: an answer starts no programs"
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux' /proc")
+def test_what_was_started_past_the_guards_ends_with_the_grading(tmp_path: Path) -> None:
+    (tmp_path / "a_answer.py").write_text("x = 1\n")
+    ran = Execution(tmp_path / "a_answer.py")
+    child = subprocess.Popen(
+        ["sleep", "60"], env={"TMPDIR": f"{ran._folder.name}/inputs"}, start_new_session=True
     )
-    assert run(tmp_path, source).outcomes[0].value == 3
-    pid = int(pid_file.read_text())
-    for _ in range(100):
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    pytest.fail("the child still runs")
+    ran.close()
+    assert child.wait(timeout=10) == -signal.SIGKILL
 
 
 def test_solutions_can_neither_be_imported_nor_opened(tmp_path: Path) -> None:
