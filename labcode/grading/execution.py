@@ -366,7 +366,7 @@ def _solutions() -> Path:
 def _secret() -> tuple[str, ...]:
     """What an answer may not read: the solutions, wherever they are, and the history that they are in."""
     home = store.repository_root()
-    history = home / ".git" / "objects" / "pack"
+    history = home / ".git" / "objects"
     return tuple(dict.fromkeys(map(str, (_solutions(), home / "solutions", history))))
 
 

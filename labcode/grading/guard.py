@@ -92,6 +92,7 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
     reading = ("labcode.analysis", "labcode.reports")  # what does an exercise; the grader's own are no secret
     exercised = [name for name in rules.modules if name.startswith(reading)]
     away = frozenset(_keys(_files_of(exercised)))
+    system = _key(stat, "/proc/self/status")  # from there one reaches the grader
     work, nothing = _key(stat, rules.work), _key(stat, os.devnull)
     busy: list[bool] = []  # what this hook does itself is not looked at
 
@@ -113,6 +114,8 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
             keys = {_key(stat, place) for place in places}
             if keys & secret:
                 raise PermissionError("the solutions are for afterwards")
+            if system is not None and any(key is not None and key[0] == system[0] for key in keys):
+                raise PermissionError(f"{fsdecode(path)}: an answer has no need of other processes")
             if keys & away:
                 raise ImportError(f"{fsdecode(path)}: write it yourself, this is the exercise")
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)

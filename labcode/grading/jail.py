@@ -1,4 +1,4 @@
-"""Grading what strangers handed in: a command in, the same command inside of a bubblewrap out.
+"""Grading what was handed in: a command in, the same command inside of a bubblewrap out.
 
 Inside there is Python with its packages, this lab without its solutions, the captures and the answer, all of
 them read-only; a small folder to work in, which goes with it; no network, no environment, no other process,
