@@ -124,7 +124,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
             return Verdict("failed", f"only {number} of {len(cases)} cases gave an answer")
         if outcome.kind == "error" and outcome.lines[-1].startswith("not written yet"):
             return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
-        what, complaint = _complaint(task, case, outcome, number)
+        what, complaint = _complaint(task, case, outcome, cases[:number])
         if complaint:
             headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, “{case.name}”"
             details = (*_input(case), *complaint, *_printed(outcome.printed), _again(seed, case))
@@ -135,6 +135,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     exams = len(cases) - generated
     seen = f", {exams} of them on captures you have not seen" if exams else ""
     notes = tuple(task.notes(store.load_set())) if task.notes else ()
+    notes += _printed(ran.printed())
     return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}", notes)
 
 
@@ -148,14 +149,14 @@ def _linked(file: Path) -> str:
 
 
 def _complaint(
-    task: Task, case: Case, outcome: execution.Outcome, number: int
+    task: Task, case: Case, outcome: execution.Outcome, before: Sequence[Case]
 ) -> tuple[str, tuple[str, ...]]:
     """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
     if outcome.kind == "value":
-        return "a wrong answer", task.judge(case, outcome.value)
+        return "a wrong answer", task.judge(case, outcome.value, before)
     if outcome.kind == "timeout":
         advice = "smaller inputs passed: compare neighbors after one sort, not every pair"
-        return "too slow", (*outcome.lines, *([advice] if case.exam and number else []))
+        return "too slow", (*outcome.lines, *([advice] if case.exam and before else []))
     return {"error": "an error", "died": "it ended"}[outcome.kind], outcome.lines
 
 

@@ -1,7 +1,7 @@
 """Hidden cases of part b (a softmax that overflows): a generator in, scores out.
 
-All scores but those for fp16 are multiples of 1/64, which fp32 holds as they are; tolerances are those of an answer
-that computes in fp32.
+All scores but those for fp16 are multiples of 1/64, which fp32 holds as they are; tolerances are those of an
+answer that computes in fp32.
 """
 
 import math

@@ -11,8 +11,8 @@ work for all that fp32 holds, and for as many as there are:
 
 `cross_entropy(scores, target)`: -log(softmax(scores)[target]), finite wherever the scores are.
 
-`in_half(scores)`: the weights again, in fp16: each score is rounded to fp16 first, and each weight in the end (as
-a float). In between fp16 is too narrow.
+`in_half(scores)`: the weights again, in fp16: each score is rounded to fp16 first, and each weight in the end
+(as a float). In between fp16 is too narrow.
 
 fp32 is exact enough for all four.
 
