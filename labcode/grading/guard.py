@@ -117,7 +117,7 @@ def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
             if system is not None and any(key is not None and key[0] == system[0] for key in keys):
                 raise PermissionError(f"{fsdecode(path)}: an answer has no need of other processes")
             if keys & away:
-                raise ImportError(f"{fsdecode(path)}: write it yourself, this is the exercise")
+                raise ImportError("a file that does the exercise: write it yourself, this is the exercise")
             writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             if writes or (isinstance(mode, str) and set(mode) & set("wax+")):
                 changes(places)

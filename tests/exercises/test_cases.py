@@ -183,3 +183,16 @@ def test_where_an_answer_differs_is_told_with_digits_enough() -> None:
 def test_percent_for_a_share_is_noticed_without_being_told_of_shares() -> None:
     assert "in percent" in cases.generic(False, {"mfu": 0.41}, {"mfu": 41.0})
     assert "in percent" not in cases.generic(False, {"ms": 41.0}, {"ms": 4100.0})
+
+
+def test_a_reason_is_told_only_if_it_fits_what_was_right_before(tmp_path: Path) -> None:
+    file = tmp_path / "a_same.py"
+    file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+    (tmp_path / "a_mistakes.toml").write_text(
+        '[[mistakes]]\nsays = "doubled"\nold = "return value"\nnew = "return 2 * value"\n', encoding="utf-8"
+    )
+    task = Task(PART, file, SimpleNamespace())
+    before, zero, now = (Case("a case", "an input", "same", (value,)) for value in (5.0, 0.0, 3.0))
+    assert likely(task.judge(now, 6.0)) == "doubled"
+    assert likely(task.judge(now, 6.0, [zero])) == "doubled", "which it would have passed"
+    assert likely(task.judge(now, 6.0, [before])) == "", "whoever doubles had been wrong there"

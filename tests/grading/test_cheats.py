@@ -59,6 +59,7 @@ def test_there_are_45_and_each_says_what_it_tries() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_cheats_that_pass_in_ones_own_run_are_those_that_are_named(tmp_path: Path) -> None:
     found = tried(tmp_path, "default")
     assert set(found) == named(), found
@@ -66,6 +67,7 @@ def test_the_cheats_that_pass_in_ones_own_run_are_those_that_are_named(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(jail.missing()), reason=f"not run: {jail.missing()}")
 def test_no_cheat_passes_in_a_jail(tmp_path: Path) -> None:
     assert tried(tmp_path, "isolated") == {}
