@@ -28,6 +28,9 @@ def exercises(
         Path | None,
         typer.Option("--answers", metavar="FOLDER", help="Grade this learner's copy, or its exercises/."),
     ] = None,
+    isolated: Annotated[
+        bool, typer.Option("--isolated", help="With --answers: run them in a bubblewrap, away from all else.")
+    ] = False,
     hand_out: Annotated[
         Path | None,
         typer.Option("--hand-out", metavar="FILE.tar", help="Write a copy of the lab, solutions sealed."),
@@ -35,7 +38,7 @@ def exercises(
 ) -> None:
     """Grade your answers to the book's exercises; for instructors, grade others' and hand out copies."""
     if hand_out is not None:
-        if ids or any([hint, watch, solutions]) or {reset, grades, answers} != {None}:
+        if ids or any([hint, watch, solutions, isolated]) or {reset, grades, answers} != {None}:
             raise LabError("exercises: --hand-out goes with nothing else")
         from labcode.kit import hand_out as copy
 
@@ -51,6 +54,7 @@ def exercises(
         solutions=solutions,
         grades=grades,
         answers=answers,
+        isolated=isolated,
         console=console(),
     )
     raise typer.Exit(code)

@@ -66,6 +66,30 @@ def compared(show: Callable[[Any], str] | None, expected: Any, got: Any) -> tupl
     return f"expected: {_shown(show, expected)}", f"got:      {_shown(show, got)}"
 
 
+def difference(expected: Any, got: Any, relative: float) -> str:
+    """Where an answer of several entries first differs from the right one, with digits that show it."""
+    if not isinstance(expected, Mapping | list):
+        return ""
+    where, right, other = "", expected, got
+    while True:
+        keys: Any = None
+        if isinstance(right, Mapping) and isinstance(other, Mapping) and set(right) == set(other):
+            keys = list(right)
+        elif isinstance(right, list) and isinstance(other, list) and len(right) == len(other):
+            keys = range(len(right))
+        key = next((k for k in keys or () if not matches(right[k], other[k], relative)), None)
+        if key is None:
+            break
+        step = key if isinstance(key, str) and not where else f"[{_key_text(key)}]"
+        where, right, other = f"{where}{step}", right[key], other[key]
+    if not where:
+        return ""
+    texts = brief(other), brief(right)
+    if texts[0] == texts[1] and _is_number(right) and _is_number(other):
+        texts = repr(other), repr(right)
+    return f"differs:  {where}, {texts[0]} for {texts[1]}"
+
+
 def matches(expected: Any, got: Any, relative: float) -> bool:
     """Whether an answer is the expected one: same keys, same order in lists, numbers within ``relative``."""
     if isinstance(expected, list):
@@ -105,7 +129,8 @@ def generic(share: bool, expected: Any, got: Any) -> str:
     pairs = list(zip(_numbers(expected), _numbers(got), strict=False))
     telling = [(a, b) for a, b in pairs if a and b]
     if telling and len(telling) == len([a for a, _ in pairs if a]):
-        if share and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
+        shares = share or all(0 <= a <= 1 for a, _ in pairs)
+        if shares and all(math.isclose(b, 100 * a, rel_tol=1e-6) for a, b in telling):
             return "this is in percent; a share runs from 0 to 1"
         for factor, words in () if share else _SCALES.items():
             for scale in (factor, 1 / factor):

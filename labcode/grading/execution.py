@@ -1,7 +1,8 @@
 """Run a learner's file under a time limit: a file and calls in, an outcome for each call out.
 
 The file runs in a process of its own (`labcode.grading.worker`), in an empty folder, without writing
-bytecode, with its output caught. A call that takes too long ends the process and everything it started.
+bytecode, with its output caught, under `labcode.grading.guard`, and where that is asked for in a
+`labcode.grading.jail`. A call that takes too long ends the process and everything it started.
 """
 
 import contextlib
@@ -9,6 +10,8 @@ import errno
 import json
 import os
 import pickle
+import queue
+import select
 import signal
 import subprocess
 import sys
@@ -16,21 +19,30 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import labcode
 from labcode import store
 from labcode.ending import Closing
-from labcode.grading import sealed
+from labcode.grading import guard, jail, sealed
 
 CALL_LIMIT_S = 10.0
-LOAD_LIMIT_S = 60.0
-_POLL_S = 0.005
+LOAD_LIMIT_S = 10.0  # of the learner's file
+START_LIMIT_S = 60.0  # of Python and its packages, before
 _PRINTED_KEPT = 4000
+PRIVATE = ("LABCODE_GRADES_KEY",)  # of the environment: an answer has no business with it
+_MOST_BYTES = 64 << 20  # of all answers of a file together
 _REMOVALS = 200  # attempts to remove a folder: a second
+_POLL_S = 0.005
+_LOOK_S = 0.1  # how often what may interrupt is asked
+interrupting: list[Callable[[], bool]] = []  # the last one says whether a grading is wanted no longer
+
+
+class InterruptedGradingError(Exception):
+    """The grading is wanted no longer: the file was saved again."""
 
 
 @dataclass(frozen=True)
@@ -55,26 +67,63 @@ class Outcome:
 class Execution(Closing):
     """A process that runs a learner's file; it gets ready while the calls are being made up.
 
-    ``load_error`` says, once outcomes were asked for, why the file could not be loaded.
+    ``load_error`` says, once outcomes were asked for, why the file could not be loaded. ``forbidden`` are
+    modules that it may not import.
     """
 
-    def __init__(self, file: Path, *, load_limit_s: float = LOAD_LIMIT_S) -> None:
+    def __init__(
+        self, file: Path, *, forbidden: Sequence[str] = (), load_limit_s: float = LOAD_LIMIT_S
+    ) -> None:
         self.load_error: tuple[str, ...] = ()
-        self._load_limit_s = self._limit_s = load_limit_s
+        self._load_limit_s = load_limit_s
+        self._limit_s = START_LIMIT_S
         self._folder = tempfile.TemporaryDirectory(prefix="labcode-exercise-")
-        folder = Path(self._folder.name)
+        folder, confined = Path(self._folder.name), jail.current()
         (folder / "work").mkdir()
         (folder / "inputs").mkdir()  # files that are arguments; they go with the folder
-        self._events = folder / "events.jsonl"
-        self._events.touch()
-        shut = str(sealed.root(store.repository_root()))
-        command = ["-m", "labcode.grading.worker", str(file.resolve()), str(self._events), shut]
-        inputs = {"TMPDIR": str(folder / "inputs")}
-        self._running = start([sys.executable, "-B", *command], folder / "work", inputs, listens=True)
+        answer, work = file.absolute(), str(folder)
+        shut: tuple[str, ...] = ()
+        if confined is not None:
+            (folder / "answer").mkdir()
+            jail.take(file, folder / "answer")
+            answer, work = Path(jail.ANSWER) / file.name, jail.WORK
+        elif not file.absolute().is_relative_to(_solutions()):
+            shut = _secret()
+        self._rules = guard.Rules(shut, tuple(forbidden), work)
+        self._processes = jail.PROCESSES if confined else 0
+        with self._pipe(folder, confined is not None) as (name, hands):
+            command = [sys.executable, "-B", "-m", "labcode.grading.worker", str(answer), name]
+            if confined is not None:
+                command = confined.command(command, folder / "answer")
+            environment = {"TMPDIR": str(folder / "inputs")}
+            self._running = start(command, folder / "work", environment, listens=True, hands=hands)
+        self._events: queue.SimpleQueue[tuple[float, bytes] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @contextlib.contextmanager
+    def _pipe(self, folder: Path, handed: bool) -> Iterator[tuple[str, list[int]]]:
+        """A pipe for events: how the process calls it, and what is handed to one that sees no folder."""
+        hands: list[int] = []
+        if handed:
+            self._reads, writes = os.pipe()
+            name, hands = f"/dev/fd/{writes}", [writes]
+        else:
+            name = str(folder / "events")
+            self._reads = open_pipe(Path(name))
+        try:
+            yield name, hands
+        except BaseException:
+            os.close(self._reads)
+            raise
+        finally:
+            for number in hands:
+                os.close(number)
 
     def close(self) -> None:
         """End the process and remove its folder, to which what it had started may write until it is dead."""
         self._running.close()
+        if not jail.current():
+            _end_all_of(self._folder.name)
         for tries in reversed(range(_REMOVALS)):
             try:
                 self._folder.cleanup()
@@ -95,57 +144,112 @@ class Execution(Closing):
         Ends early, after the one that says so, when a call timed out or killed the process; at once when the
         file could not be loaded.
         """
-        from labcode.grading import codec  # which loads pandas, while the process does, too
+        from labcode.grading import codec, worker  # which loads pandas, while the process does, too
 
         packed = [(call.function, codec.pack(call.arguments)) for call in calls]
-        self._running.tell(pickle.dumps(packed, pickle.HIGHEST_PROTOCOL))
+        job = worker.Job(packed, self._rules, self._processes)
+        self._running.tell(pickle.dumps(job, pickle.HIGHEST_PROTOCOL))
         return self._outcomes(calls)
 
     def _outcomes(self, calls: Sequence[Call]) -> Iterator[Outcome]:
-        loaded, ended = False, 0
+        from labcode.grading import remote
+
+        loaded, began, ended = False, False, 0
+        attendant: remote.Attendant | None = None
         for event in self._each_event():
             match event:
-                case {"event": "load error", "lines": list(lines)}:
+                case {"event": "loading"} if not loaded:
+                    self._limit_s = self._load_limit_s
+                    self._restart()
+                case {"event": "load error", "lines": list(lines)} if not loaded:
                     self.load_error = tuple(map(str, lines))
                     return
-                case {"event": "loaded"}:
-                    loaded = True
-                case {"event": "begin"} if ended < len(calls):
-                    self._limit_s = calls[ended].limit_s
-                case {"event": "end", **rest} if loaded and ended < len(calls):
-                    ended, self._limit_s = ended + 1, self._load_limit_s
-                    yield _outcome(rest)
+                case {"event": "loaded"} if not loaded:
+                    loaded, self._limit_s = True, self._load_limit_s
+                    self._restart()
+                case {"event": "begin"} if loaded and not began and ended < len(calls):
+                    began, self._limit_s = True, calls[ended].limit_s
+                    attendant = remote.Attendant() if remote.counting(calls[ended].arguments) else None
+                    self._restart()
+                case {"event": "ask", "what": str(what), "given": list(given)} if attendant is not None:
+                    self._running.say(json.dumps(attendant.reply(what, given)).encode() + b"\n")
+                case {"event": "end", **rest} if began:
+                    counting, counts = remote.counting(calls[ended].arguments), {}
+                    if attendant is not None:
+                        counts = attendant.machine.counts
+                    began, ended, self._limit_s = False, ended + 1, self._load_limit_s
+                    outcome = _outcome(rest)
+                    if counting is not None and outcome.kind == "value":
+                        outcome = replace(outcome, value=counting.told(outcome.value, counts))
+                    yield outcome
                     if ended == len(calls):
                         return
+                    self._restart()
         code = self._running.process.poll()
         if loaded and code is None:
-            yield Outcome("timeout", None, (f"took longer than {self._limit_s:g} s",), self.printed())
+            yield Outcome("timeout", None, (self._why_stopped(),), self.printed())
         elif loaded:
             yield Outcome("died", None, (_how_it_died(code or 0),), self.printed())
         elif code is None:
-            self.load_error = (f"took longer than {self._limit_s:g} s before any function was called",)
+            self.load_error = (f"{self._why_stopped()} before any function was called",)
         else:
             self.load_error = (_how_it_died(code), *self.printed().splitlines()[-3:])
 
+    def _why_stopped(self) -> str:
+        if self._too_much:
+            return f"gave more than {_MOST_BYTES >> 20} MiB of answers"
+        return f"took longer than {self._limit_s:g} s"
+
+    def _restart(self) -> None:
+        """What is waited for now begins with the event that came last."""
+        self._until = self._last + self._limit_s
+
+    _too_much, _last, _until = False, 0.0, 0.0
+
+    def _read(self) -> None:
+        """Events as they come, each with its time, until all who might write some are gone."""
+        taken, rest = 0, b""
+        with os.fdopen(self._reads, "rb", buffering=0) as stream:
+            await_writer(stream.fileno(), self._running)
+            while chunk := stream.read(1 << 16):
+                taken += len(chunk)
+                if taken > _MOST_BYTES:
+                    self._too_much = True
+                    break
+                *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
+                now = time.monotonic()
+                for line in lines:
+                    self._events.put((now, line))
+            self._events.put(None)
+
     def _each_event(self) -> Iterator[dict[str, Any]]:
-        """The events as they come, until the process has ended, or has written none for too long.
+        """The events as they come, until the process has ended, or what is waited for takes too long.
 
         What a learner's code may have written there itself is no event.
         """
-        since, rest = time.monotonic(), b""
-        with self._events.open("rb") as stream:
-            while True:
-                over = self._running.process.poll() is not None
-                *lines, rest = (rest + stream.read()).split(b"\n")
-                for line in lines:
-                    with contextlib.suppress(ValueError, RecursionError):
-                        event = json.loads(line)
-                        if isinstance(event, dict):
-                            yield event
-                    since = time.monotonic()
-                if over or time.monotonic() - since > self._limit_s:
-                    return
-                time.sleep(_POLL_S)
+        self._last = time.monotonic()
+        self._restart()
+        while True:
+            left = self._until - time.monotonic()
+            try:
+                found = self._events.get(timeout=max(0.0, min(left, _LOOK_S)))
+            except queue.Empty:
+                if interrupting and interrupting[-1]():
+                    raise InterruptedGradingError from None
+                if left > _LOOK_S:
+                    continue
+                return
+            if found is None:
+                if not self._too_much:
+                    wait(self._running, 2.0)
+                return
+            self._last, line = found
+            if self._last > self._until:
+                return
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
 
 
 class Running(Closing):
@@ -166,16 +270,35 @@ class Running(Closing):
             while self._size - len(self._kept[0]) > _PRINTED_KEPT:
                 self._size -= len(self._kept.popleft())
 
-    def tell(self, data: bytes) -> None:
-        """Write all that a program which listens gets, without waiting until it has read it."""
+    def tell(self, data: bytes, *, last: bool = False) -> None:
+        """Write what a program which listens gets first, without waiting until it has read it."""
 
         def write() -> None:
-            assert stream is not None
-            with contextlib.suppress(OSError), stream:
-                stream.write(data)
+            self._say(data)
+            if last:
+                self._hang_up()
 
-        stream = self.process.stdin
-        threading.Thread(target=write, daemon=True).start()
+        self._teller = threading.Thread(target=write, daemon=True)
+        self._teller.start()
+
+    def say(self, data: bytes) -> None:
+        """Write a little more."""
+        if self._teller is not None:
+            self._teller.join()
+        self._say(data)
+
+    _teller: threading.Thread | None = None
+
+    def _hang_up(self) -> None:
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.close()
+
+    def _say(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
 
     def printed(self) -> str:
         """The end of what the process wrote to stdout and stderr."""
@@ -190,6 +313,7 @@ class Running(Closing):
         elif self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self._hang_up()
 
 
 def start(
@@ -198,14 +322,17 @@ def start(
     environment: Mapping[str, str] | None = None,
     *,
     listens: bool = False,
+    hands: Sequence[int] = (),
 ) -> Running:
     """Start a program in ``folder``, in a process group of its own, able to import this labcode.
 
-    One that ``listens`` gets what `Running.tell` says on its standard input.
+    One that ``listens`` gets what `Running.tell` says on its standard input; ``hands`` are open files that it
+    gets as well.
     """
     package_home = str(Path(labcode.__file__).resolve().parent.parent)
     paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {name: text for name, text in os.environ.items() if name not in PRIVATE}
+    env = {**own, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
     env |= {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", **(environment or {})}
     process = subprocess.Popen(
         command,
@@ -215,8 +342,23 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=os.name == "posix",
+        pass_fds=tuple(hands),
     )
     return Running(process)
+
+
+def open_pipe(name: Path) -> int:
+    """Make a pipe that is a file of this name, which may be opened for writing at any time; its end here."""
+    os.mkfifo(name)
+    return os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def await_writer(pipe: int, running: Running) -> None:
+    """Return when there is something to be read, or a process has ended without opening the other end."""
+    while not select.select([pipe], [], [], _POLL_S)[0]:
+        if running.process.poll() is not None:
+            break
+    os.set_blocking(pipe, True)
 
 
 def wait(running: Running, limit_s: float) -> bool:
@@ -226,6 +368,26 @@ def wait(running: Running, limit_s: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def _solutions() -> Path:
+    return sealed.root(store.repository_root()).absolute()
+
+
+def _secret() -> tuple[str, ...]:
+    """What an answer may not read: the solutions, wherever they are, and the history that they are in."""
+    home = store.repository_root()
+    history = home / ".git" / "objects"
+    return tuple(dict.fromkeys(map(str, (_solutions(), home / "solutions", history))))
+
+
+def _end_all_of(folder: str) -> None:
+    """End what a learner's file has started and sent away: all processes that were given this folder."""
+    mark = os.fsencode(folder)
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            if mark in (place / "environ").read_bytes():
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 def _outcome(event: Mapping[str, Any]) -> Outcome:

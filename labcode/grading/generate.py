@@ -74,6 +74,17 @@ def starter(source: str, name: str) -> str:
     return text
 
 
+def finished(source: str) -> str:
+    """A solution's text without its markers and without what the starter has in their place."""
+    out, inside = [], False
+    for line in source.splitlines():
+        marker = next((found for sign in SIGNS.values() if (found := _marker(line, sign))), None)
+        inside = marker == "starter" or (inside and marker is None)
+        if marker is None and not inside:
+            out.append(line)
+    return "\n".join(out) + "\n"
+
+
 def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
     """Write all starters into ``root/exercises`` from ``root/solutions``; gives what was changed or is wrong.
 

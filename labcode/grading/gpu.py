@@ -8,18 +8,22 @@ be compiled: it finds nvcc and names the architecture, and needs no GPU package 
 """
 
 import json
+import os
 import re
 import secrets
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labcode import store
 from labcode.analysis.timeline import intervals
 from labcode.errors import LabError
-from labcode.grading import execution
+from labcode.grading import execution, jail, measured
 from labcode.grading.cases import brief
 from labcode.grading.records import Verdict
 from labcode.reports.ncu.report import open_report
@@ -30,6 +34,7 @@ LIMIT_S = 300.0
 COMPILE_LIMIT_S = 300.0
 COUNTERS_LIMIT_S = 120.0
 _LINES = 8
+_MOST_BYTES = 64 << 20  # of a record
 _ASSEMBLED = ("-gencode=arch=compute_80,code=sm_80", "-cubin", "-Xptxas", "-v")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -42,30 +47,59 @@ class StoppedError(Exception):
         self.verdict = verdict
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where an answer is compiled and measured: beside the grader, or in a jail.
+
+    ``file`` and ``folder`` (where programs may write) are as those programs see them; ``outside`` is that
+    folder as the grader does.
+    """
+
+    file: Path
+    folder: Path
+    outside: Path
+    jailed: Callable[[Sequence[str]], list[str]] = list
+
+    def command(self, words: Sequence[str | Path]) -> list[str]:
+        """What to start so that these words run in this place."""
+        return list(self.jailed([str(word) for word in words]))
+
+
+@contextmanager
+def placed(program: Path, file: Path) -> Iterator[Place]:
+    """A place for an answer and what measures it; `StoppedError` for an answer that is not measured."""
+    if refusal := measured.refused(file):
+        raise StoppedError(Verdict("failed", "not measured", (refusal,)))
+    confined = jail.current()
+    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
+        if confined is None:
+            yield Place(file.resolve(), Path(folder), Path(folder))
+            return
+        answer, records = Path(folder) / "answer", Path(folder) / "records"
+        answer.mkdir()
+        records.mkdir()
+        try:
+            jail.take(file, answer)
+        except ValueError as refused:
+            raise StoppedError(Verdict("failed", f"not taken: {refused}")) from None
+        reads = [program, store.repository_root() / "cuda", Path("/usr/local/cuda").resolve()]
+
+        def command(words: Sequence[str]) -> list[str]:
+            return confined.command(words, answer, reads=reads, records=records, gpu=True)
+
+        yield Place(Path(jail.ANSWER) / file.name, Path(jail.RECORDS), records, command)
+
+
 def measure_python(program: Path, file: Path, *arguments: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The record of a measuring program (Python) on a learner's file; `StoppedError` for none."""
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        record = Path(folder) / "record.json"
-        words = [
-            sys.executable,
-            "-B",
-            str(program),
-            str(file.resolve()),
-            str(record),
-            str(secrets.randbits(31)),
-            *arguments,
-        ]
-        return _measure(words, Path(folder), record, limit_s)
+    with placed(program, file) as place:
+        return _measure([sys.executable, "-B", str(program), str(place.file)], arguments, place, limit_s)
 
 
 def measure_cuda(program: Path, file: Path, *, limit_s: float = LIMIT_S) -> dict[str, Any]:
     """The record of a measuring program (CUDA C++) built with a learner's file; `StoppedError` for none."""
-    from labcode.kernels import build
-
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        binary, record = Path(folder) / program.stem, Path(folder) / "record.json"
-        compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
-        return _measure([str(binary), str(record), str(secrets.randbits(31))], Path(folder), record, limit_s)
+    with placed(program, file) as place:
+        return _measure([str(_built(program, place))], (), place, limit_s)
 
 
 def measure_kernel(
@@ -76,34 +110,40 @@ def measure_kernel(
     The record's ``counters`` has each metric, added up over the launches; without ncu, or where counters are
     not permitted, ``no_counters`` says why they are missing. `StoppedError` for no record.
     """
-    from labcode.kernels import build
-
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        binary, record = Path(folder) / program.stem, Path(folder) / "record.json"
-        compile_cuda(program, file, binary, build.architecture_flag(build.compute_capability()))
-        seed = str(secrets.randbits(31))
-        found = _measure([str(binary), str(record), seed], Path(folder), record, limit_s)
+    with placed(program, file) as place:
+        binary = _built(program, place)
+        found = _measure([str(binary)], (), place, limit_s)
         try:
-            words = [str(binary), str(Path(folder) / "counted.json"), seed, "counters"]
-            found["counters"] = _counted(words, counters, Path(folder))
+            words = [str(binary), os.devnull, str(secrets.randbits(31)), "counters"]
+            found["counters"] = _counted(words, counters, place)
         except LabError as error:
             found["no_counters"] = str(error)
         return found
 
 
-def _counted(words: Sequence[str], metrics: Sequence[str], folder: Path) -> dict[str, float]:
+def _built(program: Path, place: Place) -> Path:
+    """A measuring program, compiled for the GPU here."""
+    from labcode.kernels import build
+
+    binary = place.folder / program.stem
+    _compile(program, place, binary, build.architecture_flag(build.compute_capability()))
+    return binary
+
+
+def _counted(words: Sequence[str], metrics: Sequence[str], place: Place) -> dict[str, float]:
     """Run a command under ncu and add up metrics over the launches it marks; `LabError` says why not."""
     ncu = find_ncu()
     if ncu is None:
         raise LabError("ncu was not found here")
-    report = folder / "counted.ncu-rep"
+    name = "counted.ncu-rep"
     options = ["--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)]
-    result = run_tool([ncu, *options, "-f", "-o", report, *words], COUNTERS_LIMIT_S, what="ncu")
+    started = place.command([ncu, *options, "-f", "-o", place.folder / name, *words])
+    result = run_tool(started, COUNTERS_LIMIT_S, what="ncu")
     if "ERR_NVGPUCTRPERM" in result.stdout + result.stderr:
         raise LabError("the GPU's counters are not permitted here (`labcode doctor` says how to permit them)")
-    if result.returncode or not report.is_file():
+    if result.returncode or not (place.outside / name).is_file():
         raise LabError(f"ncu made no report ({result.last_line()})")
-    launches = open_report(report).list
+    launches = open_report(place.outside / name).list
     return {name: sum(launch.metric(name) for launch in launches) for name in metrics}
 
 
@@ -112,11 +152,11 @@ def check_compiles(program: Path, file: Path) -> Verdict | None:
 
     The file must compile, and no kernel of it may keep registers in local memory.
     """
-    with tempfile.TemporaryDirectory(prefix="labcode-exercise-") as folder:
-        try:
-            said = compile_cuda(program, file, Path(folder) / "x.cubin", *_ASSEMBLED)
-        except StoppedError as stopped:
-            return stopped.verdict
+    try:
+        with placed(program, file) as place:
+            said = _compile(program, place, place.folder / "x.cubin", *_ASSEMBLED)
+    except StoppedError as stopped:
+        return stopped.verdict
     spilled = [
         f"{int(stores) + int(loads)} bytes of local memory in a kernel"
         for stores, loads in _SPILLS.findall(said)
@@ -130,7 +170,11 @@ def check_compiles(program: Path, file: Path) -> Verdict | None:
 
 
 def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
-    """Compile a measuring program with a learner's file; what nvcc said. `StoppedError`: its first errors."""
+    """Compile a measuring program with a learner's file, here; what nvcc said. `StoppedError`: its errors."""
+    return _compile(program, Place(file.resolve(), binary.parent, binary.parent), binary, *flags)
+
+
+def _compile(program: Path, place: Place, binary: Path, *flags: str) -> str:
     from labcode.kernels import build
 
     words = [
@@ -140,11 +184,11 @@ def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
         f"-I{store.repository_root() / 'cuda' / 'common'}",
         f"-I{HARNESS}",
     ]
-    words += [f'-DLEARNERS_FILE="{file.resolve()}"', str(program), "-o", str(binary)]
-    result = run_tool(words, COMPILE_LIMIT_S, what="nvcc")
+    words += [f'-DLEARNERS_FILE="{place.file}"', str(program), "-o", str(binary)]
+    result = run_tool(place.command(words), COMPILE_LIMIT_S, what="nvcc")
     if result.returncode:
         lines = [
-            line.replace(str(file.resolve()), file.name)
+            line.replace(str(place.file), place.file.name)
             for line in (result.stderr + result.stdout).splitlines()
         ]
         errors = [line.strip() for line in lines if "error" in line] or lines
@@ -152,19 +196,43 @@ def compile_cuda(program: Path, file: Path, binary: Path, *flags: str) -> str:
     return result.stderr + result.stdout
 
 
-def _measure(words: Sequence[str], folder: Path, record: Path, limit_s: float) -> dict[str, Any]:
-    with execution.start(words, folder) as running:
+def _measure(words: Sequence[str], arguments: Sequence[str], place: Place, limit_s: float) -> dict[str, Any]:
+    """The record that a program writes: into a pipe that ends here, with the word that it was given first.
+
+    A record without that word was written by something that began before the measuring program did.
+    """
+    nonce, name = secrets.token_hex(16), f"record-{secrets.token_hex(4)}.json"
+    reads, kept = execution.open_pipe(place.outside / name), list[bytes]()
+
+    def read() -> None:
+        with os.fdopen(reads, "rb") as pipe:
+            execution.await_writer(reads, running)
+            kept.append(pipe.read(_MOST_BYTES) or b"")
+
+    command = [*words, str(place.folder / name), str(secrets.randbits(31)), *arguments]
+    with execution.start(place.command(command), place.outside, listens=True) as running:
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        running.tell(f"{nonce}\n".encode(), last=True)
         ended = execution.wait(running, limit_s)
+        running.close()
+        reader.join(timeout=5)
+        text = b"" if not kept else kept[0]
     printed = tuple(line for line in running.printed().strip().splitlines() if line.strip())[-_LINES:]
     if not ended:
         raise StoppedError(Verdict("failed", f"took longer than {limit_s:g} s and was stopped", printed))
-    if not record.is_file():
+    if not text:
         raise StoppedError(
             Verdict("failed", f"the measurement ended with exit code {running.process.returncode}", printed)
         )
-    found = json.loads(record.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise StoppedError(Verdict("failed", "the measurement's record is damaged", printed)) from None
     if not isinstance(found, dict):
         raise LabError(f"{words[0]}: its record is no JSON object; is the checkout whole?")
+    if found.pop("nonce", None) != nonce:
+        raise StoppedError(Verdict("failed", "the record was not written by what measures", printed))
     if "wrong" in found:
         lines = [str(line) for line in found["wrong"]]
         raise StoppedError(Verdict("failed", "a wrong answer", tuple(lines)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.grading import execution, needs
+from labcode.grading import execution, needs, sealed
 from labcode.grading.records import ALWAYS_FORBIDDEN, Exercise, Part, Verdict
 
 if TYPE_CHECKING:  # these load pandas, which is not waited for before the learner's process has started
@@ -34,11 +34,17 @@ def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True)
     if not file.is_file():
         words = command("--reset", f"{exercise.short}{part.letter}")
         return Verdict("failed", f"{file.name} is not there", (f"put the starter back with `{words}`",))
+    if linked := _linked(file):
+        return Verdict("failed", linked)
     if not part.needs:
-        seed = seed_from_environment()
-        if hiding := _forbidden_import((*part.forbidden, *ALWAYS_FORBIDDEN), file):
+        seed, forbidden = seed_from_environment(), (*part.forbidden, *ALWAYS_FORBIDDEN)
+        if hiding := _forbidden_import(forbidden, file):
             return Verdict("failed", hiding)
-        with execution.Execution(file) as ran:
+        try:
+            ran = execution.Execution(file, forbidden=forbidden)
+        except ValueError as refused:
+            return Verdict("failed", f"not taken: {refused}")
+        with ran:
             from labcode.grading import task
 
             return grade_cases(task.read(exercise, part), ran, seed)
@@ -118,7 +124,7 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
             return Verdict("failed", f"only {number} of {len(cases)} cases gave an answer")
         if outcome.kind == "error" and outcome.lines[-1].startswith("not written yet"):
             return Verdict("to do", f"{case.function}: {outcome.lines[-1]}")
-        what, complaint = _complaint(task, case, outcome, number)
+        what, complaint = _complaint(task, case, outcome, cases[:number])
         if complaint:
             headline = f"{case.function}: {what} on case {number + 1} of {len(cases)}, “{case.name}”"
             details = (*_input(case), *complaint, *_printed(outcome.printed), _again(seed, case))
@@ -129,18 +135,28 @@ def grade_cases(task: Task, ran: execution.Execution, seed: int) -> Verdict:
     exams = len(cases) - generated
     seen = f", {exams} of them on captures you have not seen" if exams else ""
     notes = tuple(task.notes(store.load_set())) if task.notes else ()
+    notes += _printed(ran.printed())
     return Verdict("passed", f"passed: {len(cases)} hidden cases{seen}", notes)
 
 
+def _linked(file: Path) -> str:
+    """What is wrong with a file that is another name of a solution; empty where it is not."""
+    root = sealed.root(store.repository_root()).absolute()
+    if file.absolute().is_relative_to(root):
+        return ""
+    solution = next((one for one in root.glob(f"*/*/{file.name}") if one.samefile(file)), None)
+    return "" if solution is None else f"{file.name} is a link to the solution: write a file of your own"
+
+
 def _complaint(
-    task: Task, case: Case, outcome: execution.Outcome, number: int
+    task: Task, case: Case, outcome: execution.Outcome, before: Sequence[Case]
 ) -> tuple[str, tuple[str, ...]]:
     """What kind of failure an outcome is, and the lines that explain it; no lines for a right answer."""
     if outcome.kind == "value":
-        return "a wrong answer", task.judge(case, outcome.value)
+        return "a wrong answer", task.judge(case, outcome.value, before)
     if outcome.kind == "timeout":
         advice = "smaller inputs passed: compare neighbors after one sort, not every pair"
-        return "too slow", (*outcome.lines, *([advice] if case.exam and number else []))
+        return "too slow", (*outcome.lines, *([advice] if case.exam and before else []))
     return {"error": "an error", "died": "it ended"}[outcome.kind], outcome.lines
 
 

@@ -6,6 +6,8 @@ do`` and ``not run`` are skipped. A part is worth its exercise's stars, shared e
 
 import datetime
 import hashlib
+import hmac
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,14 +18,17 @@ import msgspec
 
 from labcode import __version__, store
 from labcode.errors import InputError, LabError
+from labcode.grading import sealed
 from labcode.grading.records import Exercise, Part, Verdict
 from labcode.inputs import plain_file
 from labcode.outputs import base_names, whole
 
 SCHEMA = "labcode.grades"
+KEY_VARIABLE = "LABCODE_GRADES_KEY"
 VERSION = 1
 _HOW = "name files that `labcode exercises --grades FILE.json` wrote"
 _MOST_BYTES = 1 << 26
+_KEY_BYTES = 16
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
@@ -42,7 +47,12 @@ class Grade(msgspec.Struct, frozen=True):
 
 
 class Grades(msgspec.Struct, kw_only=True, frozen=True):
-    """The grades of one learner: by which version of the lab, on which capture set, when (UTC)."""
+    """The grades of one learner: by which version of the lab, on which capture set, when (UTC).
+
+    ``grader`` is the digest of what graded: the grader and all solutions, cases and mistakes. ``isolated``
+    says that answers ran in a jail. ``signature`` is an HMAC-SHA256 of all the rest, with the key in the file
+    that ``$LABCODE_GRADES_KEY`` names; empty without a key.
+    """
 
     schema: str = SCHEMA
     version: int = VERSION
@@ -50,6 +60,9 @@ class Grades(msgspec.Struct, kw_only=True, frozen=True):
     captures: str
     graded: str
     parts: list[Grade]
+    isolated: bool = False
+    grader: str = ""
+    signature: str = ""
 
 
 class _Head(msgspec.Struct):
@@ -74,14 +87,51 @@ def check_target(path: Path) -> None:
         raise LabError(f"{path}: there is no folder {path.parent}; create it first")
 
 
-def write(path: Path, parts: Sequence[Grade], reads: Iterable[Path] = ()) -> None:
-    """Write the grades, whole or not at all; the form follows the suffix."""
+def write(path: Path, parts: Sequence[Grade], reads: Iterable[Path] = (), *, isolated: bool = False) -> None:
+    """Write the grades, whole or not at all, signed where there is a key; the form follows the suffix."""
     check_target(path)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    made = Grades(labcode=__version__, captures=store.current_set(), graded=now, parts=list(parts))
+    made = Grades(
+        labcode=__version__,
+        captures=store.current_set(),
+        graded=now,
+        parts=list(parts),
+        isolated=isolated,
+        grader=_digest_of_grader(),
+    )
+    made = msgspec.structs.replace(made, signature=_signature(made, key()))
     text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
     with whole(path, reads=reads) as place:
         place.write_bytes(text if path.suffix == ".json" else _junit(made))
+
+
+def key() -> bytes:
+    """The key that grades are signed with, of the file that the environment names; empty without one."""
+    name = os.environ.get(KEY_VARIABLE)
+    if not name:
+        return b""
+    text = plain_file(Path(name), most_bytes=1 << 16).read_bytes().strip()
+    if len(text) < _KEY_BYTES:
+        raise LabError(f"{name}: a key has at least {_KEY_BYTES} bytes: `openssl rand -hex 32 > {name}`")
+    return text
+
+
+def _signature(made: Grades, secret: bytes) -> str:
+    if not secret:
+        return ""
+    unsigned = msgspec.json.encode(msgspec.structs.replace(made, signature=""))
+    return hmac.new(secret, unsigned, hashlib.sha256).hexdigest()
+
+
+def _digest_of_grader() -> str:
+    """The digest of the grader and of all that it knows of the exercises."""
+    digest = hashlib.sha256()
+    for top in (Path(__file__).parent, sealed.root(store.repository_root())):
+        for path in sorted(top.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                content = path.read_bytes()
+                digest.update(f"{path.relative_to(top).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def _junit(made: Grades) -> bytes:
@@ -131,6 +181,9 @@ def read(path: Path) -> Grades:
     names = [one.id for one in found.parts]
     if len(set(names)) < len(names):
         raise InputError(f"{path}: a part is graded twice; grade again")
+    if (secret := key()) and not hmac.compare_digest(found.signature, _signature(found, secret)):
+        what = "changed after it was signed, or signed with another key" if found.signature else "not signed"
+        raise InputError(f"{path}: {what} (${KEY_VARIABLE} names the key); grade again")
     return found
 
 

@@ -2,19 +2,24 @@
 
 import hashlib
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.grading import catalogue, generate, grade, needs, progress, sealed
+from labcode.grading import catalogue, execution, generate, grade, jail, keys, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
 
 _POLL_S = 0.5
+_BAR = 24  # characters
+_FAILED_SHOWN = 10
+_MOST_BYTES = 1 << 20  # of an answer that was handed in
 _MARKS = {"passed": "[green]✔[/]", "failed": "[red]✘[/]", "not run": "[yellow]–[/]", "to do": " "}
 Chosen = tuple[Exercise, Part]
 
@@ -30,10 +35,12 @@ def main(
     root: Path | None = None,
     grades: Path | None = None,
     answers: Path | None = None,
+    isolated: bool = False,
 ) -> int:
     """Do what the command line asks.
 
-    ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``.
+    ``grades`` is a file to write the verdicts to, ``answers`` a folder to grade in place of ``exercises/``,
+    ``isolated`` in a jail.
     0: all that ran passed, if any; 1: something did not pass; `LabError` (exit code 2): bad use.
     """
     judging = grades is not None or answers is not None
@@ -42,6 +49,8 @@ def main(
             "exercises: --hint, --watch, --reset and --solutions exclude one another, "
             "and --grades and --answers go with none of them"
         )
+    if isolated and answers is None:
+        raise LabError("exercises: --isolated goes with --answers FOLDER, what was handed in")
     if ids and (solutions or reset is not None):
         raise LabError("exercises: --solutions takes no exercise, and --reset takes one, the one after it")
     home = root or store.repository_root()
@@ -53,19 +62,27 @@ def main(
         return check_solutions(home, console)
     if reset is not None:
         return _reset(home, reset, console)
+    whole = [text for text in ids if any(text == one.book_part for one in catalogue.EXERCISES)]
+    if whole and whole == ids and not (judging or hint or watch):
+        return _list(home, console, whole)
     chosen = [pair for text in ids for pair in _parts(text)]
     if judging:
-        return _judge(home, chosen, grades, answers, console)
+        with jail.isolated() if isolated else nullcontext():
+            return _judge(home, chosen, grades, answers, console)
     if hint:
         return _hint(home, chosen, console)
     if watch:
-        return watch_parts(home, chosen, console)
+        with keys.single():
+            return watch_parts(home, chosen, console)
     if chosen:
         return max([int(_grade_one(home, pair, console) == "failed") for pair in dict.fromkeys(chosen)])
     return _list(home, console)
 
 
 def _parts(text: str) -> list[Chosen]:
+    """The parts that a text names: one, those of an exercise, or those of a part of the book."""
+    if whole := [(one, part) for one in catalogue.EXERCISES if one.book_part == text for part in one.parts]:
+        return whole
     exercise, part = catalogue.find(text)
     return [(exercise, p) for p in exercise.parts if part in (None, p)]
 
@@ -90,7 +107,9 @@ def _judge(
         for exercise, part in dict.fromkeys(chosen) or everything:
             name, file = f"{exercise.short}{part.letter}", folder / exercise.path(part)
             status.update(f"grading {name} …")
-            if not file.is_file():
+            if answers is not None and (unfit := _unfit(folder, file)):
+                verdict = Verdict("failed", unfit)
+            elif not file.is_file():
                 verdict = Verdict("to do", "no such file was handed in")
             elif _untouched(home, (exercise, part), file):
                 verdict = Verdict("to do", "still the starter")
@@ -105,13 +124,25 @@ def _judge(
                     soft_wrap=True,
                 )
     if target is not None:
-        grades.write(target, found, reads=files)
+        grades.write(target, found, reads=files, isolated=jail.current() is not None)
     passed = sum(one.status == "passed" for one in found)
     points, worth = (sum(one.worth for one in found if one.status in of) for of in (("passed",), _MARKS))
     console.print(
         f"{passed} of {len(found)} parts passed, {points:.1f} of {worth:.1f} points", highlight=False
     )
     return int(any(one.status == "failed" for one in found))
+
+
+def _unfit(folder: Path, file: Path) -> str:
+    """Why a file that was handed in is not even read: a link, or far too large; empty where it is."""
+    for place in (file, *file.parents):
+        if place == folder:
+            break
+        if place.is_symlink():
+            return f"{place.relative_to(folder).as_posix()} is a link: hand in the file itself"
+    if file.is_file() and file.stat().st_size > _MOST_BYTES:
+        return f"larger than {_MOST_BYTES >> 10} KiB: hand in your answer alone"
+    return ""
 
 
 def _answers(folder: Path) -> Path:
@@ -160,6 +191,9 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
         console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+    if verdict.status == "passed" and not sealed.is_sealed(home):
+        shown = _file(home, pair, "solutions").relative_to(home).as_posix()
+        console.print(f"    [dim]the model's answer: {shown}[/]", highlight=False, soft_wrap=True)
     if verdict.status in ("failed", "to do"):
         hint = grade.command(f"{exercise.short}{part.letter}", "--hint")
         console.print(
@@ -170,52 +204,81 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     return verdict.status
 
 
-def _list(home: Path, console: Console) -> int:
-    """Grade all that was begun, and list it all; what needs a GPU is compiled only where it is named."""
-    counts = {"passed": 0, "failed": 0, "not run": 0, "to do": 0}
+def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
+    """Grade all that was begun, and list it; what needs a GPU is compiled only where it is named.
+
+    Of each part of the book a line, and the exercises of the one that comes next; of ``parts`` all there is.
+    """
     done, line = progress.load(home)
     _warn(console, line)
+    chosen = [one for one in catalogue.EXERCISES if not parts or one.book_part in parts]
+    lines: dict[str, list[str]] = {one.book_part: [] for one in chosen}
+    short: dict[str, list[str]] = {one.book_part: [] for one in chosen}
+    counts = {part: {"passed": 0, "failed": 0, "not run": 0, "to do": 0} for part in lines}
+    failed = []
     with console.status("grading …") as status:
-        for exercise in catalogue.EXERCISES:
+        for exercise in chosen:
             stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
             what = f"{stars} {exercise.minutes} min, {exercise.chapter}"
-            console.print(f"[bold]{exercise.short}  {exercise.title}[/]  {what}", highlight=False)
+            lines[exercise.book_part].append(f"[bold]{exercise.short}  {exercise.title}[/]  {what}")
+            letters = ""
             for part in exercise.parts:
-                pair = (exercise, part)
                 status.update(f"grading {exercise.short}{part.letter} …")
-                if _untouched(home, pair, _file(home, pair)):
-                    missing = needs.missing(part.needs)
-                    here = f", on {needs.in_words(part.needs)}" if part.needs else ""
-                    result = (
-                        f"to do, not here: needs {needs.in_words(missing)}" if missing else f"to do{here}"
-                    )
-                    mark, state = " ", "to do"
-                else:
-                    verdict = _known(home, pair, done) or _grade(home, pair, console, compiling=False)
-                    result, mark, state = escape(verdict.headline), _MARKS[verdict.status], verdict.status
-                counts[state] += 1
+                state, result = _standing(home, (exercise, part), done, console)
+                mark = _MARKS[state]
+                counts[exercise.book_part][state] += 1
                 before = done.get(exercise.part_id(part))
                 if state != "passed" and before is not None and before.passed:
                     result += " [dim](an earlier version passed)[/]"
-                console.print(
-                    f"{mark} {exercise.short}{part.letter}  {part.title}: {result}", highlight=False
-                )
-    total = sum(counts.values())
-    words = ", ".join(f"{count} {state}" for state, count in counts.items() if count and state != "passed")
-    console.print(
-        f"\n{counts['passed']} of {total} parts passed{'; ' + words if words else ''}", highlight=False
-    )
+                text = f"{mark} {exercise.short}{part.letter}  {part.title}: {result}"
+                lines[exercise.book_part].append(text)
+                failed += [text] if state == "failed" else []
+                letters += f" {part.letter}{mark}"
+            short[exercise.book_part].append(f"  {exercise.short}{letters}  {exercise.title}, {what}")
+    total = {state: sum(one[state] for one in counts.values()) for state in _MARKS}
+    words = ", ".join(f"{count} {state}" for state, count in total.items() if count and state != "passed")
     following = _next(home, done=None)
+    said = f"{total['passed']} of {sum(total.values())} parts passed{'; ' + words if words else ''}"
+    console.print(f"{_bar(total)}: {said}", highlight=False)
+    for name in lines:
+        if parts:
+            shown = lines[name]
+        else:
+            console.print(f"{name:<10} {_bar(counts[name])}", highlight=False)
+            shown = short[name] if following is not None and following[0].book_part == name else []
+        for text in shown:
+            console.print(text, highlight=False, soft_wrap=True)
+    for text in failed[:_FAILED_SHOWN] if not parts else ():
+        console.print(text, highlight=False, soft_wrap=True)
     if following is not None:
         exercise, part = following
         console.print(
             f"next: edit {_shown_path(home, following)}, then "
             f"`{grade.command(f'{exercise.short}{part.letter}')}` "
-            "(--hint for a hint, --watch to grade on every save)",
+            "(--hint for a hint, --watch to grade on every save); "
+            f"`{grade.command(exercise.book_part)}` lists what there is",
             highlight=False,
             soft_wrap=True,
         )
-    return int(counts["failed"] > 0)
+    return int(total["failed"] > 0)
+
+
+def _standing(home: Path, pair: Chosen, done: progress.Progress, console: Console) -> tuple[str, str]:
+    """How a part stands, graded if it was begun and is not known: its status and what is said of it."""
+    part = pair[1]
+    if _untouched(home, pair, _file(home, pair)):
+        missing = needs.missing(part.needs)
+        here = f", on {needs.in_words(part.needs)}" if part.needs else ""
+        return "to do", f"to do, not here: needs {needs.in_words(missing)}" if missing else f"to do{here}"
+    verdict = _known(home, pair, done) or _grade(home, pair, console, compiling=False)
+    return verdict.status, escape(verdict.headline)
+
+
+def _bar(counts: Mapping[str, int]) -> str:
+    """How many of the parts passed, drawn and in numbers: ``████░░░░ 16/75``."""
+    passed, total = counts["passed"], sum(counts.values())
+    full = _BAR * passed // total if total else 0
+    return f"[green]{'█' * full}[/]{'░' * (_BAR - full)} {passed}/{total}"
 
 
 def _known(home: Path, pair: Chosen, done: progress.Progress) -> Verdict | None:
@@ -236,13 +299,15 @@ def _untouched(home: Path, pair: Chosen, file: Path) -> bool:
     )
 
 
-def _next(home: Path, done: progress.Progress | None) -> Chosen | None:
-    """The first part that has not passed and can be run here."""
+def _next(home: Path, done: progress.Progress | None, without: Sequence[Chosen] = ()) -> Chosen | None:
+    """The first part that has not passed and can be run here, ``without`` some."""
     if done is None:
         done, _ = progress.load(home)
     for exercise in catalogue.EXERCISES:
         for part in exercise.parts:
             entry = done.get(exercise.part_id(part))
+            if (exercise, part) in without:
+                continue
             if (entry is None or not entry.passed) and not needs.missing(part.needs):
                 return exercise, part
     return None
@@ -290,18 +355,24 @@ def watch_parts(
     chosen: Sequence[Chosen],
     console: Console,
     *,
-    wait: Callable[[float], None] = time.sleep,
+    wait: Callable[[float], str | None] = keys.wait,
 ) -> int:
-    """Grade on every save until Ctrl-C; without a choice, one part after the other as they pass."""
+    """Grade on every save until Ctrl-C or q; without a choice, one part after the other as they pass.
+
+    ``wait`` gives the key that was pressed meanwhile, if any. A save interrupts the grading of what was
+    there before.
+    """
     roam = not chosen
     states: dict[Chosen, tuple[int, int]] = {}
     found: dict[Chosen, str] = {}
+    left_out: list[Chosen] = []
+    passed: Chosen | None = None
     try:
         while True:
             if roam:
-                following = _next(home, done=None)
+                following = _next(home, done=None, without=left_out)
                 if following is None:
-                    console.print("every part that can run here has passed")
+                    console.print("every part that can run here has passed, or was left out")
                     return 0
                 chosen = [following]
             news = False
@@ -310,19 +381,63 @@ def watch_parts(
                 if states.get(pair) == state:
                     continue
                 news, states[pair] = True, state
-                found[pair] = _grade_one(home, pair, console)
-            if roam and news and found[chosen[0]] in ("passed", "not run"):
+                status = _grade_watched(home, pair, console, state)
+                if status is None:
+                    del states[pair]  # it was saved meanwhile
+                    break
+                found[pair] = status
+                passed = pair if status == "passed" else passed
+            if any(pair not in states for pair in chosen):
+                continue
+            if roam and news and found.get(chosen[0]) in ("passed", "not run"):
                 if not _passed(progress.load(home)[0], chosen[0]):
                     return 0  # it could not be graded whole here; say so once instead of going round
                 continue
             if news:
-                console.print(
-                    "  [dim]watching; save the file to grade again, Ctrl-C to stop[/]", highlight=False
-                )
-            wait(_POLL_S)
+                after = ", s the model's answer" if passed is not None else ""
+                words = f"watching; save to grade again; n next, h hint, l list, r reset{after}, q quit"
+                console.print(f"  [dim]{words}[/]", highlight=False)
+            key = wait(_POLL_S)
+            if key == "q":
+                break
+            if key == "n":
+                left_out += chosen
+                roam = True
+            elif key == "h":
+                _hint(home, chosen, console)
+            elif key == "l":
+                _list(home, console)
+            elif key == "r":
+                for pair in chosen:
+                    _reset(home, f"{pair[0].short}{pair[1].letter}", console)
+            elif key == "s" and passed is not None:
+                _beside(home, passed, console)
     except KeyboardInterrupt:
-        console.print("stopped watching")
+        pass
+    console.print("stopped watching")
     return int(any(found.get(pair) == "failed" for pair in chosen))
+
+
+def _grade_watched(home: Path, pair: Chosen, console: Console, state: tuple[int, int]) -> str | None:
+    """Grade a part and say so; None when its file was saved meanwhile."""
+    file = _file(home, pair)
+    execution.interrupting.append(lambda: _state(file) != state)
+    try:
+        return _grade_one(home, pair, console)
+    except execution.InterruptedGradingError:
+        console.print("  [dim]saved again meanwhile[/]", highlight=False)
+        return None
+    finally:
+        execution.interrupting.pop()
+
+
+def _beside(home: Path, pair: Chosen, console: Console) -> None:
+    """A learner's answer and the model's, side by side."""
+    table = Table("yours", "the model's", show_lines=False, expand=True)
+    model = _file(home, pair, "solutions").read_text(encoding="utf-8")
+    texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), generate.finished(model)
+    table.add_row(*(Text(text.strip("\n")) for text in texts))
+    console.print(table)
 
 
 def _state(file: Path) -> tuple[int, int]:

@@ -48,7 +48,15 @@ def answer(query: str, export: Path, columns: Sequence[str], limit_s: float = LI
     names, rows = run_query(query, export, limit_s)
     if names != list(columns):
         raise QueryError(f"the columns should be {', '.join(columns)}; they are {', '.join(names) or 'none'}")
+    if len(columns) > 1 and not re.search(r"\bORDER\s+BY\b", _outermost(bare), re.IGNORECASE):
+        raise QueryError("without ORDER BY rows come in whatever order: say it at the end of the query")
     return rows
+
+
+def _outermost(query: str) -> str:
+    """A query without what stands in parentheses."""
+    shorter = re.sub(r"'[^']*'|\([^()']*\)", " ", query)
+    return query if shorter == query else _outermost(shorter)
 
 
 def learners(query: str) -> Callable[[Path, Sequence[str]], list[list[Any]]]:

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from labcode.errors import LabError
-from labcode.grading import cases, codec, records, sealed, sql
+from labcode.grading import cases, codec, records, remote, sealed, sql
 from labcode.grading.cases import Case
 from labcode.store import CaptureSet, repository_root
 
@@ -86,18 +86,24 @@ class Task:
             self._expected[id(case)] = case, {**right, **case.measured} if case.measured else right
         return self._expected[id(case)][1]
 
-    def judge(self, case: Case, got: Any) -> tuple[str, ...]:
-        """Lines that say what is wrong with an answer; none when it is right."""
+    def judge(self, case: Case, got: Any, before: Sequence[Case] = ()) -> tuple[str, ...]:
+        """Lines that say what is wrong with an answer; none for a right one, as those ``before`` were."""
         expected = self.expect(case)
         if cases.matches(expected, got, case.relative):
             return ()
         reason = (
-            self.mistaken(case, got) or cases.shape(expected, got) or cases.generic(case.share, expected, got)
+            self.mistaken(case, got, before)
+            or cases.shape(expected, got)
+            or cases.generic(case.share, expected, got)
         )
-        return (*cases.compared(case.show, expected, got), *([f"likely:   {reason}"] if reason else []))
+        lines = [*cases.compared(case.show, expected, got), cases.difference(expected, got, case.relative)]
+        return tuple(line for line in (*lines, f"likely:   {reason}" if reason else "") if line)
 
-    def mistaken(self, case: Case, got: Any) -> str:
-        """What the first of the mistakes says that gives this wrong answer; empty when none does."""
+    def mistaken(self, case: Case, got: Any, before: Sequence[Case] = ()) -> str:
+        """What the first of the mistakes says that gives this wrong answer; empty when none does.
+
+        A mistake that would have been wrong on a case ``before``, where the answer was right, is another one.
+        """
         expected = self.expect(case)
         with contextlib.suppress(TooSlowError), limited(MISTAKES_LIMIT_S):
             for number, mistake in enumerate(self.mistakes):
@@ -105,6 +111,11 @@ class Task:
                 if cases.matches(gives, got, case.relative) and not cases.matches(
                     expected, gives, case.relative
                 ):
+                    if not all(
+                        cases.matches(self.expect(one), self.given(number, one), one.relative)
+                        for one in before
+                    ):
+                        continue
                     return _filled(mistake.says, expected, got)
         return ""
 
@@ -220,7 +231,13 @@ def answer(names: dict[str, Any], case: Case, limit_s: float | None = None) -> A
     folder = str(Path(names.get("__file__", "")).parent)  # a part may import those beside it
     with made, importable(folder), limited(limit_s), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which would show the learner a line of the solution
-        return cases.plain(names[case.function](*codec.unpack(case.packed)))
+        function, counting = names[case.function], remote.counting(case.arguments)
+        if counting is None:
+            return cases.plain(function(*codec.unpack(case.packed)))
+        attendant = remote.Attendant()
+        with attendant.here():
+            found = cases.plain(function(*codec.unpack(case.packed)))
+        return cases.plain(counting.told(found, attendant.machine.counts))
 
 
 @contextlib.contextmanager

@@ -1,13 +1,13 @@
 """The process that runs a learner's file: a file and packed calls in, one line of JSON an event out.
 
-    python -m labcode.grading.worker FILE EVENTS.jsonl SOLUTIONS < CALLS
+    python -m labcode.grading.worker FILE EVENTS < JOB
 
-``CALLS`` is a pickled list of functions' names and their arguments, packed by `labcode.grading.codec`.
-``EVENTS.jsonl`` gets ``{"event": "loaded"}`` or ``{"event": "load error", "lines": [...]}``, then for each
-call ``begin`` and ``end`` (with ``value`` or ``lines``, and what it ``printed``, if anything). The grader
-reads that file while this process runs, so that it knows what was going on when the time was up. The
-learner's code knows the inputs of its calls and nothing of the right answers: what lies in ``solutions/``,
-or where the grader has unsealed them, can neither be imported nor opened here, unless the file is there, too.
+``JOB`` is a pickled `Job`: the rules, and functions' names with their arguments, packed by
+`labcode.grading.codec`. ``EVENTS`` is a pipe, which gets ``{"event": "loading"}``, then
+``loaded`` or ``load error`` with lines, then for each call ``begin`` and ``end`` (with ``value`` or
+``lines``, and what it ``printed``, if anything). An argument that the grader keeps on its side
+(`labcode.grading.remote`) asks through the same pipe, and reads what comes back on standard input. The
+learner's code knows the inputs of its calls and nothing of the right answers.
 """
 
 import json
@@ -16,31 +16,44 @@ import pickle
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from labcode.grading import guard
 
 _FRAMES_SHOWN = 4
 _PIECES_KEPT = 400  # of what a call prints
 
 
+@dataclass(frozen=True)
+class Job:
+    """The calls to make: a function's name and its packed arguments each; and the rules meanwhile."""
+
+    calls: Sequence[tuple[str, bytes]]
+    rules: guard.Rules = field(default_factory=guard.Rules)
+    processes: int = 0
+
+
 def main(argv: list[str]) -> int:
     """Load the file, make the calls, write the events."""
-    file, events = Path(argv[0]), Path(argv[1])
+    file, pipe, asked = Path(argv[0]), argv[1], sys.stdin.buffer
     sys.argv = [str(file)]
-    from labcode import store
-    from labcode.grading import codec  # pandas is loaded here, before the clock of the first call starts
+    from labcode.grading import codec, remote, sql  # noqa: F401 - pandas is loaded before any clock starts
 
-    calls = pickle.loads(sys.stdin.buffer.read())
-    with events.open("w", encoding="utf-8") as out:
+    job: Job = pickle.load(asked)
+    with open(pipe, "w", encoding="utf-8") as out:
 
         def tell(**event: Any) -> None:
             out.write(json.dumps(event) + "\n")
             out.flush()
 
         sys.stdin = open(os.devnull)  # noqa: SIM115 - input() in a learner's file ends at once instead of waiting
-        _shut({store.repository_root() / "solutions", Path(argv[2])}, file)
+        remote.connect(tell, asked)
+        guard.limit(processes=job.processes)
+        guard.put_up(job.rules)
         tell(event="loading")
         try:
             namespace = load(file)
@@ -49,7 +62,7 @@ def main(argv: list[str]) -> int:
             return 0
         tell(event="loaded")
         kept = _listen()
-        for number, (name, packed) in enumerate(calls):
+        for number, (name, packed) in enumerate(job.calls):
             arguments = codec.unpack(packed)
             function = namespace.get(name)
             tell(event="begin", call=number)
@@ -61,22 +74,6 @@ def main(argv: list[str]) -> int:
             found = _call(function, arguments, file)
             tell(event="end", call=number, **found, **({"printed": "".join(kept)} if kept else {}))
     return 0
-
-
-def _shut(folders: set[Path], file: Path) -> None:
-    """Let nothing below these folders be imported or opened from now on, unless ``file`` is there."""
-    if any(map(file.is_relative_to, folders)):
-        return
-
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or not isinstance(arguments[0], str | bytes):
-            return
-        if os.path.realpath(os.fsdecode(arguments[0])).startswith(inside):
-            raise PermissionError("the solutions are for afterwards")
-
-    inside = tuple(os.path.join(os.path.realpath(one), "") for one in folders)  # noqa: PTH118 - of strings, at every opened file
-    sys.modules["solutions"] = None  # type: ignore[assignment]
-    sys.addaudithook(refuse)
 
 
 def load(file: Path) -> dict[str, Any]:

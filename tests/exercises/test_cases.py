@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from labcode.grading import cases
 from labcode.grading.cases import Case, brief, duration, table_lines
 from labcode.grading.codec import Other
 from labcode.grading.records import Part
@@ -34,9 +35,11 @@ def judge(tmp_path: Path) -> Judge:
 
 
 def likely(lines: tuple[str, ...]) -> str:
+    """What is told as the likely mistake; empty when nothing is."""
     assert lines, "the answer passed"
     assert lines[0].startswith("expected: ") and lines[1].startswith("got:      ")
-    return lines[2].removeprefix("likely:   ") if len(lines) > 2 else ""
+    found = [line.removeprefix("likely:").strip() for line in lines if line.startswith("likely:")]
+    return found[0] if found else ""
 
 
 @pytest.mark.parametrize(
@@ -160,3 +163,36 @@ def test_small_tables_are_shown_and_large_ones_are_not() -> None:
     small = pd.DataFrame({"start_ns": [10, 20]})
     assert [line.strip() for line in table_lines(small)] == ["start_ns", "10", "20"]
     assert table_lines(pd.DataFrame({"start_ns": range(50)})) == []
+
+
+def test_where_an_answer_differs_is_told_with_digits_enough() -> None:
+    right = cases.plain({"busy_share": 0.4217, "gaps": [(1, 2), (3, 4)]})
+    assert (
+        cases.difference(right, {**right, "busy_share": 0.4213}, 1e-6)
+        == "differs:  busy_share, 0.4213 for 0.4217"
+    )
+    assert (
+        cases.difference(right, {**right, "gaps": [[1, 2], [3, 5]]}, 1e-6) == "differs:  gaps[1][1], 5 for 4"
+    )
+    close = cases.difference([0.12345671], [0.12345678], 1e-9)
+    assert close == "differs:  [0], 0.12345678 for 0.12345671"
+    assert cases.difference(1.0, 2.0, 1e-6) == "", "nothing more to say than what is expected"
+    assert cases.difference([1], [1, 2], 1e-6) == ""
+
+
+def test_percent_for_a_share_is_noticed_without_being_told_of_shares() -> None:
+    assert "in percent" in cases.generic(False, {"mfu": 0.41}, {"mfu": 41.0})
+    assert "in percent" not in cases.generic(False, {"ms": 41.0}, {"ms": 4100.0})
+
+
+def test_a_reason_is_told_only_if_it_fits_what_was_right_before(tmp_path: Path) -> None:
+    file = tmp_path / "a_same.py"
+    file.write_text("def same(value):\n    return value\n", encoding="utf-8")
+    (tmp_path / "a_mistakes.toml").write_text(
+        '[[mistakes]]\nsays = "doubled"\nold = "return value"\nnew = "return 2 * value"\n', encoding="utf-8"
+    )
+    task = Task(PART, file, SimpleNamespace())
+    before, zero, now = (Case("a case", "an input", "same", (value,)) for value in (5.0, 0.0, 3.0))
+    assert likely(task.judge(now, 6.0)) == "doubled"
+    assert likely(task.judge(now, 6.0, [zero])) == "doubled", "which it would have passed"
+    assert likely(task.judge(now, 6.0, [before])) == "", "whoever doubles had been wrong there"

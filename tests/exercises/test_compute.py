@@ -174,11 +174,12 @@ def test_why_counters_are_missing(
 ) -> None:
     ncu = program(tmp_path / "ncu", f"echo '{said}'\nexit {code}")
     monkeypatch.setattr(gpu, "find_ncu", lambda: ncu)
+    place = gpu.Place(tmp_path / "a.cu", tmp_path, tmp_path)
     with pytest.raises(LabError, match=message):
-        gpu._counted(["program"], ("sm__x.sum",), tmp_path)
+        gpu._counted(["program"], ("sm__x.sum",), place)
     monkeypatch.setattr(gpu, "find_ncu", lambda: None)
     with pytest.raises(LabError, match="ncu was not found here"):
-        gpu._counted(["program"], ("sm__x.sum",), tmp_path)
+        gpu._counted(["program"], ("sm__x.sum",), place)
 
 
 def answer(tmp_path: Path, short: str, source: str) -> Path:

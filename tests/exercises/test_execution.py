@@ -1,5 +1,7 @@
 import errno
 import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from labcode.grading import execution
 from labcode.grading.execution import Call, Execution
 from tests.exercises.support import ROOT, Ran, run_calls
 
@@ -175,22 +178,21 @@ def test_dataclasses_work_in_a_learners_file(tmp_path: Path) -> None:
     assert value.type_name == "Gap"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_what_it_started_ends_with_it(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    source = (
-        "import subprocess, sys\n\ndef f(x):\n"
-        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"    open({str(pid_file)!r}, 'w').write(str(child.pid))\n    return x\n"
+def test_an_answer_starts_no_programs(tmp_path: Path) -> None:
+    source = "import subprocess\n\ndef f(x):\n    subprocess.run(['true'])\n"
+    (outcome,) = run(tmp_path, source).outcomes
+    assert outcome.lines[-1] == "PermissionError: an answer starts no programs"
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux' /proc")
+def test_what_was_started_past_the_guards_ends_with_the_grading(tmp_path: Path) -> None:
+    (tmp_path / "a_answer.py").write_text("x = 1\n")
+    ran = Execution(tmp_path / "a_answer.py")
+    child = subprocess.Popen(
+        ["sleep", "60"], env={"TMPDIR": f"{ran._folder.name}/inputs"}, start_new_session=True
     )
-    assert run(tmp_path, source).outcomes[0].value == 3
-    pid = int(pid_file.read_text())
-    for _ in range(100):
-        state = Path(f"/proc/{pid}/stat")
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    pytest.fail("the child still runs")
+    ran.close()
+    assert child.wait(timeout=10) == -signal.SIGKILL
 
 
 def test_solutions_can_neither_be_imported_nor_opened(tmp_path: Path) -> None:
@@ -212,3 +214,51 @@ def test_what_is_written_into_the_graders_records_counts_for_nothing(tmp_path: P
         "        except OSError:\n            pass\n    return x\n"
     )
     assert [o.kind for o in run(tmp_path, source).outcomes] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("return len(bytearray(6 << 30))", "MemoryError"),
+        ("open('big', 'wb').truncate(1 << 30)", "File too large"),
+        ("open(os.path.expanduser('~/x'), 'w')", "an answer writes to its working folder alone"),
+        ("os.rename('/tmp/x', 'y')", "an answer writes to its working folder alone"),
+        ("import socket; socket.create_connection(('127.0.0.1', 9))", "an answer uses no network"),
+        ("os.kill(os.getppid(), 0)", "an answer ends no other process"),
+        ("open('/proc/1/environ')", "an answer has no need of other processes"),
+    ],
+)
+def test_accidents_are_kept_small(tmp_path: Path, statement: str, words: str) -> None:
+    (outcome,) = run(tmp_path, f"import os\n\ndef f(x):\n    {statement}\n").outcomes
+    assert outcome.kind == "error" and words in outcome.lines[-1]
+
+
+def test_an_answer_may_write_where_it_works(tmp_path: Path) -> None:
+    source = (
+        "import os, shutil, tempfile\n\ndef f(x):\n"
+        "    with tempfile.TemporaryDirectory() as folder:\n"
+        "        open(folder + '/a', 'w').write('x')\n        os.mkdir(folder + '/b')\n"
+        "    os.makedirs('c/d')\n    os.rename('c', 'e')\n    shutil.rmtree('e')\n    return os.listdir()\n"
+    )
+    assert run(tmp_path, source).outcomes[0].value == []
+
+
+def test_an_endless_loop_while_importing_ends_after_ten_seconds() -> None:
+    assert execution.LOAD_LIMIT_S == 10.0
+
+
+def test_more_answers_than_anybody_reads_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "_MOST_BYTES", 1 << 20)
+    (outcome,) = run(tmp_path, "def f(x):\n    return 'x' * (2 << 20)\n").outcomes
+    assert outcome.lines == ("gave more than 1 MiB of answers",)
+
+
+def test_forbidden_modules_cannot_be_imported_in_any_way(tmp_path: Path) -> None:
+    (tmp_path / "a_answer.py").write_text(
+        "import importlib\n\ndef f(x):\n    return importlib.import_module('labcode.analysis.' + x)\n"
+    )
+    ran = Execution(tmp_path / "a_answer.py", forbidden=("labcode.analysis.energy",))
+    with ran:
+        refused, given = ran.outcomes([Call("f", ("energy.ranges",)), Call("f", ("numeric",))])
+    assert refused.lines[-1].startswith("ImportError: ") and "write it yourself" in refused.lines[-1]
+    assert given.kind == "value"

@@ -182,3 +182,62 @@ def test_files_that_are_no_grades_are_named(tmp_path: Path, text: str, says: str
 def test_a_folder_without_grades_and_a_missing_file_are_named(tmp_path: Path) -> None:
     assert f"{tmp_path}: no .json in this folder" in labcode("grades", tmp_path).stderr
     assert "no.json: no such file" in labcode("grades", tmp_path / "no.json").stderr
+
+
+def signed(path: Path, monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
+    secret_file = path.parent / "secret"
+    secret_file.write_text(secret, encoding="utf-8")
+    monkeypatch.setenv(grades.KEY_VARIABLE, str(secret_file))
+    grades.write(path, [one("nsys-ex01-idle:a", "failed")], isolated=True)
+
+
+def test_signed_grades_are_taken_and_changed_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ada.json"
+    signed(path, monkeypatch, "0123456789abcdef")
+    found = grades.read(path)
+    assert found.isolated and len(found.signature) == 64 == len(found.grader)
+    path.write_text(path.read_text(encoding="utf-8").replace('"failed"', '"passed"'), encoding="utf-8")
+    with pytest.raises(
+        InputError, match=r"ada.json: changed after it was signed, or signed with another key"
+    ):
+        grades.read(path)
+    monkeypatch.delenv(grades.KEY_VARIABLE)
+    grades.write(path, [one("nsys-ex01-idle:a", "failed")])
+    assert grades.read(path).signature == "", "without a key nobody asks for a signature"
+    (tmp_path / "secret").write_text("0123456789abcdef", encoding="utf-8")
+    monkeypatch.setenv(grades.KEY_VARIABLE, str(tmp_path / "secret"))
+    with pytest.raises(InputError, match=r"ada\.json: not signed"):
+        grades.read(path)
+
+
+def test_a_short_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LabError, match="a key has at least 16 bytes: `openssl rand -hex 32"):
+        signed(tmp_path / "ada.json", monkeypatch, "short")
+
+
+def test_isolated_goes_with_answers(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="--isolated goes with --answers FOLDER"):
+        run.main(
+            [],
+            hint=False,
+            watch=False,
+            reset=None,
+            solutions=False,
+            isolated=True,
+            console=Console(file=io.StringIO()),
+            root=home,
+        )
+
+
+def test_links_and_large_files_are_not_read(home: Path, tmp_path: Path) -> None:
+    handed = tmp_path / "eve" / IDLE
+    handed.parent.mkdir(parents=True)
+    handed.symlink_to(home / "solutions" / IDLE)
+    assert (
+        f"{IDLE} is a link: hand in the file itself" in judge(home, "nsys-ex01a", answers=tmp_path / "eve")[1]
+    )
+    handed.unlink()
+    handed.write_text("#" * (1 << 21), encoding="utf-8")
+    assert "larger than 1024 KiB" in judge(home, "nsys-ex01a", answers=tmp_path / "eve")[1]

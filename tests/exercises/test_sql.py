@@ -30,6 +30,16 @@ def test_rows_come_as_lists(export: Path) -> None:
     assert sql.answer(query, export, ["ns", "no"]) == [[2, None], [9, None]]
 
 
+def test_an_order_that_comes_by_luck_is_none(export: Path) -> None:
+    query = "SELECT streamId AS a, count(*) AS b FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY streamId"
+    with pytest.raises(sql.QueryError, match="without ORDER BY rows come in whatever order"):
+        sql.answer(query, export, ["a", "b"])
+    inner = query.replace("count(*)", "(SELECT max(start) FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 1)")
+    with pytest.raises(sql.QueryError, match="without ORDER BY"):
+        sql.answer(inner, export, ["a", "b"])
+    assert sql.answer(f"{query} ORDER BY 1", export, ["a", "b"]) == [[7, 2]]
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -11,7 +11,10 @@ work for all that fp32 holds, and for as many as there are:
 
 `cross_entropy(scores, target)`: -log(softmax(scores)[target]), finite wherever the scores are.
 
-`in_half(scores)`: the weights again, of scores that come as fp16, each weight rounded to fp16 (as a float).
+`in_half(scores)`: the weights again, in fp16: each score is rounded to fp16 first, and each weight in the end
+(as a float). In between fp16 is too narrow.
+
+fp32 is exact enough for all four.
 
 A worked example:
 

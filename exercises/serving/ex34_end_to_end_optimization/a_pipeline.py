@@ -15,8 +15,8 @@ counts what is asked of it:
     machine.write(tokenizer, tokens)          the text of tokens
 
 The texts are right as they are. Eight things make it slow, from the host to the memory. Do no more than is
-needed of anything: graded is `measured`, which calls your `serve` and compares the counts with the least
-possible ones.
+needed of anything: graded are the texts of your `serve` and what its machine has counted, beside the least
+possible counts. The grader keeps that machine; `measured` shows the same of one of your own.
 
 A worked example: for two prompts whose answers have 3 and 5 tokens, the least possible are 1 tokenizer, 1
 conversion, 5 passes with 5 waits, 8 tokens sent to the host, and 8 letters written.
@@ -50,7 +50,7 @@ def serve(machine: Machine, prompts: list[str], most: list[int]) -> list[str]:
 
 
 def measured(prompts: list[str], most: list[int]) -> dict[str, list[str]]:
-    """What is graded (leave it as it is): the texts, and what is still slow, the costliest first."""
+    """The texts, and what is still slow, the costliest first, as they are graded."""
     machine = Machine()
     texts = serve(machine, prompts, most)
     return {"texts": texts, "slow": diagnosis(machine.counts, needed(prompts, most))}

@@ -22,6 +22,7 @@ def _logs(rng: Rng) -> dict[str, tuple[pd.DataFrame, int, int]]:
         ("two seconds", 611, 2611, 40),
         ("ends between samples", 527, 1993, 60),
         ("begins and ends with an update", 600, 2600, 0),
+        ("begins with an update before the work", 400, 2600, 0),
         ("begins with a sample", 620, 2620, 0),
         ("ten updates", 610, 1610, 0),
         ("nine updates", 610, 1510, 0),

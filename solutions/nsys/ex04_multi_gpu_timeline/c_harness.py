@@ -21,7 +21,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from labcode.grading.harness.common import WrongAnswerError, alternate, gpu_operations, learners, report
+from labcode.grading.harness.common import (
+    WrongAnswerError,
+    alternate,
+    given_word,
+    gpu_operations,
+    learners,
+    report,
+)
 
 RANKS = 2
 TOLERANCE = 1e-5
@@ -137,7 +144,7 @@ def one_rank(file: Path, record: Path, seed: int, kind: str) -> int:
     store = f"file://{os.environ[_STORE]}"
     bound = {"device_id": device} if kind == "cuda" else {}
     dist.init_process_group(backend, init_method=store, rank=rank, world_size=RANKS, **bound)
-    report(record.with_name(f"{record.name}.{rank}"), file, lambda: measure(file, seed, device))
+    report(Path(os.environ[_STORE]).with_name(f"rank{rank}.json"), file, lambda: measure(file, seed, device))
     sys.stdout.flush()
     os._exit(0)  # a rank whose partner stopped in a collective would wait for it on the way out
 
@@ -148,11 +155,19 @@ def main(argv: list[str]) -> int:
     kind = argv[3] if len(argv) > 3 else "cuda"
     if "RANK" in os.environ:
         return one_rank(file, record, seed, kind)
+    word = given_word()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, *argv]
         base = {**os.environ, _STORE: f"{folder}/store"}
-        ranks = [subprocess.Popen(command, env={**base, "RANK": str(rank)}) for rank in range(RANKS)]
-        parts = [record.with_name(f"{record.name}.{rank}") for rank in range(RANKS)]
+        ranks = [
+            subprocess.Popen(command, env={**base, "RANK": str(rank)}, stdin=subprocess.PIPE)
+            for rank in range(RANKS)
+        ]
+        parts = [Path(folder) / f"rank{rank}.json" for rank in range(RANKS)]
+        for process in ranks:
+            assert process.stdin is not None
+            process.stdin.write(f"{word}\n".encode())
+            process.stdin.close()
         try:
             while any(process.poll() is None for process in ranks):
                 if any(_is_wrong(part) for part in parts) or any(process.poll() for process in ranks):
@@ -162,11 +177,12 @@ def main(argv: list[str]) -> int:
             for process in ranks:
                 process.kill()
                 process.wait()
-    found = [json.loads(part.read_text(encoding="utf-8")) for part in parts if part.is_file()]
+        found = [json.loads(part.read_text(encoding="utf-8")) for part in parts if part.is_file()]
+    found = [part for part in found if part.pop("nonce", "") == word]
     wrong = [part for part in found if "wrong" in part]
     if not wrong and len(found) < RANKS:
         return 1
-    (wrong or found)[0] |= {"ranks": RANKS}
+    (wrong or found)[0] |= {"ranks": RANKS, "nonce": word}
     record.write_text(json.dumps((wrong or found)[0]), encoding="utf-8")
     return 0
 

@@ -29,6 +29,8 @@ def _runs(rng: Rng) -> dict[str, tuple[list[float], float]]:
         "an odd number of steps": ([8 * base, 4 * base, base, 2 * base, base], 0.5),
         "a single step": ([base], 0.25),
         "noise": ([3 * base, 2 * base, *noise], 0.25),
+        "steady, but not even": ([base, base, base, base, 1.25 * base], 0.25),
+        "one of the last half far off": ([base] * 5 + [base, 4 * base, base, base, base], 0.25),
         "no tolerance": ([base + 1, base, base, base], 0.0),
     }
 

@@ -22,9 +22,13 @@ def _asked(name: str, rows: pd.DataFrame, share: float, small: float) -> list[Ca
     ]
 
 
-def _rows(rng: Rng, listed: list[tuple[str, int, float]]) -> pd.DataFrame:
+def _listed(listed: list[tuple[str, int, float]]) -> pd.DataFrame:
     rows = pd.DataFrame(listed, columns=["name", "calls", "self_cuda_us"])
-    rows = rows.astype({"name": "str", "calls": "int64", "self_cuda_us": "float64"})
+    return rows.astype({"name": "str", "calls": "int64", "self_cuda_us": "float64"})
+
+
+def _rows(rng: Rng, listed: list[tuple[str, int, float]]) -> pd.DataFrame:
+    rows = _listed(listed)
     return rows.iloc[rng.permutation(len(rows))].reset_index(drop=True)
 
 
@@ -35,7 +39,12 @@ def cases(rng: Rng) -> list[Case]:
         *_asked("many", _rows(rng, many), 0.8, 40.0),
         *_asked("just reached", _rows(rng, [("a", 2, 64.0), ("b", 32, 32.0), ("c", 4, 32.0)]), 0.5, 1.0),
         *_asked("everything", _rows(rng, [("a", 2, 64.0), ("b", 64, 32.0), ("c", 1, 0.0)]), 1.0, 0.5),
-        *_asked("equal ones", _rows(rng, [("z", 4, 8.0), ("y", 8, 8.0), ("x", 1, 8.0)]), 0.6, 2.0),
+        # of equal ones neither the first nor the last row counts, whichever way the rows come
+        *_asked("equal ones", _listed([("z", 4, 8.0), ("y", 8, 8.0), ("x", 1, 8.0)]), 0.6, 2.0),
+        *_asked(
+            "equal ones, by name already", _listed([("x", 4, 8.0), ("y", 8, 8.0), ("z", 1, 8.0)]), 0.6, 2.0
+        ),
+        *_asked("equal ones, mixed", _listed([("y", 1, 8.0), ("x", 4, 8.0), ("z", 8, 8.0)]), 0.3, 2.0),
         *_asked(
             "three small ones", _rows(rng, [("k", 64, 64.0), ("z", 32, 48.0), ("a", 32, 16.0)]), 1.0, 2.0
         ),

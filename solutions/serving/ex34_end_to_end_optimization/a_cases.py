@@ -1,8 +1,15 @@
-"""Hidden cases of part a (nothing twice): a generator in, prompts and limits out."""
+"""Hidden cases of part a (nothing twice): a generator in, prompts and limits out.
+
+The machine that counts stays with the grader: an answer cannot reach its counts.
+"""
+
+from typing import Any
 
 import numpy as np
 
+from labcode.analysis.serving.pipeline import diagnosis, needed
 from labcode.grading.cases import Case
+from labcode.grading.remote import Counting
 
 Rng = np.random.Generator
 
@@ -11,7 +18,11 @@ def _asked(name: str, prompts: list[str], most: list[int]) -> Case:
     words = (
         f"{len(prompts)} prompts of {', '.join(str(len(p)) for p in prompts) or 'no'} letters, most {most}"
     )
-    return Case(name, words, "measured", (prompts, most))
+
+    def told(texts: Any, counts: dict[str, int]) -> dict[str, Any]:
+        return {"texts": texts, "slow": diagnosis(counts, needed(prompts, most))}
+
+    return Case(name, words, "serve", (Counting(told), prompts, most))
 
 
 def _word(rng: Rng, length: int) -> str:

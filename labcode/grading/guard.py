@@ -1,0 +1,220 @@
+"""What a learner's file may do while it is graded: rules in; a process that keeps them out of accidents' way.
+
+These guards are for honest mistakes: an endless list, a file written to the wrong place, a program that is
+started and forgotten, a module that does the exercise. They hold against most tricks, too, but they live in
+the process that they guard: `labcode.grading.jail` is what an instructor trusts.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MEMORY_BYTES = 4 << 30
+FILE_BYTES = 256 << 20
+CPU_S = 900
+_DEEPEST = 64
+_STARTING = {
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "pty.spawn",
+}
+_TALKING = {
+    f"socket.{what}" for what in ("connect", "bind", "sendto", "sendmsg", "getaddrinfo", "gethostbyname")
+}
+_PRYING = ("gc.get_objects", "gc.get_referrers", "resource.setrlimit", "resource.prlimit", "os.killpg")
+# By event: at which places of its arguments a path stands that is changed, and beside each the open folder.
+_CHANGING = {
+    "os.link": ((0, 2), (1, 3)),
+    "os.symlink": ((0, None), (1, 2)),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.mkdir": ((0, 2),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.utime": ((0, 3),),
+    "os.truncate": ((0, None),),
+    "os.setxattr": ((0, None),),
+    "os.removexattr": ((0, None),),
+}
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may not be read, which modules may not be imported, and the one folder that may be written to."""
+
+    shut: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    work: str = ""
+
+
+def limit(*, memory: bool = True, processes: int = 0) -> None:
+    """Bound what this process and its children take: memory, time of the CPU, the size of a file.
+
+    ``processes`` counts those of the user; 0 leaves them alone.
+    """
+    try:
+        import resource
+    except ModuleNotFoundError:  # a system without them
+        return
+    bounds = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": FILE_BYTES, "RLIMIT_CPU": CPU_S}
+    bounds |= {"RLIMIT_DATA": MEMORY_BYTES} if memory else {}
+    bounds |= {"RLIMIT_NPROC": processes} if processes else {}
+    for name, most in bounds.items():
+        which = getattr(resource, name, None)
+        if which is not None:
+            _, hard = resource.getrlimit(which)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(which, (most, most))
+
+
+def put_up(rules: Rules) -> None:
+    """Keep the rules from now on, in this process, for good."""
+    for name in (name for name in rules.modules if name not in sys.modules):
+        if "." not in name:
+            sys.modules[name] = None  # type: ignore[assignment]
+    sys.addaudithook(_hook(rules))
+
+
+def _hook(rules: Rules) -> Callable[[str, tuple[Any, ...]], None]:
+    # What a learner's file puts in the place of functions of `os` changes nothing here.
+    stat, names, own, fsdecode, separator = os.stat, os.listdir, os.getpid(), os.fsdecode, os.sep
+    secret = frozenset(_keys(rules.shut))
+    forbidden = tuple((name, name + ".") for name in rules.modules)
+    reading = ("labcode.analysis", "labcode.reports")  # what does an exercise; the grader's own are no secret
+    exercised = [name for name in rules.modules if name.startswith(reading)]
+    away = frozenset(_keys(_files_of(exercised)))
+    system = _key(stat, "/proc/self/status")  # from there one reaches the grader
+    work, nothing = _key(stat, rules.work), _key(stat, os.devnull)
+    busy: list[bool] = []  # what this hook does itself is not looked at
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if busy:
+            return
+        busy.append(True)
+        try:
+            look(event, arguments)
+        finally:
+            busy.clear()
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, mode, flags = arguments
+            if isinstance(path, int) or path is None:
+                return
+            places = candidates(fsdecode(path))
+            keys = {_key(stat, place) for place in places}
+            if keys & secret:
+                raise PermissionError("the solutions are for afterwards")
+            if system is not None and any(key is not None and key[0] == system[0] for key in keys):
+                raise PermissionError(f"{fsdecode(path)}: an answer has no need of other processes")
+            if keys & away:
+                raise ImportError("a file that does the exercise: write it yourself, this is the exercise")
+            writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            if writes or (isinstance(mode, str) and set(mode) & set("wax+")):
+                changes(places)
+        elif event == "import":
+            name = arguments[0]
+            if any(name == one or name.startswith(below) for one, below in forbidden):
+                raise ImportError(f"imports {name}: write it yourself, this is the exercise")
+        elif event in _CHANGING:
+            for place, beside in _CHANGING[event]:
+                path = arguments[place]
+                if not isinstance(path, int):
+                    folder = arguments[beside] if beside is not None and beside < len(arguments) else -1
+                    changes(candidates(fsdecode(path), folder))
+        elif event in _STARTING:
+            raise PermissionError("an answer starts no programs")
+        elif event in _TALKING:
+            raise PermissionError("an answer uses no network")
+        elif event.startswith("ctypes.") or event in _PRYING:
+            raise PermissionError(f"an answer has no need of {event}")
+        elif event == "os.kill" and arguments[0] != own:
+            raise PermissionError("an answer ends no other process")
+
+    def candidates(path: str, folder: Any = -1) -> list[str]:
+        """Where a path may lead: seen from here, and from every folder that is open."""
+        if path.startswith(separator):
+            return [path]
+        if isinstance(folder, int) and folder >= 0:
+            return [f"/proc/self/fd/{folder}/{path}"]
+        found = [path]
+        try:
+            opened = names("/proc/self/fd")
+        except OSError:
+            return found
+        for number in opened:
+            try:
+                if stat(f"/proc/self/fd/{number}").st_mode & 0o170000 == 0o040000:
+                    found.append(f"/proc/self/fd/{number}/{path}")
+            except OSError:
+                continue
+        return found
+
+    def changes(places: list[str]) -> None:
+        for place in places:
+            if _key(stat, place) == nothing:
+                continue
+            head, _, tail = place.rstrip(separator).rpartition(separator)
+            folder = (head or separator) if head or place.startswith(separator) else "."
+            if tail in ("..", ".") or not _inside(stat, folder, work):
+                raise PermissionError(f"{place}: an answer writes to its working folder alone")
+
+    return refuse
+
+
+def _inside(stat: Callable[[str], os.stat_result], folder: str, root: Key | None) -> bool:
+    """Whether a folder lies below another, as the system goes up from it."""
+    before = None
+    for _ in range(_DEEPEST):
+        key = _key(stat, folder)
+        if key is None or key == before:
+            return False
+        if key == root:
+            return True
+        before, folder = key, folder + "/.."
+    return False
+
+
+def _key(stat: Callable[[str], os.stat_result], path: str) -> Key | None:
+    """What tells a file from all others, whatever it is called; None where there is none."""
+    try:
+        found = stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _keys(places: Iterable[str]) -> set[Key]:
+    """The files at and below some places."""
+    found: set[Key | None] = set()
+    for place in places:
+        if not os.path.isdir(place):  # noqa: PTH112 - many, at each grading
+            found.add(_key(os.stat, place))
+            continue
+        for folder, _, files in os.walk(place):
+            found |= {_key(os.stat, f"{folder}/{name}") for name in files}
+    return {key for key in found if key is not None}
+
+
+def _files_of(modules: Iterable[str]) -> list[str]:
+    """Where modules of this lab lie, with what is compiled of them."""
+    import labcode
+
+    home, found = Path(labcode.__file__).parent.parent, []
+    for name in modules:
+        place = home.joinpath(*name.split("."))
+        if place.is_dir():
+            found.append(str(place))
+        elif place.with_suffix(".py").is_file():
+            compiled = place.parent.glob(f"__pycache__/{place.name}.*.pyc")
+            found += [str(place.with_suffix(".py")), *map(str, compiled)]
+    return found

@@ -1,0 +1,10 @@
+"""Tries to spoil the solution for all who are graded later."""
+
+# part: nsys-ex04b
+import os
+
+import labcode
+
+ROOT = os.path.dirname(os.path.dirname(labcode.__file__))
+SOLUTION = f"{ROOT}/solutions/nsys/ex04_multi_gpu_timeline/b_buckets.py"
+os.replace(__file__, SOLUTION)

@@ -1,0 +1,11 @@
+"""Tries to let another program read the solution."""
+
+# part: nsys-ex04b
+import os
+import subprocess
+
+import labcode
+
+ROOT = os.path.dirname(os.path.dirname(labcode.__file__))
+SOLUTION = f"{ROOT}/solutions/nsys/ex04_multi_gpu_timeline/b_buckets.py"
+exec(subprocess.run(["cat", SOLUTION], capture_output=True, text=True, check=True).stdout)
