@@ -33,6 +33,7 @@ from labcode.book.sphinx import (
     paper,
     render,
     roles,
+    searching,
     teaching,
     turns,
 )
@@ -104,6 +105,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     collecting.register(app)
     paper.register(app)
     failing.register(app)
+    searching.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
 
 
