@@ -5,7 +5,7 @@
   "use strict";
 
   const root = document.documentElement.dataset.content_root ?? "./";
-  const WAIT_MS = 60;
+  const WAIT_MS = 60, MOST = 12;
   let loading = null;
 
   function script(path) {
@@ -96,12 +96,12 @@
       }
       if (question !== input.value || question === shown) return; // typed on meanwhile
       shown = question;
-      const results = search(question);
+      const results = search(question, MOST);
       list.replaceChildren(...results.map((result, i) => option(result, `${id}-${i}`)));
       list.hidden = !results.length;
       list.scrollTop = 0;
       input.setAttribute("aria-expanded", String(results.length > 0));
-      say(results.length ? `${results.length} ${results.length === 1 ? "page" : "pages"}` : "No page has these words. Fewer words, or others, may find it.");
+      say(results.length ? results.length === MOST ? `The first ${MOST} pages` : `${results.length} ${results.length === 1 ? "page" : "pages"}` : "No page has these words. Fewer words, or others, may find it.");
       choose(results.length ? 0 : -1, false);
       if (onPage) history.replaceState(null, "", `?q=${encodeURIComponent(question)}`);
     }

@@ -132,13 +132,6 @@ def test_pages_come_back_from_a_written_index(tmp_path: Path) -> None:
     assert '["oom","out of memory"]' in script
 
 
-def test_scripts_are_left_out_by_name() -> None:
-    rest = '<script src="b.js"></script><script>c()</script>'
-    head = '<script defer src="../_static/a.js?digest=1"></script>\n' + rest
-    assert searching.without_scripts(head, "a.js") == rest
-    assert searching.without_scripts(head, "other.js") == head
-
-
 def test_no_phrase_stands_twice_in_a_group_of_synonyms() -> None:
     groups = tomllib.loads((BOOK / searching.WORDS).read_text(encoding="utf-8"))["synonyms"]
     assert all(len({phrase.lower() for phrase in group}) == len(group) > 1 for group in groups)

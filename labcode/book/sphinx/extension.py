@@ -29,6 +29,7 @@ from labcode.book.sphinx import (
     collecting,
     execution,
     failing,
+    lighter,
     mathml,
     paper,
     render,
@@ -106,6 +107,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     paper.register(app)
     failing.register(app)
     searching.register(app)
+    lighter.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 INDEX = "search-index.js"
 WORDS = "search-words.toml"  # beside the pages: what is said for what
-_SCRIPT = re.compile(r'[ \t]*<script\b[^>]*\bsrc="(?:[^"]*/)?([^"/?]+)(?:\?[^"]*)?"[^>]*></script>\n?')
 _CALL = "labSearchIndex("
 _API = "reference/api/"
 _LISTS = {  # of pages that list, teach or refer rather than explain; those not named count as 1
@@ -72,7 +70,6 @@ def register(app: Sphinx) -> None:
     """Collect pages as they are resolved, and write them instead of the index that Sphinx would make."""
     app.connect("builder-inited", _begin)
     app.connect("doctree-resolved", _collect, priority=900)  # after claims and links are filled in
-    app.connect("html-page-context", _offer_without_scripts)
     app.connect("html-collect-pages", _search_page)
     app.connect("build-finished", _write)
 
@@ -118,11 +115,6 @@ def pages_in(script: str) -> dict[str, Page]:
     return {page["page"]: page for page in data["pages"]}
 
 
-def without_scripts(markup: str, *names: str) -> str:
-    """A piece of a page without the scripts of these file names."""
-    return _SCRIPT.sub(lambda found: "" if found[1] in names else found[0], markup)
-
-
 def _anchor(node: nodes.Element) -> str:
     return str(node["ids"][0]) if node["ids"] else ""
 
@@ -142,11 +134,13 @@ def _prose(section: nodes.Element) -> Iterator[str]:
 
 
 def _pieces(node: nodes.Element) -> Iterator[str]:
+    if isinstance(node, nodes.title) and isinstance(node.parent, nodes.Admonition):
+        return
     if isinstance(node, _SILENT) or _SILENT_CLASSES.intersection(node.get("classes", ())):
         return
     if isinstance(node, nodes.row):
         cells = (" ".join(_pieces(cell)) for cell in node.children if isinstance(cell, nodes.Element))
-        yield " · ".join(filter(None, cells)) + "."
+        yield " · ".join(filter(None, cells)).rstrip(".") + "."
     elif isinstance(node, nodes.TextElement):
         if text := _text(node):
             yield text
@@ -195,7 +189,7 @@ def _said(link: nodes.reference) -> str:
     """What a page says of the one that it links to: the link's text, and before it the first cell of its row
     or the term that it explains.
     """
-    before: nodes.Element | None = None
+    before: nodes.Node | None = None
     node: nodes.Node = link
     while node.parent is not None:
         if isinstance(node.parent, nodes.row) and node is not node.parent[0]:
@@ -205,7 +199,9 @@ def _said(link: nodes.reference) -> str:
             before = node.parent.next_node(nodes.term)
             break
         node = node.parent
-    return " · ".join(filter(None, (" ".join(_pieces(before)) if before is not None else "", _text(link))))
+    return " · ".join(
+        filter(None, (" ".join(_pieces(before)) if isinstance(before, nodes.Element) else "", _text(link)))
+    )
 
 
 def _begin(app: Sphinx) -> None:
@@ -216,12 +212,6 @@ def _begin(app: Sphinx) -> None:
 def _collect(app: Sphinx, doctree: nodes.document, name: str) -> None:
     if app.builder.format == "html":
         _collected(app)[name] = page_of(name, doctree)
-
-
-def _offer_without_scripts(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
-) -> None:
-    context["without_scripts"] = without_scripts  # for book/_templates
 
 
 def _search_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
