@@ -2,8 +2,8 @@
 
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
 errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images
-that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere; of the whole
-book also how its search works, served and from disk, and pages that load too much.
+that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere. Of the
+whole book also whether its search works, served and from disk, and pages that load too much.
 Exit code 1 when there is something to report.
 """
 

@@ -27,7 +27,7 @@
     if (alt === null || /^_images\/|\.(svg|png)$/.test(alt)) found.push(`image without a description ${source}`);
   }
 
-  for (const icon of document.querySelectorAll("i[class*='fa-']")) {
+  for (const icon of document.querySelectorAll(".fa-solid, .fas, .fa-regular, .fa-brands")) {
     if (getComputedStyle(icon).getPropertyValue("--lab-icon") === "") found.push(`icon without a drawing ${icon.className}`);
   }
 

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 _PICTURE = re.compile(r'<img\b(?=[^>]*\bsrc="(?:\.\./)*_images/([^"/]+\.svg)")')
 _SIZE = re.compile(rb'<svg\b[^>]*\bviewBox="\S+ \S+ (\S+) (\S+)"')
 _SCRIPT = re.compile(r'[ \t]*<script\b[^>]*\bsrc="(?:[^"]*/)?([^"/?]+)(?:\?[^"]*)?"[^>]*></script>\n?')
+_UNDECIDED, _LIGHT = 'data-theme="auto"', 'data-theme="light"'
 _HEAD = 4096  # bytes of an SVG file that its size is in
 
 
 def register(app: Sphinx) -> None:
-    """Connect both to the pages as they are written."""
+    """Connect to the pages as they are written."""
+    app.connect("builder-inited", _light_without_scripts)
     app.connect("html-page-context", _lighten)
 
 
@@ -45,6 +47,22 @@ def svg_size(path: Path) -> tuple[int, int] | None:
     with path.open("rb") as file:
         found = _SIZE.search(file.read(_HEAD))
     return (round(float(found[1])), round(float(found[2]))) if found else None
+
+
+def _light_without_scripts(app: Sphinx) -> None:
+    """Pages begin as light ones, with one copy of each picture; a script in their head goes on from there.
+
+    The theme would leave them without any colors, and with both copies, where there are no scripts.
+    """
+    templates: Any = getattr(app.builder, "templates", None)
+    if templates is None:
+        return
+    render = templates.render
+
+    def rendered(name: str, context: dict[str, Any]) -> str:
+        return str(render(name, context)).replace(_UNDECIDED, _LIGHT, 1)
+
+    templates.render = rendered
 
 
 def _lighten(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object) -> None:
