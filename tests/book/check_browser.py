@@ -231,7 +231,7 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
 def check_use(folder: Path) -> list[str]:
     """Complaints about the search of the whole book, and about what its pages load before they are used."""
     from tests.book.check_search import check_search
-    from tests.book.check_weight import check_weight
+    from tests.book.check_weight import check_weight, check_without_scripts
 
     path = find_browser()
     assert path is not None
@@ -239,6 +239,7 @@ def check_use(folder: Path) -> list[str]:
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         tab.size(1280)
         found = check_search(tab, host) + check_search(tab, folder.resolve().as_uri())
+        found += check_without_scripts(tab, host, "nsys/timeline-basics.html")
         return found + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
 
 

@@ -58,9 +58,9 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: None)
     """A checkout with one page, and sets where the claim of that page is true (h200) and false (my-l4)."""
     root = tmp_path / "house"
     (root / "book" / "_static").mkdir(parents=True)
-    (root / "book" / "_templates").mkdir()
+    shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
-    for name in ("logo.svg", "favicon.svg", "custom.css"):
+    for name in ("logo.svg", "favicon.svg", "custom.css", "icons.css", "search.css", "search.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
     write_page(root, "index", INDEX)
