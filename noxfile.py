@@ -25,6 +25,7 @@ CONTENT = (
     "tests/exercises/test_folders.py",
     "tests/book/test_lacking.py",
     "tests/book/test_pictures.py",
+    "tests/book/test_search.py",
     "tests/capture/test_shipped.py",
     "tests/bench/test_judged.py",
 )

@@ -27,6 +27,10 @@
     if (alt === null || /^_images\/|\.(svg|png)$/.test(alt)) found.push(`image without a description ${source}`);
   }
 
+  for (const icon of document.querySelectorAll(".fa-solid, .fas, .fa-regular, .fa-brands")) {
+    if (getComputedStyle(icon).getPropertyValue("--lab-icon") === "") found.push(`icon without a drawing ${icon.className}`);
+  }
+
   const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
   const doubled = new Set(ids.filter((id, position) => ids.indexOf(id) !== position));
   for (const id of doubled) found.push(`doubled id ${id}`);

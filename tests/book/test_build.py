@@ -60,9 +60,10 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     (root / "_build").mkdir(parents=True)
     (root / "_build" / ".jupyter_cache").symlink_to(builds_at_hand)
     (root / "book" / "_static").mkdir(parents=True)
-    (root / "book" / "_templates").mkdir()
+    shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
-    for name in ("logo.svg", "favicon.svg", "custom.css"):
+    looks = ("custom.css", "icons.css", "search.css")
+    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
     write_page(root, "index", INDEX)

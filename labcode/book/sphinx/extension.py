@@ -29,10 +29,12 @@ from labcode.book.sphinx import (
     collecting,
     execution,
     failing,
+    lighter,
     mathml,
     paper,
     render,
     roles,
+    searching,
     teaching,
     turns,
 )
@@ -104,6 +106,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     collecting.register(app)
     paper.register(app)
     failing.register(app)
+    searching.register(app)
+    lighter.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
 
 
