@@ -153,7 +153,6 @@ def diagnose(
 ) -> None:
     """Judge a capture by expert rules: where an iteration's time goes, each cause with what mending gains."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _keep_memory()
     from labcode.analysis.rules import driver
 
     if list_only:
