@@ -23,7 +23,7 @@ from labcode.book import display, links, unchanged
 from labcode.book.preloaded import kernels
 from labcode.book.sphinx import ahead, turns
 from labcode.errors import LabError, ToolError
-from labcode.terminal import raw
+from labcode.show.terminal import raw
 
 if TYPE_CHECKING:
     from labcode.book.sphinx import failing

@@ -15,8 +15,9 @@ from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.program import script
 from labcode.capture.program.steady import trim_program
 from labcode.capture.scrub import compress, scrub_export
-from labcode.capture.trim import MEASURED, trim_export
+from labcode.capture.trim import trim_export
 from labcode.errors import LabError, ToolError
+from labcode.reports.marks import MEASURED
 from labcode.tools import ToolResult, libdw_advice, run_tool
 
 EXPORT_LIMIT_S = 300.0

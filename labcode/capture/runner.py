@@ -54,11 +54,12 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.job import Job, Measured, Part, Seconds
-from labcode.capture.schedule import Pace, alone, ends_on_cpus, spoken
+from labcode.capture.schedule import Pace, alone, ends_on_cpus
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
 from labcode.kernels import build
+from labcode.show import period
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
@@ -279,7 +280,7 @@ def _capture_each(
                 pace.learn(one.experiment.id, one.held_s)
                 left = [*(other.experiment for other in (*ending, *measuring.values())), *waiting]
                 more = _about(pace, left, len(site.gpus), ", about ")
-                say(f"{one.experiment.id}: filed after {spoken(one.held_s)}; {len(left)} to go{more}")
+                say(f"{one.experiment.id}: filed after {period(one.held_s)}; {len(left)} to go{more}")
     if left_out:
         console.print(
             f"left out, for they would not be done in time: {', '.join(left_out)}; --only-missing goes on",
@@ -300,7 +301,7 @@ def _next(
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
     """How long experiments will take here, as the end of a sentence; empty when nothing is known of them."""
     seconds = pace.expect_all(experiments, gpus)
-    return f"{before}{spoken(seconds)}" if seconds else ""
+    return f"{before}{period(seconds)}" if seconds else ""
 
 
 def _to_import(waiting: list[Experiment], measuring: Iterable[_Capturing]) -> bool:
@@ -600,7 +601,7 @@ def _build(programs: list[str], console: Console) -> None:
         for future in [pool.submit(build.build, program, (major, minor)) for program in programs]:
             future.exception()
     count = f"{len(programs)} CUDA program" + "s" * (len(programs) > 1)
-    console.print(f"{count} built or at hand after {spoken(time.monotonic() - began)}", highlight=False)
+    console.print(f"{count} built or at hand after {period(time.monotonic() - began)}", highlight=False)
 
 
 @contextmanager

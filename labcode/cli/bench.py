@@ -76,7 +76,7 @@ def bench_reports(
     takes minutes for some of them.
     """
     from labcode.bench import reports
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     code = reports.main(
         file,
@@ -104,7 +104,7 @@ def bench_products(
 ) -> None:
     """Check every step of the matmul ladders and time it beside cuBLAS and Triton."""
     from labcode.bench import products
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(products.main(n or [], repetitions, json_file, console()))
 
@@ -116,7 +116,7 @@ def bench_meter(
 ) -> None:
     """Time training loops step by step beside the power meter: what a reading costs them."""
     from labcode.bench import meter
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(meter.main(seconds, json_file, console()))
 
@@ -132,7 +132,7 @@ def bench_ranks(
 ) -> None:
     """Make up ranks, one of them slow, and time how long it takes to find it."""
     from labcode.bench import ranks as many
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(many.main(capture, ranks or [128, 1024], scheduler, json_file, console()))
 
@@ -147,6 +147,6 @@ def bench_diagnosis(
 ) -> None:
     """Judge programs with one planted cause each: whether `labcode diagnose` names it first, and its gain."""
     from labcode.bench import diagnosis
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(diagnosis.main(set_name, show_aside=aside, json_file=json_file, console=console()))

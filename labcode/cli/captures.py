@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from labcode.cli.plain import PLAIN, Also, PartSize, Review, judge
-from labcode.terminal import console
+from labcode.show.terminal import console
 
 captures_app = typer.Typer(
     help="The capture sets at hand: list, verify, import from another machine.", no_args_is_help=True, **PLAIN

@@ -16,7 +16,7 @@ from labcode.cli.captures import captures_app
 from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
-from labcode.terminal import guarded
+from labcode.show.terminal import guarded
 
 _THREADS = "OPENBLAS_NUM_THREADS"
 

@@ -36,7 +36,8 @@ from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, project
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.reports.columns import Floats
-from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.marks import MEASURED
+from labcode.reports.report import TimelineReport
 
 STARTS = ("label", "pid", "tid", "start_ns")
 TOO_FEW = "too few to judge"

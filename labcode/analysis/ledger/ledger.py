@@ -24,8 +24,8 @@ from labcode.analysis.timeline.nvtx import NUMBER, labels
 from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects
 from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import MEASURED
 
 Spans = tuple[Ints, Ints]
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch(?!HostFunc)|GraphLaunch)"

@@ -337,7 +337,7 @@ def test_markdown_keeps_bars_in_names(tmp_path):
     file = make_export(tmp_path / "a.sqlite", kernels=kernels("f<a|b>(int)", NOISE))
     output = io.StringIO()
     run(file, file, fail_above=None, fmt="md", output=output)
-    assert "f<a\\|b>(int)" in output.getvalue()
+    assert "f&lt;a\\|b&gt;(int)" in output.getvalue()
 
 
 def test_bad_input_is_one_line(pair, tmp_path):
