@@ -49,13 +49,9 @@ def _table(kernel: str, problem: str, rows: list[Mapping[str, Any]], l2_bytes: i
     moved = rows[0]["bytes_moved"]
     read = byte_text(moved, binary=True)
     libraries = list(rows[0]["ratio_to_library"])
-    table = Table(
-        title=f"{kernel}, {problem}: {read} moved, {moved / l2_bytes:.3g} × the L2 cache",
-        title_justify="left",
-    )
-    table.add_column("candidate")
-    for name in ("µs", "GB/s", "÷ copy", "reckoned", *(f"÷ {name}" for name in libraries), "registers"):
-        table.add_column(name, justify="right")
+    columns = ("µs", "GB/s", "÷ copy", "reckoned", *(f"÷ {name}" for name in libraries), "registers")
+    title = f"{kernel}, {problem}: {read} moved, {moved / l2_bytes:.3g} × the L2 cache"
+    table = terminal.table("candidate", right=columns, title=title)
     for row in rows:
         remark = "" if row["helped"] else " (did not help)"
         spilled = f" + {row['spilled_bytes']} B spilled" if row["spilled_bytes"] else ""

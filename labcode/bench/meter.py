@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from labcode.errors import LabError, ToolError
 from labcode.meter import open_gpus
 from labcode.outputs import whole
+from labcode.show import terminal
 from labcode.workloads.energy import overhead
 
 
@@ -23,7 +23,8 @@ def main(seconds: float, json_file: Path | None, console: Console) -> int:
     if not torch.cuda.is_available():
         raise ToolError("bench meter: PyTorch sees no GPU; run on a GPU machine")
     record = overhead.measure(torch, open_gpus(), seconds)
-    table = Table("loop", "step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
+    columns = ("step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
+    table = terminal.table("loop", right=columns)
     for row in record["rows"]:
         table.add_row(
             str(row["loop"]),

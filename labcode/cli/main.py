@@ -23,10 +23,10 @@ _THREADS = "OPENBLAS_NUM_THREADS"
 app = typer.Typer(
     name="labcode",
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
-    epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where one "
-    "ended it, which is 141 where whoever read the output (`| head`) had enough. Tables and Markdown show control "
-    "characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes have them as "
-    "they were recorded.",
+    epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
+    "one ended it, which is 141 where whoever read the output (`| head`) had enough. Tables and Markdown "
+    "show control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes "
+    "have them as they were recorded.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

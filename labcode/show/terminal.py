@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,6 +17,7 @@ from labcode.show.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 class _Plain:
@@ -90,4 +91,16 @@ def console(*, stderr: bool = False) -> Console:
 
     made = Console(file=raw(sys.stderr if stderr else sys.stdout))
     made.push_render_hook(Hook())
+    return made
+
+
+def table(*left: str, right: Sequence[str] = (), title: str | None = None) -> Table:
+    """Rich's table for a console, its columns named, those of ``right`` with numbers."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in left:
+        made.add_column(name, overflow="fold")
+    for name in right:
+        made.add_column(name, justify="right")
     return made
