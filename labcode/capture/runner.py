@@ -59,7 +59,7 @@ from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
 from labcode.kernels import build
-from labcode.show import period
+from labcode.show import byte_text, period
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
@@ -197,7 +197,7 @@ def capture(
             )
         if archive is not None and archive.is_file():
             size = archive.stat().st_size
-            console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False, soft_wrap=True)
+            console.print(f"{archive}: {byte_text(size, binary=True)}", highlight=False, soft_wrap=True)
     return 1 if len(problems) > unable or ((problems or left_out) and experiments) else 0
 
 
@@ -378,7 +378,7 @@ def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Me
         made = finishing.finish(job, measured)
     size = sum((job.folder / name).stat().st_size for name in made.files)
     steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
-    say(f"{job.what}: {steps} s; {size / 1e6:.3f} MB")
+    say(f"{job.what}: {steps} s; {byte_text(size)}")
     return made
 
 
