@@ -18,11 +18,12 @@ from labcode.analysis.rules.predicted import (
     op_sizes,
     owned,
 )
-from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import device_busy, explain_gaps
 from labcode.reports.columns import Bools, Ints
+from labcode.show import one_line, percent, time_text
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10

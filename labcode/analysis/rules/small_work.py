@@ -3,10 +3,11 @@
 import pandas as pd
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import LAUNCHES, Tables, time_text
+from labcode.analysis.rules.tables import LAUNCHES, Tables
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
+from labcode.show import time_text
 
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes

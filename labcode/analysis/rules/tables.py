@@ -28,9 +28,7 @@ from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
-from labcode.show import one_line as one_line
-from labcode.show import percent as percent
-from labcode.show import time_text as time_text
+from labcode.show import percent, time_text
 
 Spans = tuple[Ints, Ints]
 
