@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from benchmarks import run
 from labcode.errors import LabError, ToolError
 from labcode.meter import open_gpus
 from labcode.outputs import whole
-from labcode.terminal import console
+from labcode.show import terminal
+from labcode.show.terminal import console
 from labcode.workloads.energy import overhead
 
 
@@ -29,7 +29,8 @@ def main(
     if not torch.cuda.is_available():
         raise ToolError("PyTorch sees no GPU; run on a GPU machine")
     record = overhead.measure(torch, open_gpus(), seconds)
-    table = Table("loop", "step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
+    columns = ("step (ms)", "readings", "a reading (µs)", "delays by (µs)", "overhead", "95 %")
+    table = terminal.table("loop", right=columns)
     for row in record["rows"]:
         table.add_row(
             str(row["loop"]),

@@ -18,7 +18,7 @@ from labcode.analysis.ranks.run import open_run
 from labcode.analysis.rules.driver import diagnose
 from labcode.errors import LabError
 from labcode.outputs import whole
-from labcode.terminal import console
+from labcode.show.terminal import console
 
 
 def main(

@@ -20,7 +20,7 @@ from labcode import tools
 from labcode.errors import LabError, ToolError
 from labcode.inputs import plain_file
 from labcode.outputs import private_folder, refuse_inputs, whole
-from labcode.terminal import console
+from labcode.show.terminal import console
 from labcode.workloads.models.big_export import make_big_export
 from labcode.workloads.models.side_by_side import Comparison, Timing, measure, side_by_side
 

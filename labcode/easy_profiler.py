@@ -35,6 +35,7 @@ from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.meter.meter import Metered
 from labcode.reports.power.schema import COMMAND
+from labcode.show import byte_text, time_text
 from labcode.timing import quantile
 
 if TYPE_CHECKING:
@@ -201,16 +202,16 @@ class Result:
     def get_summary(self) -> str:
         """The result in lines for people."""
         low, high = self.interval_us
-        sure = f", 95 % interval {_time(low)} to {_time(high)}" if low == low else ""
+        sure = f", 95 % interval {time_text(1e3 * low)} to {time_text(1e3 * high)}" if low == low else ""
         lines = [
-            f"{self.name}: {_time(self.median_us)} (median of {len(self.times_us)} after {self.warmup} of "
-            f"warm-up, by {self.clock}; middle half within {self.spread:.1%} of it{sure})"
+            f"{self.name}: {time_text(1e3 * self.median_us)} (median of {len(self.times_us)} after "
+            f"{self.warmup} of warm-up, by {self.clock}; middle half within {self.spread:.1%} of it{sure})"
         ]
         if self.clock != "host clock":
-            lines.append(f"  until the call returned: {_time(quantile(self.host_us, 0.5))}")
+            lines.append(f"  until the call returned: {time_text(1e3 * quantile(self.host_us, 0.5))}")
         if self.gpu_bytes is not None:
-            lines.append(f"  GPU memory: {self.gpu_bytes / 1e6:,.1f} MB allocated at most")
-        lines.append(f"  host memory: {self.host_bytes / 1e6:,.1f} MB at most, of the process")
+            lines.append(f"  GPU memory: {byte_text(self.gpu_bytes)} allocated at most")
+        lines.append(f"  host memory: {byte_text(self.host_bytes)} at most, of the process")
         if self.energy_j is not None:
             lines.append(f"  energy: {self.energy_j:,.4g} J ± {self.energy_error_j or 0:,.2g} J each")
         return "\n".join(lines)
@@ -572,10 +573,3 @@ def sweep(
             )
         rows.append(row)
     return Sweep(names, tuple(results), pd.DataFrame(rows))
-
-
-def _time(us: float) -> str:
-    for unit, size in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
-        if abs(us) >= size:
-            return f"{us / size:.3g} {unit}"
-    return f"{us * 1e3:.3g} ns"

@@ -36,6 +36,10 @@ def test_every_command_explains_itself(command: str) -> None:
     assert "Usage:" in result.stdout
 
 
+def test_help_tells_the_exit_codes() -> None:
+    assert "which is 141 where" in " ".join(labcode("--help").stdout.split())
+
+
 def test_every_command_is_listed_here() -> None:
     from labcode.cli import app, captures_app
 

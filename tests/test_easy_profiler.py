@@ -255,7 +255,7 @@ def test_on_gpus_events_of_each_device_count_and_nothing_waits(waited: list[int]
     assert waited[6:8] == [0, 1] and found.clock == "CUDA events" and found.gpu_bytes == 10_000_000
     assert found.median_us == pytest.approx(2 * 150_000, rel=0.2)  # of the slower device
     assert found.energy_j == pytest.approx(0.15 * 200, rel=0.3) and found.energy_error_j
-    assert "GPU memory: 10.0 MB" in found.get_summary() and "J ±" in found.get_summary()
+    assert "GPU memory: 10 MB" in found.get_summary() and "J ±" in found.get_summary()
 
 
 @pytest.mark.usefixtures("waited")

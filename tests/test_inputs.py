@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
-from labcode import terminal
 from labcode.errors import InputError
 from labcode.inputs import plain_file
+from labcode.show import terminal
 from tests.support import exports as e
 from tests.support import traces
 from tests.support.command import labcode, one_line
@@ -158,7 +159,7 @@ def controls(text: str) -> set[str]:
 def test_names_of_a_capture_do_not_steer_the_terminal(tmp_path: Path) -> None:
     file = e.make_export(tmp_path / f"a{ESCAPES}.sqlite", nvtx=[e.push_pop(0, 100, f"step {ESCAPES}")])
     printed = on_a_terminal("stats", file, "-r", "nvtx_sum", "-f", "csv")
-    assert "step ␛]0;owned␇ ␛[31m �2J � ␈ ␍" in printed and controls(printed) == set()
+    assert "step ␛]0;owned␇ ␛[31m \\u009b2J \\u202e ␈ ␍" in printed and controls(printed) == set()
     printed = on_a_terminal("stats", file, "-r", "none")
     assert controls(printed) == set()
     printed = on_a_terminal("diagnose", tmp_path / "none\x1b[31m.sqlite")
@@ -168,6 +169,47 @@ def test_names_of_a_capture_do_not_steer_the_terminal(tmp_path: Path) -> None:
 def test_into_a_pipe_names_go_as_they_are(tmp_path: Path) -> None:
     file = e.make_export(tmp_path / "a.sqlite", nvtx=[e.push_pop(0, 100, "step \x1b[31m")])
     assert "step \x1b[31m" in labcode("stats", file, "-r", "nvtx_sum", "-f", "csv").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("stats", "a", "--all"), ("stats", "a", "--all", "-f", "md"), ("stats", "a", "b", "-f", "md")),
+        *(
+            ("diagnose", "a"),
+            ("diagnose", "a", "-f", "md"),
+            ("compare", "a", "b"),
+            ("compare", "a", "b", "-f", "md"),
+        ),
+        *(("report", "a"), ("compare", "a", "b", "a2"), ("compare", "a", "b", "a2", "-f", "md")),
+        ("compare", "a", "b", "--fail-above", "1", "--gate", "kernel:*"),
+    ],
+    ids=" ".join,
+)
+def test_what_people_read_is_safe_in_a_pipe_too(tmp_path: Path, words: tuple[str, ...]) -> None:
+    hostile = f"<script>[x](javascript:alert(1)) @mallory {ESCAPES}"
+    names = {0: hostile, 1: f"{hostile} 1"}
+    for name, long in (("a", 5), ("b", 9), ("a2", 5)):
+        e.make_export(
+            tmp_path / f"{name} {ESCAPES}.sqlite",
+            kernels=[
+                e.kernel(at, at + long, correlation=at, name=names[at % 20 // 10])
+                for at in range(100, 900, 10)
+            ],
+            api=[e.call(at - 5, at - 3, correlation=at) for at in range(100, 900, 10)],
+            nvtx=[e.push_pop(at, at + 90, hostile) for at in range(100, 900, 100)],
+        )
+    files = {name: tmp_path / f"{name} {ESCAPES}.sqlite" for name in ("a", "b", "a2")}
+    ran = labcode(*(files.get(word, word) for word in words))
+    assert ran.returncode in (0, 1), ran.stderr
+    assert controls(ran.stdout) == controls(ran.stderr) == set()
+    if "md" in words or "report" in words:
+        parsed = MarkdownIt("commonmark").enable("table").parse(ran.stdout)
+        inner = [one for token in parsed for one in token.children or []]
+        assert not [one for one in inner if one.type in ("image", "html_inline")]
+        assert not [one for one in inner if ":" in str(one.attrs.get("href", ""))]  # pages of the book alone
+        assert not [one for one in parsed if one.type == "html_block" and "script" in one.content]
+        assert not [one for one in inner if one.type == "text" and "@" in one.content]
 
 
 def test_rich_colors_its_tables_and_shows_what_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from rich.table import Table
 from labcode import store
 from labcode.errors import LabError
 from labcode.outputs import whole
+from labcode.show import terminal
 
 FOLDER = "benchmarks/diagnosis"
 EXPERIMENTS = ("diagnosis", "diagnosis_later", "diagnosis_two")
@@ -245,16 +246,15 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Iterable[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("case", "planted", "told first", "", "gain told", "gain measured", "place", "mended"):
-        table.add_column(title, justify="right" if title.startswith(("gain", "mended")) else "left")
+    numbers = ("gain told", "gain measured", "mended")
+    table = terminal.table("case", "planted", "told first", "", "place", right=numbers)
     for row in rows:
         told = row.told
         gain = f"{told.gain:.0%} ({told.least:.0%}–{told.most:.0%})" if told.rule else "–"
         measured = "–" if row.gained is None else f"{row.gained:.0%}"
         again = "" if row.gained is None else f"{row.again:.0%}"
         verdict = "hit" if row.hit else "false alarm" if row.gained is None else "miss"
-        table.add_row(row.case, row.cause, told.rule or "nothing", verdict, gain, measured, row.place, again)
+        table.add_row(row.case, row.cause, told.rule or "nothing", verdict, row.place, gain, measured, again)
     return table
 
 

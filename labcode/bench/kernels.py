@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from labcode import terminal
 from labcode.errors import LabError
 from labcode.outputs import whole
+from labcode.show import byte_text, terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,21 +19,13 @@ if TYPE_CHECKING:
 PLOT_SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def size(count: float) -> str:
-    """Bytes in a binary unit."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
 def render(record: Mapping[str, Any], console: Console) -> None:
     """Print a table a problem, then the marks, then the checks that failed."""
     gpu, rows = record["gpu"], record["results"]["rows"]
-    flushed = size(record["parameters"]["flush_bytes"])
+    flushed = byte_text(record["parameters"]["flush_bytes"], binary=True)
     console.print(
-        f"{gpu['name']}: {gpu['sm_count']} SMs, L2 cache {size(gpu['l2_bytes'])}; every timing from a cold "
-        f"cache ({flushed} read before it); medians, in brackets the quartiles",
+        f"{gpu['name']}: {gpu['sm_count']} SMs, L2 cache {byte_text(gpu['l2_bytes'], binary=True)}; every "
+        f"timing from a cold cache ({flushed} read before it); medians, in brackets the quartiles",
         highlight=False,
     )
     for kernel, problem in dict.fromkeys((row["kernel"], row["problem"]) for row in rows):
@@ -55,14 +47,11 @@ def render(record: Mapping[str, Any], console: Console) -> None:
 
 def _table(kernel: str, problem: str, rows: list[Mapping[str, Any]], l2_bytes: int) -> Table:
     moved = rows[0]["bytes_moved"]
+    read = byte_text(moved, binary=True)
     libraries = list(rows[0]["ratio_to_library"])
-    table = Table(
-        title=f"{kernel}, {problem}: {size(moved)} moved, {moved / l2_bytes:.3g} × the L2 cache",
-        title_justify="left",
-    )
-    table.add_column("candidate")
-    for name in ("µs", "GB/s", "÷ copy", "reckoned", *(f"÷ {name}" for name in libraries), "registers"):
-        table.add_column(name, justify="right")
+    columns = ("µs", "GB/s", "÷ copy", "reckoned", *(f"÷ {name}" for name in libraries), "registers")
+    title = f"{kernel}, {problem}: {read} moved, {moved / l2_bytes:.3g} × the L2 cache"
+    table = terminal.table("candidate", right=columns, title=title)
     for row in rows:
         remark = "" if row["helped"] else " (did not help)"
         spilled = f" + {row['spilled_bytes']} B spilled" if row["spilled_bytes"] else ""

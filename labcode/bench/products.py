@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from labcode.analysis.kernel import products
 from labcode.errors import LabError, ToolError
 from labcode.kernels.topics import gemm
 from labcode.outputs import private_folder
+from labcode.show import terminal
 from labcode.tools import run_tool
 from labcode.workloads.shared.common import write_json
 
@@ -62,12 +62,9 @@ def render(record: dict[str, Any], kernel_name: str, n: int, console: Console) -
     (kernel,) = (one for one in gemm.KERNELS if one.name == kernel_name)
     steps = {step.variant: step for step in kernel.steps}
     found = products.ladder(record)
-    table = Table(
-        title=f"{kernel.name}, {n} × {n} × {n}, medians, in brackets the quartiles", title_justify="left"
-    )
-    table.add_column("candidate")
-    for title in ("µs", "TFLOP/s", "÷ cuBLAS", "reckoned", "error against fp64"):
-        table.add_column(title, justify="right")
+    title = f"{kernel.name}, {n} × {n} × {n}, medians, in brackets the quartiles"
+    columns = ("µs", "TFLOP/s", "÷ cuBLAS", "reckoned", "error against fp64")
+    table = terminal.table("candidate", right=columns, title=title)
     for name, row in found.iterrows():
         step = steps.get(str(name))
         remark = "" if step is None or step.helped else " (did not help)"

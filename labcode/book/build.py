@@ -19,7 +19,7 @@ from labcode import store
 from labcode.book import display, links
 from labcode.book.sphinx import turns
 from labcode.errors import LabError, ToolError
-from labcode.terminal import raw
+from labcode.show.terminal import raw
 
 if TYPE_CHECKING:
     from labcode.book.sphinx import failing

@@ -13,7 +13,6 @@ import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from labcode.book import display
 from labcode.book.pages import borrowed
 from labcode.book.values import format_value, is_number
 from labcode.outputs import whole
+from labcode.show import html
 from labcode.store import RECORD, Claim
 
 _SCHEMA = 1
@@ -172,5 +172,5 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _as_html(claim: Claim) -> str:
-    bound = f" <small>({escape(claim.bound)})</small>" if claim.bound else ""
-    return f"<p><b>{claim.mark}</b> {escape(claim.text)}: <b>{escape(claim.shown)}</b>{bound}</p>"
+    bound = f" <small>({html(claim.bound)})</small>" if claim.bound else ""
+    return f"<p><b>{claim.mark}</b> {html(claim.text)}: <b>{html(claim.shown)}</b>{bound}</p>"

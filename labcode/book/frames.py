@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import re
 import zlib
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from sphinx import addnodes
 from labcode.book import display
 from labcode.book.figures import figure_content
 from labcode.outputs import whole
+from labcode.show import html
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def _visit(translator: Any, node: interactive_frame) -> None:
     builder = translator.builder
     file = write_page(Path(builder.outdir) / FOLDER, node["content"])
     address = "../" * builder.current_docname.count("/") + f"{FOLDER}/{file}"
-    title = html.escape(node["content"]["title"])
+    title = html(node["content"]["title"])
     translator.body.append(
         f'<div class="lab-interactive">\n<iframe class="lab-interactive-frame" src="{address}" '
         f'title="{title}" loading="lazy" height="{node["content"]["height"]}"></iframe>\n'

@@ -140,14 +140,6 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def size_text(size_bytes: int) -> str:
-    """A file's size for people: bytes, kB or MB (powers of ten)."""
-    for unit, scale in (("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= scale:
-            return f"{size_bytes / scale:.1f}{NARROW_SPACE}{unit}"
-    return f"{size_bytes}{NARROW_SPACE}bytes"
-
-
 def short_hash(sha256: str) -> str:
     """The first digits of a hash, enough to compare by eye."""
     return sha256[:_SHORT_HASH]

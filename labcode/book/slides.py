@@ -11,13 +11,13 @@ import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labcode import store
 from labcode.errors import InputError, LabError, ToolError, nearest
 from labcode.outputs import whole
+from labcode.show import html
 
 if TYPE_CHECKING:
     from bs4 import Tag
@@ -227,7 +227,7 @@ def _document(title: str, slides: list[Slide], built: Path) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en" data-theme="light">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(plain)}</title>\n"
+        f"<title>{html(plain)}</title>\n"
         f"<style>\n{style}</style>\n</head>\n<body>\n"
         + "\n".join(pieces)
         + f"\n<script>\n{script}</script>\n</body>\n</html>\n"

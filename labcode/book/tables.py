@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from labcode import units as units_of
 from labcode.book import display
 from labcode.book.values import format_value, is_number
+from labcode.show import grid, html_table, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def table(
         raise ValueError(
             f"book.table: {len(built.rows)} rows; select the ones the page is about, or raise max_rows="
         )
-    bundle = {display.TABLE_MIME: asdict(built), "text/html": _as_html(built), "text/plain": as_text(built)}
+    bundle = {display.TABLE_MIME: asdict(built), "text/html": as_html(built), "text/plain": as_text(built)}
     display.show(bundle)
 
 
@@ -102,17 +102,18 @@ def build(
 
 def as_text(table: Table) -> str:
     """A table as aligned plain text."""
-    header = [f"{c.label} ({c.unit})" if c.unit else c.label for c in table.columns]
-    grid = [header, *map(list, table.rows)]
-    widths = [max(len(row[i]) for row in grid) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if column.numeric else cell.ljust(width)
-            for cell, width, column in zip(row, widths, table.columns, strict=True)
-        ).rstrip()
-        for row in grid
-    ]
-    return "\n".join([table.caption, *lines] if table.caption else lines)
+    rows = [list(map(one_line, row)) for row in table.rows]
+    lines = grid("table", _heads(table), [c.numeric for c in table.columns], lambda: rows)
+    return "".join([f"{table.caption}\n"] * bool(table.caption) + list(lines)).rstrip("\n")
+
+
+def as_html(table: Table) -> str:
+    """A table as HTML."""
+    return html_table(_heads(table), [c.numeric for c in table.columns], table.rows, table.caption)
+
+
+def _heads(table: Table) -> list[str]:
+    return [f"{c.label} ({c.unit})" if c.unit else c.label for c in table.columns]
 
 
 def _column(
@@ -149,17 +150,3 @@ def _split_unit(name: str) -> tuple[str, str]:
         if name.endswith(suffix) and len(name) > len(suffix):
             return name.removesuffix(suffix).replace("_", " "), unit
     return name.replace("_", " "), ""
-
-
-def _as_html(table: Table) -> str:
-    def cell(tag: str, text: str, column: Column) -> str:
-        align = "right" if column.numeric else "left"
-        return f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>'
-
-    header = "".join(cell("th", f"{c.label} ({c.unit})" if c.unit else c.label, c) for c in table.columns)
-    body = "".join(
-        "<tr>" + "".join(cell("td", text, c) for text, c in zip(row, table.columns, strict=True)) + "</tr>"
-        for row in table.rows
-    )
-    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    return f"<table>{caption}<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"

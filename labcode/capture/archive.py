@@ -32,6 +32,7 @@ from labcode.capture.verify import outdated
 from labcode.errors import InputError, LabError, describe_os_error, nearest
 from labcode.inputs import plain_file
 from labcode.outputs import whole
+from labcode.show import byte_text
 
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
@@ -181,7 +182,7 @@ def thin(set_name: str, keep: Iterable[str], archives: Iterable[Path]) -> list[s
             if file.is_trace and (folder / name / file.name).is_file()
         }
         names = list(dict.fromkeys(member.split("/")[0] for member in leaving))
-        total = f"{sum(file.size_bytes for file in leaving.values()) / 1e6:.2f} MB"
+        total = byte_text(sum(file.size_bytes for file in leaving.values()))
         if not leaving:
             return [f"{set_name}: no traces to take out"]
         if not given:
@@ -215,7 +216,7 @@ def _write_missing(archives: list[Path], folder: Path, experiments: list[str]) -
         raise LabError(f"{new[1]}: no such file, and {new[0]} is none either; name one archive to write")
     check_target(new[0])
     write(new[0], folder, experiments)
-    return f"{new[0]}: {new[0].stat().st_size / (1 << 20):.2f} MiB"
+    return f"{new[0]}: {byte_text(new[0].stat().st_size, binary=True)}"
 
 
 def _refuse_lost(leaving: Mapping[str, store.FileRecord], archives: list[Path], set_name: str) -> None:

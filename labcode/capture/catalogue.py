@@ -8,6 +8,7 @@ from labcode.capture import schedule
 from labcode.capture.experiments.record import GPUS, Experiment, Run, read
 from labcode.errors import LabError
 from labcode.freshness import is_fresh
+from labcode.show import period
 
 MOST_GPUS = 4
 SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "diagnosis", "lab")
@@ -66,15 +67,15 @@ def render(console: Console, set_name: str | None = None) -> None:
             f"needs: {', '.join(needs_of(experiment)) or 'nothing'}",
         )
         if experiment.id in pace.took:
-            facts += (f"took {schedule.spoken(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
+            facts += (f"took {period(pace.took[experiment.id])} on {store.SHIPPED_SET}",)
         for fact in facts:
             console.print(Padding(fact, (0, 0, 0, 2)), highlight=False)
     single = [experiment for experiment in ordered if experiment.needs_gpus <= 1]
     said = [
-        f"{len(EXPERIMENTS)} experiments take {schedule.spoken(pace.expect_all(ordered))}",
-        f"the {len(single)} that need no second GPU {schedule.spoken(pace.expect_all(single))}",
+        f"{len(EXPERIMENTS)} experiments take {period(pace.expect_all(ordered))}",
+        f"the {len(single)} that need no second GPU {period(pace.expect_all(single))}",
     ]
     if set_name:
-        said.append(f"the {len(lacking)} that {set_name} lacks {schedule.spoken(pace.expect_all(lacking))}")
+        said.append(f"the {len(lacking)} that {set_name} lacks {period(pace.expect_all(lacking))}")
     if pace.took:
         console.print(f"At the pace of {set_name or store.SHIPPED_SET} {', '.join(said)}", highlight=False)

@@ -42,11 +42,12 @@ from labcode.capture.filing import (
     write_json,
 )
 from labcode.capture.job import Job, Measured, one_by_one
-from labcode.capture.schedule import Pace, alone, spoken
+from labcode.capture.schedule import Pace, alone
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
 from labcode.hardware import driver, needs
 from labcode.kernels import build
+from labcode.show import byte_text, period
 from labcode.tools import find_ncu, guided, require_nsys
 
 Say = Callable[[str], None]
@@ -155,7 +156,7 @@ def capture(
             )
         if archive is not None and archive.is_file():
             size = archive.stat().st_size
-            console.print(f"{archive}: {size / (1 << 20):.2f} MiB", highlight=False, soft_wrap=True)
+            console.print(f"{archive}: {byte_text(size, binary=True)}", highlight=False, soft_wrap=True)
     return 1 if len(problems) > unable or ((problems or left_out) and experiments) else 0
 
 
@@ -214,7 +215,7 @@ def _capture_each(
                 pace.learn(one.experiment.id, one.held_s)
                 left = [*(other.experiment for other in (*ending, *measuring.values())), *waiting]
                 more = _about(pace, left, len(site.gpus), ", about ")
-                say(f"{one.experiment.id}: filed after {spoken(one.held_s)}; {len(left)} to go{more}")
+                say(f"{one.experiment.id}: filed after {period(one.held_s)}; {len(left)} to go{more}")
     if left_out:
         console.print(
             f"left out, for they would not be done in time: {', '.join(left_out)}; --only-missing goes on",
@@ -239,7 +240,7 @@ def _next(
 def _about(pace: Pace, experiments: list[Experiment], gpus: int, before: str) -> str:
     """How long experiments will take here, as the end of a sentence; empty when nothing is known of them."""
     seconds = pace.expect_all(experiments, gpus)
-    return f"{before}{spoken(seconds)}" if seconds else ""
+    return f"{before}{period(seconds)}" if seconds else ""
 
 
 def _begun(experiment: Experiment, site: Site, gpu: str | None, others: Iterable[_Capturing]) -> _Capturing:
@@ -286,7 +287,7 @@ def _finish(job: Job, measured: Measured, say: Say, stop: threading.Event) -> Me
         made = finishing.finish(job, measured)
     size = sum((job.folder / name).stat().st_size for name in made.files)
     steps = ", ".join(f"{step} {seconds:.1f}" for step, seconds in made.seconds.items())
-    say(f"{job.what}: {steps} s; {size / 1e6:.3f} MB")
+    say(f"{job.what}: {steps} s; {byte_text(size)}")
     return made
 
 
@@ -479,7 +480,7 @@ def _build(programs: list[str], console: Console) -> None:
         for future in [pool.submit(build.build, program, (major, minor)) for program in programs]:
             future.exception()
     count = f"{len(programs)} CUDA program" + "s" * (len(programs) > 1)
-    console.print(f"{count} built or at hand after {spoken(time.monotonic() - began)}", highlight=False)
+    console.print(f"{count} built or at hand after {period(time.monotonic() - began)}", highlight=False)
 
 
 @contextmanager

@@ -102,14 +102,6 @@ class Pace:
         return self.expect(single) + self.expect([e for e in every if e not in single]) / gpus
 
 
-def spoken(seconds: float) -> str:
-    """A time in a few words: 45 s, 12 min, 1 h 05 min."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
 def parse_time(text: str, option: str, least_s: float = 0.0) -> float:
     """Seconds in ``30m``, ``90s``, ``1h30m``, ``0.5s`` or ``100ms``; `LabError` for anything else."""
     found = _TIME.fullmatch(text.replace(" ", ""))

@@ -23,7 +23,8 @@ from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.ncu_scrub import scrub_report
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.steady import trim_program
-from labcode.capture.trim import MEASURED, trim_export
+from labcode.capture.trim import trim_export
+from labcode.reports.marks import MEASURED
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.record import ncu, nsys, power

@@ -6,6 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from labcode.reports.marks import MEASURED
+
 # Things that happened, with `start` and `end` (or one of the two, or `timestamp`).
 EVENT_TABLES = re.compile(
     r"""CUPTI_ACTIVITY_KIND_\w+ | NVTX_EVENTS | OSRT_API | COMPOSITE_EVENTS | SCHED_EVENTS
@@ -65,7 +67,6 @@ SCHEDULING_TABLES = ("SCHED_EVENTS", "COMPOSITE_EVENTS")
 PROFILER_THREADS = ("[NSys%", "NSys %")
 # Range-like NVTX events; the other types (domains, categories, names of threads) give names and always stay.
 NVTX_MARK, NVTX_PUSH_POP, NVTX_START_END = 34, 59, 60
-MEASURED = "lab:measured"
 _PID = "& 0xFFFFFFFFFF000000"  # globalTid → globalPid
 
 

@@ -19,6 +19,7 @@ from labcode.capture.filing import MANIFEST, open_set, write_json
 from labcode.capture.privacy import Names
 from labcode.errors import InputError, LabError
 from labcode.freshness import as_of_today, is_fresh, source_digests
+from labcode.show import byte_text
 from labcode.store import CaptureSet, ExperimentRecord
 
 LARGEST_SET = 32 << 20  # bytes; the whole repository must stay under 44 MiB
@@ -145,9 +146,9 @@ def render(console: Console) -> None:
             absent = sum(file.size_bytes for file in captures.absent(record.id))
             why = outdated(record.id, record)
             state = f"[yellow]stale[/yellow]: {escape(why)}" if why else "fresh"
-            about = f"{len(record.runs)} runs, {size / 1e6:.2f} MB, captured {record.captured}"
+            about = f"{len(record.runs)} runs, {byte_text(size)}, captured {record.captured}"
             on = escape(f"  {record.id}: {about} on {record.machine}")
-            thin = f", thin: {absent / 1e6:.2f} MB not here" if absent else ""
+            thin = f", thin: {byte_text(absent)} not here" if absent else ""
             console.print(f"{on}{thin}, {state}", highlight=False, soft_wrap=True)
         missing = [n for n in catalogue.EXPERIMENTS if n not in {**captures.experiments, **captures.skipped}]
         for line in (

@@ -48,7 +48,7 @@ def bench_products(
 ) -> None:
     """Check every step of the matmul ladders and time it beside cuBLAS and Triton."""
     from labcode.bench import products
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(products.main(n or [], repetitions, json_file, console()))
 
@@ -63,6 +63,6 @@ def bench_diagnosis(
 ) -> None:
     """Judge programs with one planted cause each: whether `labcode diagnose` names it first, and its gain."""
     from labcode.bench import diagnosis
-    from labcode.terminal import console
+    from labcode.show.terminal import console
 
     raise typer.Exit(diagnosis.main(set_name, show_aside=aside, json_file=json_file, console=console()))

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from labcode.cli.plain import PLAIN, Also, PartSize, Review, judge
-from labcode.terminal import console
+from labcode.show import byte_text
+from labcode.show.terminal import console
 
 captures_app = typer.Typer(
     help="The capture sets at hand: list, verify, import from another machine.", no_args_is_help=True, **PLAIN
@@ -92,7 +93,7 @@ def captures_pack(
     for path in archives.write(archive, captures.path, dict.fromkeys(names), part_bytes=part_size):
         size = path.stat().st_size
         typer.echo(
-            f"{path}: {size / (1 << 20):.2f} MiB"
+            f"{path}: {byte_text(size, binary=True)}"
             + (", more than asked for: it is one experiment" if part_size and size > part_size else "")
         )
 

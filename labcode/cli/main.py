@@ -15,11 +15,15 @@ from labcode.cli.captures import captures_app
 from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
-from labcode.terminal import guarded
+from labcode.show.terminal import guarded
 
 app = typer.Typer(
     name="labcode",
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
+    epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
+    "one ended it, which is 141 where whoever read the output (`| head`) had enough. Tables and Markdown "
+    "show control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes "
+    "have them as they were recorded.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labcode.errors import LabError
-from labcode.terminal import console, raw
+from labcode.show.terminal import console, raw
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from labcode.errors import LabError
-from labcode.terminal import console
+from labcode.show.terminal import console
 
 
 def exercises(

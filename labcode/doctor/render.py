@@ -9,6 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from labcode.show import terminal
+
 _MARKS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "[yellow]unknown[/yellow]"}
 
 
@@ -40,21 +42,8 @@ def _machine(report: Mapping[str, Any], console: Console) -> None:
 
 def _gpus(gpus: Iterable[Mapping[str, Any]], console: Console) -> None:
     console.print("\n[bold]GPUs[/bold]")
-    table = Table(box=None, pad_edge=False)
-    for heading in (
-        "",
-        "GPU",
-        "SMs",
-        "memory",
-        "L2",
-        "clocks now / max",
-        "power limit",
-        "ECC",
-        "MIG",
-        "NVLinks",
-        "joules",
-    ):
-        table.add_column(heading)
+    facts = ("SMs", "memory", "L2", "clocks now / max", "power limit", "ECC", "MIG", "NVLinks", "joules")
+    table = terminal.table("", "GPU", *facts)
     for gpu in gpus:
         hidden = "" if gpu["visible_to_cuda"] else " (hidden from CUDA)"
         capability = (

@@ -8,7 +8,6 @@ row or a chart stay apart for readers with protanopia, deuteranopia or tritanopi
 
 import functools
 import io
-import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
 from numpy.typing import NDArray
+
+from labcode.show import one_line
 
 Mode = Literal["light", "dark", "print"]
 Parameters = ParamSpec("Parameters")
@@ -300,8 +301,8 @@ def render(
 
 
 def tidy(text: str) -> str:
-    """The text on one line, without characters that cannot be drawn."""
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+    """The text on one line, as much of it as a picture may have to show, controls as they are seen."""
+    return one_line(text, LONGEST)
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -322,7 +323,7 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     """
     if len(text) > 2 * LONGEST:  # its beginning is shown, and what it ends with
         text = f"{text[:LONGEST]} {text[-LONGEST:]}"
-    text = tidy(text)
+    text = one_line(text)
     if len(text) < LONGEST and width_in(text, size_pt) <= room_in:
         return text
     numbered = re.fullmatch(r"(.*\D)\s(\d+)", text)
@@ -337,27 +338,6 @@ def fit(text: str, room_in: float, size_pt: float = SMALL_PT) -> str:
     if low >= FEWEST and (low >= ENOUGH or low >= len(head) * 0.4):
         return head[:low].rstrip() + ELLIPSIS + tail
     return tail[1:] if tail and width_in(tail[1:], size_pt) <= room_in else ""
-
-
-def number(value: float) -> str:
-    """A number with three significant digits, in scientific notation only below 0.0001."""
-    if value < 0:
-        return "−" + number(-value)
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    decimals = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, decimals)
-    decimals = 2 - math.floor(math.log10(abs(rounded)))
-    return f"{rounded:,.{max(0, decimals)}f}" if abs(value) >= 1e-4 else f"{value:.2e}"
-
-
-def percent(share: float) -> str:
-    """A share of 1 in whole percent; never 0% for something or 100% for less than all."""
-    if 0 < share < 0.005:
-        return "<1%"
-    if 0.995 < share < 1:
-        return ">99%"
-    return f"{share:.0%}"
 
 
 def plain_numbers(axis: Axis) -> None:

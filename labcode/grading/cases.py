@@ -7,12 +7,13 @@ it, and finds the typical mistake that an answer comes from.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pandas as pd
 
 from labcode.grading.codec import Other, decode, encode, pack
+from labcode.show import cut, time_text
 
 SMALL_TABLE = 12
 _SCALES = {
@@ -248,7 +249,7 @@ def brief(value: Any, limit: int = 160) -> str:
         text = f"{value.type_name}: {value.text}"
     else:
         text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return cut(text, limit)
 
 
 def table_lines(table: pd.DataFrame | None) -> list[str]:
@@ -258,9 +259,4 @@ def table_lines(table: pd.DataFrame | None) -> list[str]:
     return str(table.to_string(index=False)).splitlines()
 
 
-def duration(ns: float) -> str:
-    """A time in ns as text in a fitting unit."""
-    for limit, scale, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
-        if abs(ns) < limit:
-            return f"{ns / scale:.4g} {unit}"
-    return f"{ns / 1e9:.4g} s"
+duration = partial(time_text, digits=4)

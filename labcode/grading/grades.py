@@ -193,8 +193,8 @@ def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
     A column for each exercise that one of them has begun says how many parts passed, of how many.
     """
     from labcode.analysis.stats.table import texts_of
-    from labcode.analysis.stats.writer import check_format
     from labcode.analysis.stats.writer import write as write_table
+    from labcode.show import check_format
 
     check_format(fmt)
     files = [file for path in paths for file in _files(path)]

@@ -24,6 +24,7 @@ from pathlib import Path
 from labcode.errors import LabError, ToolError, nearest
 from labcode.kit.unpack import SUMS
 from labcode.outputs import private_folder, whole
+from labcode.show import byte_text
 from labcode.store import file_sha256, repository_root
 from labcode.tools import ToolResult, run_tool
 
@@ -102,12 +103,12 @@ def make(output: Path, wanted: Wanted) -> Kit:
 
 def summary(output: Path, wanted: Wanted, kit: Kit) -> list[str]:
     """What was packed and what to do with it, in a few lines."""
-    lab = f"the repository ({kit.lab_bytes / 1e6:,.1f} MB)" if wanted.lab else "no repository"
-    found = f"{len(kit.wheels)} packages ({kit.wheel_bytes / 1e6:,.1f} MB)"
+    lab = f"the repository ({byte_text(kit.lab_bytes)})" if wanted.lab else "no repository"
+    found = f"{len(kit.wheels)} packages ({byte_text(kit.wheel_bytes)})"
     machine = f"Python {wanted.python} on {wanted.machine} with glibc 2.{_GLIBC} or newer"
     use = f"tar xf {output.name} && . {_TOP}/env.sh && python3 -m labcode doctor"
     return [
-        f"{output}: {kit.total_bytes / 1e6:,.1f} MB, for {machine}: {found}, {lab}",
+        f"{output}: {byte_text(kit.total_bytes)}, for {machine}: {found}, {lab}",
         *(f"note: {note}" for note in kit.notes),
         f"there: {use}" if wanted.lab else f"there, in the folder of the book: {use}",
     ]
@@ -124,7 +125,7 @@ def _check(output: Path, wanted: Wanted) -> None:
         raise LabError(f"kit: --machine {wanted.machine}: {nearest(wanted.machine, MACHINES)}")
     if (free := shutil.disk_usage(output.parent).free) < _LEAST_FREE:
         raise LabError(
-            f"{output.parent}: {free / 1e6:,.0f} MB free, and a kit takes {_LEAST_FREE / 1e6:,.0f} MB; "
+            f"{output.parent}: {byte_text(free)} free, and a kit takes {byte_text(_LEAST_FREE)}; "
             "free some space or choose another --output"
         )
 

@@ -32,6 +32,7 @@ from labcode.profiling.plan import (
 from labcode.record.attend import LIMIT, attend, ending
 from labcode.record.began import marked
 from labcode.record.nsys import RECORDING as _RAW
+from labcode.show import byte_text
 
 TIMED_OUT = 124  # the exit code, as of timeout(1)
 PROFILED = "LABCODE_PROFILED"
@@ -274,7 +275,7 @@ def tell(plan: Plan, outcome: Outcome, found: Sequence[Path], limit_s: float | N
     lines = [_how(plan, outcome, limit_s), *_failures(plan, outcome)]
     for path in found:
         note = " (partial: it ends where the program was ended)" if ".partial." in path.name else ""
-        lines.append(f"captured: {_near(path)}, {path.stat().st_size / 1e3:,.0f} kB{note}")
+        lines.append(f"captured: {_near(path)}, {byte_text(path.stat().st_size)}{note}")
     if len(found) < plan.recorded:
         absent = f"{plan.recorded - len(found)} of {plan.recorded} captures are missing"
         lines.append(f"{absent}: see above what {plan.tool} said")

@@ -14,8 +14,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from labcode.reports.ncu.launch import Launch
 
-MEASURED = "lab:measured"
-
 
 class TimelineReport(Protocol):
     """What happened when: GPU operations, calls and ranges on one clock, in ns.

@@ -38,14 +38,6 @@ def test_what_a_manifest_does_not_know_is_left_out():
     assert provenance.machine_facts({"gpus": [{"name": "NVIDIA L4"}], "driver": None}) == ("1 × NVIDIA L4",)
 
 
-def test_sizes_are_for_people():
-    assert [provenance.size_text(size) for size in (999, 1000, 1_250_000)] == [
-        f"999{THIN}bytes",
-        f"1.0{THIN}kB",
-        f"1.2{THIN}MB",
-    ]
-
-
 def test_what_a_set_lacks_is_shown_from_the_shipped_one_and_says_so(captures):
     write_set(captures, "h200", 10.0)
     folder = write_set(captures, "mine", 20.0)

@@ -15,6 +15,7 @@ import pytest
 from labcode.capture import archive, catalogue, scan, verify
 from labcode.capture.filing import open_set
 from labcode.errors import InputError, LabError
+from labcode.show import byte_text
 from labcode.store import load_set
 from tests.capture.conftest import Lab
 from tests.support.command import labcode, one_line
@@ -343,7 +344,7 @@ def test_a_set_whose_folder_was_renamed_is_packed_by_its_new_name(captured: Lab,
 
 def test_packing_a_set(captured: Lab, tmp_path: Path) -> None:
     said = labcode("captures", "pack", "mine", "--archive", tmp_path / "x.tar", "--part-size", "1MB").stdout
-    assert said == f"{tmp_path / 'x-1.tar'}: {captured.archive.stat().st_size / (1 << 20):.2f} MiB\n"
+    assert said == f"{tmp_path / 'x-1.tar'}: {byte_text(captured.archive.stat().st_size, binary=True)}\n"
     assert (
         labcode("captures", "pack", "mine", "beta", "beta", "--archive", tmp_path / "b.tar").returncode == 0
     )

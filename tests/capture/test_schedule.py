@@ -20,11 +20,12 @@ from labcode import store
 from labcode.capture import catalogue, runner, schedule, verify
 from labcode.capture.catalogue import EXPERIMENTS, Experiment, Run
 from labcode.capture.runner import Wishes
-from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time, spoken
+from labcode.capture.schedule import Pace, in_order, parse_gpus, parse_time
 from labcode.errors import LabError
 from labcode.hardware import driver, needs
 from labcode.hardware.driver import CudaDevice, Driver
 from labcode.kernels import build
+from labcode.show import period
 from tests.capture import fakes
 from tests.capture.conftest import Lab
 
@@ -98,7 +99,7 @@ def test_this_machines_pace_counts_once_enough_is_known_of_it() -> None:
     ("seconds", "text"), [(0.4, "0 s"), (98, "98 s"), (120, "2 min"), (3540, "59 min"), (3900, "1 h 05 min")]
 )
 def test_times_are_said_in_a_few_words(seconds: float, text: str) -> None:
-    assert spoken(seconds) == text
+    assert period(seconds) == text
 
 
 def test_times_have_units() -> None:

@@ -16,6 +16,7 @@ from labcode.capture import catalogue, verify
 from labcode.capture.catalogue import Run
 from labcode.capture.verify import Finding
 from labcode.errors import InputError
+from labcode.show import byte_text
 from labcode.store import file_sha256, load_set
 from tests.capture.conftest import Lab
 from tests.capture.test_archive import edit_manifest, rewrite
@@ -141,7 +142,7 @@ def test_a_thin_set_lacks_what_its_manifest_says_and_gets_it_back(captured: Lab)
         "mine: what is here is unchanged, fresh, nothing private inside",
     ]
     listed = labcode("captures", "list").stdout
-    assert f", thin: {sum(sizes) / 1e6:.2f} MB not here, fresh" in listed and lacks in listed
+    assert f", thin: {byte_text(sum(sizes))} not here, fresh" in listed and lacks in listed
     assert load_set("mine").record("alpha", "baseline", clean=True)["program"] == "program"
     with pytest.raises(
         InputError,
@@ -171,7 +172,7 @@ def test_traces_go_only_where_an_archive_holds_them(captured: Lab, tmp_path: Pat
         assert captured.tree() == before
         return said
 
-    assert re.search(r"mine: 0\.\d\d MB of traces would be lost; name the archive that holds them", refused())
+    assert re.search(r"mine: [\d.]+ kB of traces would be lost; name the archive that holds them", refused())
     other = rewrite(there, lambda m: edit_manifest(m, lambda d: d.update(set="yours")))
     lost = "mine/alpha/baseline.sqlite.xz is not in there as the set has it; write another archive"
     assert lost in refused("--archive", other)
@@ -193,7 +194,7 @@ def test_traces_go_only_where_an_archive_holds_them(captured: Lab, tmp_path: Pat
 def test_an_archive_that_is_there_will_do_and_a_thin_experiment_cannot_be_packed(captured: Lab) -> None:
     held = captured.archive.read_bytes()
     said = labcode("captures", "thin", "mine", "--archive", captured.archive).stdout
-    assert re.fullmatch(r"mine: 0\.\d\d MB of traces taken out of 1 experiments\n", said)
+    assert re.fullmatch(r"mine: [\d.]+ kB of traces taken out of 1 experiments\n", said)
     assert captured.archive.read_bytes() == held
     assert labcode("captures", "thin", "mine").stdout == "mine: no traces to take out\n"
     not_here = "mine/alpha: its trace is not in this thin set, so"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from labcode.figures.style import fit, number, percent, tidy, width_in
+from labcode.figures.style import fit, tidy, width_in
+from labcode.show import number, whole_percent
 
 
 def test_fit() -> None:
@@ -26,7 +27,7 @@ def test_fit_gives_no_beginning_that_says_too_little() -> None:
 
 
 def test_tidy() -> None:
-    assert tidy(" a\n b\tc\x00 ") == "a b c "
+    assert tidy(" a\n b\tc\x00 ") == "a b c␀"
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,4 @@ def test_number(value: float, text: str) -> None:
     ("share", "text"), [(0, "0%"), (0.001, "<1%"), (0.5, "50%"), (0.999, ">99%"), (1, "100%")]
 )
 def test_percent(share: float, text: str) -> None:
-    assert percent(share) == text
+    assert whole_percent(share) == text

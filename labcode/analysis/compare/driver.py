@@ -29,8 +29,9 @@ from labcode.analysis.compare.interval import (
 )
 from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, TOO_FEW, Comparison, compare
 from labcode.analysis.ledger.judged import only_within
-from labcode.analysis.stats.writer import check_format, write
+from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
+from labcode.show import Paper, check_format, one_line
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
 
@@ -251,7 +252,7 @@ def _there_is(kind: str, table: pd.DataFrame) -> str:
     word = next(word for word, own in KINDS.items() if own == kind)
     if table.empty:
         return f"the captures hold nothing of the kind {word}"
-    names = [short(name, _LISTED_LONGEST) for name in table["name"]]
+    names = [one_line(name, _LISTED_LONGEST) for name in table["name"]]
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"of the kind {word} there are: {', '.join(names[:_LISTED])}{more}"
 
@@ -313,12 +314,12 @@ def _write_text(
     output: TextIO,
 ) -> None:
     """The verdict first, then a table for each kind."""
-    bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
+    paper = Paper(fmt, output)
     lines = [f"before: {comparison.before}", f"after: {comparison.after}", *comparison.summarized(kinds)]
     lines += [f"note: {warning}" for warning in comparison.warnings]
     if judged is not None and limit is not None:
         lines += _verdict(judged, unsure, limit, gates)
-    output.write("".join(f"{bullet}{line}\n" for line in lines))
+    paper.points(lines)
     for kind, table in comparison.tables.items():
         if len(table) and kind in kinds:
             title = TITLES[kind]
@@ -326,7 +327,7 @@ def _write_text(
                 title = title.replace("NVTX ranges", "Annotations").replace(
                     "of Annotations", "of annotations"
                 )
-            output.write(f"\n{heading}{title}\n" + "\n" * (fmt == "md"))
+            paper.heading(title)
             write(readable(kind, table), fmt, output)
 
 
@@ -351,7 +352,7 @@ def _verdict(judged: Judged, unsure: pd.DataFrame, limit: float, gates: Sequence
     ):
         lines.append(f"  {'FAIL' if key in slow else UNDECIDED if key in open_ else 'ok'}  {line}")
     lines += [
-        f"  not judged: {kind} {short(name)}: {verdict}"
+        f"  not judged: {kind} {one_line(name, _LONGEST_NAME)}: {verdict}"
         for kind, name, verdict in zip(
             *(judged.unjudged[c] for c in ("kind", "name", "verdict")), strict=True
         )
@@ -362,16 +363,16 @@ def _verdict(judged: Judged, unsure: pd.DataFrame, limit: float, gates: Sequence
 def _rows(table: pd.DataFrame) -> list[str]:
     columns = ("kind", "name", "ratio", "ratio_low", "ratio_high")
     return [
-        f"{kind} {short(name)}: {_ratio(ratio, low, high)}"
+        f"{kind} {one_line(name, _LONGEST_NAME)}: {_ratio(ratio, low, high)}"
         for kind, name, ratio, low, high in zip(*(table[c] for c in columns), strict=True)
     ]
 
 
 def readable(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     """The table for people: ratios with their intervals, times in µs."""
-    names = table["name"].map(short).to_list()
+    names = [one_line(name, _LONGEST_NAME) for name in table["name"]]
     renamed = [
-        f"{name} (was {short(old)}?)" if old else name
+        f"{name} (was {one_line(old, _LONGEST_NAME)}?)" if old else name
         for name, old in zip(names, table["name_before"], strict=True)
     ]
     columns = {
@@ -406,9 +407,3 @@ def _ratio(ratio: float, low: float, high: float) -> str:
     if math.isnan(ratio):
         return "–"
     return f"{ratio:.3g}" if math.isnan(low) else f"{ratio:.3g} ({low:.3g} to {high:.3g})"
-
-
-def short(name: str, longest: int = _LONGEST_NAME) -> str:
-    """A name in one line, not endless."""
-    name = " ".join(name.split())
-    return name if len(name) <= longest else name[: longest - 1] + "…"

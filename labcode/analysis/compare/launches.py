@@ -21,6 +21,7 @@ from labcode.errors import LabError
 from labcode.reports import open_launches
 from labcode.reports.ncu.launch import Launch
 from labcode.reports.report import LaunchesReport
+from labcode.show import Paper
 
 THRESHOLD = 0.05
 CLOCKS = 0.02  # a larger difference of clocks is told
@@ -212,25 +213,23 @@ def _write(
     fmt: str,
     output: TextIO,
 ) -> None:
-    bullet = "- " if fmt == "md" else ""
-    output.write(f"{bullet}before: {before}\n{bullet}after: {after}\n")
+    paper = Paper(fmt, output)
+    lines = [f"before: {before}", f"after: {after}"]
     for title, names in (("vanished", found.vanished), ("new", found.new)):
-        if names:
-            output.write(f"{bullet}{title}: {', '.join(names)}\n")
-    output.writelines(f"{bullet}note: {warning}\n" for warning in found.warnings)
+        lines += [f"{title}: {', '.join(names)}"] if names else []
+    lines += [f"note: {warning}" for warning in found.warnings]
     if limit is not None:
-        output.write(
-            f"{bullet}{len(slower)} of {len(found.pairs)} launches slower by more than {limit:g} %\n"
-        )
+        lines.append(f"{len(slower)} of {len(found.pairs)} launches slower by more than {limit:g} %")
+    paper.points(lines)
     for pair in found.pairs:
         ratio = _ratio(pair, "duration_ns")
         verdict = "no change" if abs(ratio - 1) <= THRESHOLD else "slower" if ratio > 1 else "faster"
         was = f" (was {pair.before.function}?)" if pair.renamed else ""
-        head = f"{pair.after.function}{was}: {verdict}, {ratio:.3g} times the time"
-        output.write(f"\n## {head}\n\n" if fmt == "md" else f"\n{head}\n")
+        paper.heading(f"{pair.after.function}{was}: {verdict}, {ratio:.3g} times the time")
         waits = [_waits(one) for one in (pair.before, pair.after)]
         if all(waits):
-            output.write(f"{bullet}waits mostly for: {waits[0]} → {waits[1]}\n" + "\n" * (fmt == "md"))
+            paper.points([f"waits mostly for: {waits[0]} → {waits[1]}"])
+            output.write("\n" * paper.md)
         rows = found.table[
             (found.table["launch_after"] == pair.after.id) & (found.table["launch_before"] == pair.before.id)
         ]

@@ -11,11 +11,12 @@ from typing import TextIO
 import pandas as pd
 
 from labcode.analysis.compare import baselines
-from labcode.analysis.compare.driver import TITLES, chosen, parse, short
+from labcode.analysis.compare.driver import TITLES, chosen, parse
 from labcode.analysis.compare.ensemble import Ensemble, ensemble, read
 from labcode.analysis.compare.interval import UNDECIDED, Limits, exit_code, limits_of, undecided
-from labcode.analysis.stats.writer import check_format, records, write
+from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
+from labcode.show import Paper, check_format, one_line, time_text
 
 _MOST = 20  # rows of a kind that people are shown
 _LONGEST = 60
@@ -169,7 +170,7 @@ def _named(table: pd.DataFrame, gate: str) -> pd.DataFrame:
     of_kind = table[table["kind"] == kind]
     rows = of_kind[[fnmatchcase(name, pattern) for name in of_kind["name"]]]
     if rows.empty:
-        names = ", ".join(short(name, _LONGEST) for name in of_kind["name"].unique()[:12]) or "nothing"
+        names = ", ".join(one_line(name, _LONGEST) for name in of_kind["name"].unique()[:12]) or "nothing"
         raise LabError(f"--gate {gate} matches nothing; of this kind there are: {names}")
     return rows
 
@@ -182,7 +183,7 @@ def _write_text(
     fmt: str,
     output: TextIO,
 ) -> None:
-    bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
+    paper = Paper(fmt, output)
     lines = [
         f"{'baseline' if name == found.baseline else 'group'} {name}: {len(runs)} "
         f"{'run' if len(runs) == 1 else 'runs'}"
@@ -200,14 +201,14 @@ def _write_text(
     if failed is not None:
         lines.append(f"{len(failed)} grew by over {limit:g} %, with the whole interval above it")
         lines += [
-            f"  {kind} {short(name, _LONGEST)} of {group}: {ratio:.3g}"
+            f"  {kind} {one_line(name, _LONGEST)} of {group}: {ratio:.3g}"
             for kind, name, group, ratio in failed[["kind", "name", "group", "ratio"]].to_numpy()
         ]
-    output.writelines(f"{bullet}{line}\n" for line in lines)
+    paper.points(lines)
     for kind in shown["kind"].unique():
         rows = shown[shown["kind"] == kind]
         title = TITLES.get(kind, kind.capitalize())
-        output.write(f"\n{heading}{title}\n" + "\n" * (fmt == "md"))
+        paper.heading(title)
         write(_wide(found, rows), fmt, output)
 
 
@@ -227,7 +228,7 @@ def _wide(found: Ensemble, rows: pd.DataFrame) -> pd.DataFrame:
         head[group] + " (baseline)" * (group == found.baseline): [cells[name, group] for name in names]
         for group in found.groups
     }
-    table = pd.DataFrame({**columns, "Name": [short(str(name), _LONGEST) for name in names]})
+    table = pd.DataFrame({**columns, "Name": [one_line(str(name), _LONGEST) for name in names]})
     more = rows["name"].nunique() - len(names)
     if more > 0:
         table.loc[len(table)] = [*("…" for _ in columns), f"{more:,} more (--format csv has all)"]
@@ -238,9 +239,7 @@ def _cell(median: float, unit: str, spread: float, ratio: float, verdict: str) -
     """“12.3 µs ±1.2 %, 1.06 slower”."""
     if math.isnan(median):
         return verdict or "–"
-    text = f"{median / 1000:,.4g} µs" if unit == "ns" else f"{median:,.4g} {unit}"
-    if unit == "ns" and median >= 1e6:
-        text = f"{median / 1e6:,.{2 if median < 1e8 else 1}f} ms"
+    text = time_text(median, 4) if unit == "ns" else f"{median:,.4g} {unit}"
     text += f" ±{50 * spread:.2g} %" if spread == spread else ""
     text += f", {ratio:.3g}" if ratio == ratio else ""
     return f"{text} {verdict}" if verdict in ("slower", "faster", "new", UNDECIDED) else text

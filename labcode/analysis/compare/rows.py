@@ -9,6 +9,7 @@ import pandas as pd
 
 from labcode.analysis.compare.interval import exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
+from labcode.show import Paper
 
 
 def write_rows(
@@ -46,7 +47,6 @@ def write_rows(
         }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        bullet = "- " if fmt == "md" else ""
         lines = [f"before: {before}", f"after: {after}", *(f"note: {note}" for note in notes)]
         if failed is not None:
             lines.append(
@@ -57,7 +57,7 @@ def write_rows(
             limit = 100 * limits_of(fail_above).same
             names = ", ".join(unsure[name])
             lines.append(f"{len(unsure)} undecided: the interval reaches above {limit:g} %: {names}")
-        output.writelines(f"{bullet}{line}\n" for line in lines)
+        Paper(fmt, output).points(lines)
         output.write("\n")
         write(table, fmt, output, exact=True)
     return exit_code(0 if failed is None else len(failed), len(unsure), undecided_exit)

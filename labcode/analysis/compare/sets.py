@@ -24,8 +24,9 @@ from typing import Any, NamedTuple, TextIO
 import pandas as pd
 
 from labcode import store
-from labcode.analysis.stats.writer import check_format, write
+from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
+from labcode.show import Paper, check_format, one_line
 from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
 COLUMNS = ("kind", "change", "where", "name", "first", "second", "ratio", "moved", "note")
@@ -296,10 +297,10 @@ def _machines(captures: CaptureSet) -> str:
 
 
 def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
-    bullet, heading = ("- ", "## ") if fmt == "md" else ("", "")
+    paper = Paper(fmt, output)
     lines = [f"{name}: {machine}" for name, machine in zip(found.names, found.machines, strict=True)]
     lines += [f"note: {remark}" for remark in found.remarks]
-    output.write("".join(f"{bullet}{line}\n" for line in lines))
+    paper.points(lines)
     for (kind, change), title in _TITLES.items():
         rows = found.rows[(found.rows["kind"] == kind) & (found.rows["change"] == change)]
         if rows.empty:
@@ -308,9 +309,7 @@ def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
         if change == "same" or (kind, change) == ("result", "only one"):
             listed = rows.head(0)
         some = f", the farthest {_FARTHEST} listed" if len(listed) else ", not listed"
-        output.write(
-            f"\n{heading}{title} ({len(rows)}{some * (len(listed) < len(rows))})\n" + "\n" * (fmt == "md")
-        )
+        paper.heading(f"{title} ({len(rows)}{some * (len(listed) < len(rows))})")
         if listed.empty:
             continue
         shown = {
@@ -319,7 +318,7 @@ def _write_text(found: SetComparison, fmt: str, output: TextIO) -> None:
             "Ratio": listed["ratio"].map(_text),
             "Moved": listed["moved"].map(_text),
             "Where": listed["where"].str.partition("#")[0],
-            "What": listed["name"].map(_short),
+            "What": listed["name"].map(lambda text: one_line(text, _LONGEST)),
             "Note": listed["note"],
         }
         write(pd.DataFrame(shown).astype("str"), fmt, output)
@@ -330,7 +329,3 @@ def _text(value: float) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞"
     return f"{value:.6g}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -36,7 +36,9 @@ from labcode.analysis.timeline.joins import duration_ns
 from labcode.analysis.timeline.nvtx import cpu_ranges, labels, operation_of, project
 from labcode.analysis.timeline.transfers import host_memory
 from labcode.reports.columns import Floats
-from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.marks import MEASURED
+from labcode.reports.report import TimelineReport
+from labcode.show import time_text
 
 STARTS = ("label", "pid", "tid", "start_ns")
 TOO_FEW = "too few to judge"
@@ -294,7 +296,7 @@ def _summarized(kind: str, table: pd.DataFrame) -> str:
     for verdict, column in (("new", "total_after_ns"), ("vanished", "total_before_ns")):
         if verdict in counts:
             time = int(table.loc[table["verdict"] == verdict, column].sum())
-            parts.append(f"{counts[verdict]} {verdict} ({time / 1e6:,.3f} ms)")
+            parts.append(f"{counts[verdict]} {verdict} ({time_text(time, 4)})")
     renamed = int((table["name_before"] != "").sum())
     if renamed:
         parts.append(f"{renamed} perhaps renamed")

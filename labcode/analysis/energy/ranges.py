@@ -29,8 +29,9 @@ from labcode.analysis.timeline.nvtx import cpu_ranges
 from labcode.errors import InputError
 from labcode.reports import kind_of
 from labcode.reports.columns import Floats
+from labcode.reports.marks import MEASURED
 from labcode.reports.power.schema import CLOCK_MARK
-from labcode.reports.report import MEASURED, PowerReport, TimelineReport
+from labcode.reports.report import PowerReport, TimelineReport
 
 NO_RANGE = "(no range)"
 SHORT_NS = 1_000_000  # a gap inside of a range is the range's, whatever the thread that launches does

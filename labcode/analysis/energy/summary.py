@@ -3,10 +3,10 @@
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from labcode.analysis.energy.window import Curve, Energy, curve_of, idle_power
 from labcode.reports.power.log import PowerLog
+from labcode.show import jsonable
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def as_json(log: PowerLog) -> str:
         "problems": [_without_path(log, line) for line in log.warnings],
         "gpus": gpus,
     }
-    return json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(jsonable(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def as_text(log: PowerLog) -> str:
@@ -127,12 +127,3 @@ def _watts(value: float) -> str:
 
 def _without_path(log: PowerLog, line: str) -> str:
     return line.removeprefix(f"{log.path}: ")
-
-
-def _plain(value: Any) -> Any:
-    """The same with None for numbers that JSON has not."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -25,8 +25,8 @@ from labcode.analysis.timeline.utilization import SYNCHRONIZING, _dominant
 from labcode.reports.columns import Bools, Ints, Objects, unique
 from labcode.reports.frames import is_any
 from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import MEASURED
 
 Spans = tuple[Ints, Ints]
 LAUNCHES = r"^(?:cu(?:da)?|hip(?:Ext)?(?:Module)?)(?:Launch(?!HostFunc)|GraphLaunch)"
@@ -212,7 +212,7 @@ def devices_of(view: View, window: tuple[int, int]) -> list[int]:
     """The GPUs on which anything runs in a window."""
     ops = view.ops
     inside = (ops["start_ns"].to_numpy(np.int64) < window[1]) & (ops["end_ns"].to_numpy(np.int64) > window[0])
-    return unique(ops["device"].to_numpy(np.int64)[inside])[0].tolist()
+    return [int(one) for one in unique(ops["device"].to_numpy(np.int64)[inside])[0]]
 
 
 def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledger]:

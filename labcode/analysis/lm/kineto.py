@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labcode.analysis.lm import attribution
-from labcode.analysis.lm.parts import MEASURED
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline import tree as kineto_tree
 from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.reports.marks import MEASURED
 
 FORWARD, BACKWARD = "forward", "backward"
 _ENGINE = ("autograd::engine::",)

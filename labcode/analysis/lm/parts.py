@@ -15,9 +15,9 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import launch_rows
 from labcode.analysis.timeline.nvtx import cpu_ranges, operation_of
 from labcode.reports.columns import Ints
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
 
-MEASURED = "lab:measured"
 _COLUMNS = ["kind", "name", "start_ns", "end_ns", "device", "stream"]
 
 

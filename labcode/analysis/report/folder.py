@@ -13,10 +13,10 @@ from labcode.analysis.report.document import File, Found, Section, Shown
 from labcode.analysis.rules.driver import judge, rules_of
 from labcode.analysis.rules.finding import Verdict
 from labcode.analysis.rules.many_ranks import WAITING
-from labcode.analysis.rules.tables import time_text
 from labcode.analysis.rules.writing import gain_text, measured_text
 from labcode.errors import LabError
 from labcode.reports import FORMATS
+from labcode.show import time_text
 
 _BOOK = "scaling/thousand-ranks"
 _TOP = 12

@@ -25,7 +25,7 @@ from labcode.analysis.rules.driver import applying, diagnose, judge, judge_all, 
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.kineto import TRACE_RULES
-from labcode.analysis.rules.tables import Tables, kept, one_line, time_text
+from labcode.analysis.rules.tables import Tables, kept
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import gain_text, launch_gain_text, launch_measured_text, measured_text
 from labcode.analysis.stats.driver import shelf_of
@@ -45,6 +45,7 @@ from labcode.reports.nsys import schema
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.power.log import PowerLog
 from labcode.reports.report import TimelineReport
+from labcode.show import byte_text, one_line, time_text
 
 TOP = 12  # rows of a table
 GPUS = 8  # whose ledgers are shown
@@ -283,7 +284,7 @@ def _work(found: Iterations) -> Iterator[str]:
         size, unit = (1e12, "TFLOP") if work.flops >= 1e9 else (1e9, "GFLOP")
         yield f"{work.flops / size:,.3g} {unit} in matmuls and attention an iteration{mfu}{without}."
     if work.payload_bytes == work.payload_bytes:
-        yield f"{work.payload_bytes / 1e6:,.1f} MB in collectives an iteration."
+        yield f"{byte_text(work.payload_bytes)} in collectives an iteration."
 
 
 def _file(kind: Kind, report: Any, notes: Sequence[str]) -> File:

@@ -15,7 +15,8 @@ from labcode.analysis.timeline.nvtx import NUMBER, project
 from labcode.errors import InputError, LabError
 from labcode.reports import FORMATS, Kind
 from labcode.reports.frames import codes_of, mapped
-from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.marks import MEASURED
+from labcode.reports.report import TimelineReport
 
 _SPENT = ["start_ns", "name", "duration_ns", "busy_ns"]
 Opened = Mapping[Kind, Sequence[Any]]

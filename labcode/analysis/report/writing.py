@@ -8,17 +8,16 @@ import pandas as pd
 
 from labcode import __version__
 from labcode.analysis.report.document import Changes, Document, Found, Shown
-from labcode.analysis.rules.tables import one_line, percent, time_text
-from labcode.analysis.rules.writing import NOT_ADDITIVE, md_safe, record
-from labcode.analysis.stats.writer import cell_text, records
+from labcode.analysis.rules.writing import NOT_ADDITIVE, record
+from labcode.analysis.stats.writer import records
+from labcode.show import byte_text, grid, jsonable, markdown, one_line, percent, time_text, value_text
 
 ROWS_MD = 5  # of a table, in Markdown
 BRIEF = 10  # lines
 _LONGEST = 90
-_BYTES = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
     (("(ns)", "_ns"), time_text),
-    (("_bytes", "(bytes)"), lambda value: byte_text(value)),
+    (("_bytes", "(bytes)"), byte_text),
     (("share", "share_of_roof", "mfu"), percent),
     (("(%)",), lambda value: f"{value:.1f}"),
     (("(byte/s)", "bytes_per_s"), lambda value: f"{value / 1e9:,.0f} GB/s"),
@@ -28,12 +27,6 @@ _UNITS: tuple[tuple[tuple[str, ...], Callable[[float], str]], ...] = (
     (("_w",), lambda value: f"{value:,.4g} W"),
 )
 _WITHOUT = ("(ns)", "_ns", "_bytes", "(bytes)", "(byte/s)", "(Hz)", "_j", "_w", "bytes_per_s")
-
-
-def byte_text(value: float) -> str:
-    """A size for people: 1.26 GB."""
-    name, unit = next(((name, unit) for name, unit in _BYTES if abs(value) >= unit), ("B", 1.0))
-    return f"{value / unit:,.3g} {name}"
 
 
 def brief(document: Document) -> list[str]:
@@ -88,9 +81,7 @@ def _text(value: Any, form: Callable[[float], str] | None, longest: int) -> str:
         return ""
     if form is not None:
         return form(float(value))
-    if isinstance(value, str):
-        return one_line(value, longest)
-    return cell_text(value, "html")
+    return one_line(value_text(value), longest)
 
 
 def write_json(document: Document, output: TextIO) -> None:
@@ -130,7 +121,7 @@ def write_json(document: Document, output: TextIO) -> None:
             for one in document.changes
         ],
     }
-    json.dump(_plain(whole), output, indent=1, ensure_ascii=False, allow_nan=False)
+    json.dump(jsonable(whole), output, indent=1, ensure_ascii=False, allow_nan=False)
     output.write("\n")
 
 
@@ -138,26 +129,18 @@ def _table(one: Shown) -> dict[str, object]:
     return {"title": one.title, "file": one.file, "rows_in_all": one.count, "rows": records(one.rows)}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
-
-
 def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) -> None:
     """The document as Markdown; ``book`` gives the address of a page of the book, '' where there is none.
 
     What changed comes first, then verdicts, then the first rows of each table, folded.
     """
-    output.write(f"# {md_safe(document.title)}\n\n")
+    output.write(f"# {markdown(document.title)}\n\n")
     for one in document.files:
-        facts = ", ".join(f"{name} {md_safe(text)}" for name, text in one.facts.items())
-        output.write(f"- {md_safe(one.name)}: {one.what}; {facts}\n")
-        output.writelines(f"  - note: {md_safe(note)}\n" for note in one.notes)
+        facts = ", ".join(f"{name} {markdown(text)}" for name, text in one.facts.items())
+        output.write(f"- {markdown(one.name)}: {markdown(one.what)}; {facts}\n")
+        output.writelines(f"  - note: {markdown(note)}\n" for note in one.notes)
     output.write("\n")
-    output.writelines(f"{md_safe(line)}\n\n" for line in document.headline)
+    output.writelines(f"{markdown(line)}\n\n" for line in document.headline)
     for change in document.changes:
         _changes(change, output)
     output.write("## Where the time goes\n\n")
@@ -181,22 +164,22 @@ def write_md(document: Document, output: TextIO, *, book: Callable[[str], str]) 
 def _found(one: Found, output: TextIO, book: Callable[[str], str]) -> None:
     verdict = one.verdict
     link = f" ({_link(verdict.book, book)})" if verdict.book else ""
-    of = f"{md_safe(one.of)}: " if one.of else ""
+    of = f"{markdown(one.of)}: " if one.of else ""
     output.write(
-        f"- **{md_safe(verdict.title)}** [{verdict.severity}]: {of}{md_safe(verdict.message)}. "
-        f"To gain: {one.gain.removeprefix('to gain')}. {md_safe(verdict.advice)}{link}\n".replace(": :", ":")
+        f"- **{markdown(verdict.title)}** [{verdict.severity}]: {of}{markdown(verdict.message)}. "
+        f"To gain: {one.gain.removeprefix('to gain')}. {markdown(verdict.advice)}{link}\n".replace(": :", ":")
     )
 
 
 def _link(page: str, book: Callable[[str], str]) -> str:
     """The name of a page of the book, with its address where there is one."""
     address = book(page)
-    return f"[{page}]({address})" if address else page
+    return f"[{markdown(page)}]({address})" if address else markdown(page)
 
 
 def _changes(change: Changes, output: TextIO) -> None:
-    output.write(f"## {md_safe(change.after)} after {md_safe(change.before)}\n\n")
-    output.writelines(f"- {md_safe(line)}\n" for line in change.lines)
+    output.write(f"## {markdown(change.after)} after {markdown(change.before)}\n\n")
+    output.writelines(f"- {markdown(line)}\n" for line in change.lines)
     output.write("\n")
     for table in change.tables:
         _rows(table, output)
@@ -205,12 +188,6 @@ def _changes(change: Changes, output: TextIO) -> None:
 def _rows(table: Shown, output: TextIO, most: int | None = None) -> None:
     heads, numeric, cells = readable(table.rows.head(ROWS_MD if most is None else most))
     more = f", {len(cells)} of {table.count:,} rows" if table.count > len(cells) else ""
-    output.write(f"**{md_safe(table.title)}**{f' ({md_safe(table.file)})' if table.file else ''}{more}\n\n")
-    lines = [[_cell(text) for text in row] for row in (heads, *cells)]
-    lines.insert(1, ["---:" if number else ":---" for number in numeric])
-    output.writelines(f"| {' | '.join(line)} |\n" for line in lines)
+    output.write(f"**{markdown(table.title)}**{f' ({markdown(table.file)})' if table.file else ''}{more}\n\n")
+    output.writelines(grid("md", heads, numeric, lambda: (list(map(markdown, row)) for row in cells)))
     output.write("\n")
-
-
-def _cell(text: str) -> str:
-    return md_safe(text).replace("|", "\\|")

@@ -7,11 +7,12 @@ from labcode.analysis.ledger import changes
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import Finding, rule
 from labcode.analysis.rules.predicted import calls_of_ops, cause, gain_of, op_sizes, owned, told_places
-from labcode.analysis.rules.tables import Tables, one_line, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Ints
 from labcode.reports.frames import mapped
+from labcode.show import one_line
 
 PAGEABLE_SHARE = 0.02  # little, for it is cheap to mend
 SMALL_BYTES = 1 << 16

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from labcode.analysis.kernel.buckets import bucket_of_name
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, percent, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import counters as series
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.reports.columns import Floats
 from labcode.reports.nsys.counters import Counter
+from labcode.show import percent
 
 UNUSED_SHARE = 0.10
 FULL, FULL_SHARE = 80, 0.10  # percent of the peak; of the window

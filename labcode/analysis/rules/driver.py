@@ -24,16 +24,17 @@ from labcode.analysis.rules.good import good
 from labcode.analysis.rules.kineto import STACKS_NOTE, TRACE_RULES, TraceTables
 from labcode.analysis.rules.power import POWER_RULES
 from labcode.analysis.rules.registry import BrokenPlugin, all_rules, line_of, load_rules
-from labcode.analysis.rules.tables import Tables, one_line
+from labcode.analysis.rules.tables import Tables
 from labcode.analysis.rules.without_gpu import host_sentences
 from labcode.analysis.rules.writing import NOT_ADDITIVE, write_launches, write_verdicts
-from labcode.analysis.stats.writer import check_format, write
+from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import Kind
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.ncu.report import Launch, NcuReport
 from labcode.reports.power.log import PowerLog, open_log
 from labcode.reports.report import TimelineReport
+from labcode.show import check_format, one_line
 
 __all__ = ["FORMATS", "NOT_ADDITIVE", "diagnose", "gather", "judge", "list_rules", "run", "select"]
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
-from labcode.analysis.rules.tables import Tables, percent
+from labcode.analysis.rules.tables import Tables
+from labcode.show import percent
 
 ID = "good"
 TITLE = "The steady state is good"

@@ -10,10 +10,11 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import Change, cause, gain_of, lines_of_kernels, owned
-from labcode.analysis.rules.tables import Tables, time_text, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.reports.columns import Bools, Floats, Ints
 from labcode.reports.frames import codes_of
+from labcode.show import time_text
 
 TENSOR_SHARE, REAL = 0.05, 0.7  # of an iteration; of its peak a good kernel reaches
 CHAIN = 2  # elementwise kernels in a row that one could do

@@ -9,11 +9,12 @@ from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of, lines_of_idle, told_lines, told_places
-from labcode.analysis.rules.tables import Tables, percent, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.reports.columns import Bools
 from labcode.reports.nsys.report import NsysReport
+from labcode.show import percent
 
 ALLOCATIONS = 2
 BLOCKED = 0.5  # of the samples

@@ -17,11 +17,12 @@ from labcode.analysis.rules.predicted import (
     owned,
     told_lines,
 )
-from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.tables import GRAPH_LAUNCHES, LOADING, Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.utilization import explain_gaps
 from labcode.reports.columns import Bools, Ints
+from labcode.show import one_line, percent, time_text
 
 IDLE_SHARE = 0.10
 LAUNCH_BOUND_SHARE = 0.10
@@ -364,12 +365,12 @@ def low_utilization(tables: Tables) -> Finding:
     worst, device = _most(per_gpu)
     gain = tables.idle_bound(*intervals.joined(idle))
     lowest = tables.busy["busy_share"].min()
-    mine = found.loc[found["device"] == device, ["kernel_ns", "copy_only_ns"]].sum() / max(worst, 1)
+    held = found.loc[found["device"] == device, ["kernel_ns", "copy_only_ns"]].sum() / max(worst, 1)
     return tables.finding(
         worst / tables.width >= LOW_SHARE,
         f"GPU {device} is less than half busy in {percent(worst / tables.width)} of the window: in these "
-        f"stretches kernels run for {percent(mine['kernel_ns'])} of the time, copies and memsets alone for "
-        f"{percent(mine['copy_only_ns'])}"
+        f"stretches kernels run for {percent(held['kernel_ns'])} of the time, copies and memsets alone for "
+        f"{percent(held['copy_only_ns'])}"
         if worst
         else f"no thirtieth of the window is less than half busy; the least busy GPU is busy for "
         f"{percent(lowest)}",

@@ -14,12 +14,13 @@ from labcode.analysis.ledger.owners import SIMT as _SIMT
 from labcode.analysis.ledger.replay import Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
 from labcode.analysis.rules.predicted import cause, gain_of
-from labcode.analysis.rules.tables import Tables, time_text, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline import links as kineto_links
 from labcode.analysis.timeline.joins import in_window, named_like, spans
 from labcode.reports.columns import Bools
 from labcode.reports.kineto.report import STEP, KinetoReport
+from labcode.show import time_text
 
 READS = r"^aten::(?:item|_local_scalar_dense|nonzero|is_nonzero|equal|masked_select|unique)"
 OPTIMIZER = r"^Optimizer\.step#"

@@ -6,8 +6,9 @@ from labcode.analysis.ranks import stragglers
 from labcode.analysis.ranks.merge import power
 from labcode.analysis.ranks.run import Run, named
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
-from labcode.analysis.rules.tables import percent, time_text, top
+from labcode.analysis.rules.tables import top
 from labcode.errors import InputError
+from labcode.show import percent, time_text
 
 LATE_SHARE = 0.03  # of the window
 LINK_SHARE, LINK_OFTEN = 0.05, 0.5  # of the time of transfers; of the collectives

@@ -9,9 +9,10 @@ import pandas as pd
 from labcode.analysis.energy import reports, sensor
 from labcode.analysis.energy.window import DISAGREEMENT, FEW_UPDATES, windows
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, Rule, rule
-from labcode.analysis.rules.tables import percent, top
+from labcode.analysis.rules.tables import top
 from labcode.reports.power.log import PowerLog
 from labcode.reports.power.schema import IDLE
+from labcode.show import percent
 
 THROTTLED_SHARE = 0.05
 IDLE_SHARE = 0.5

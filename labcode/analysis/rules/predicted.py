@@ -10,9 +10,10 @@ from labcode.analysis.ledger.lines import Place
 from labcode.analysis.ledger.owners import CODE
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import Finding
-from labcode.analysis.rules.tables import Tables, one_line, percent
+from labcode.analysis.rules.tables import Tables
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.reports.columns import Bools, Ints
+from labcode.show import one_line, percent
 
 Change = Callable[[Program], Program]
 FOUND = 0.03  # of an iteration: what gains less is not worth a verdict

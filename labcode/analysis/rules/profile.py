@@ -3,12 +3,13 @@
 import numpy as np
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, one_line, percent, time_text, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, in_window, named_like, spans
 from labcode.analysis.timeline.nvtx import unattributed
 from labcode.reports.frames import is_any, rows_of
 from labcode.reports.nsys.report import NsysReport
+from labcode.show import one_line, percent, time_text
 
 START_UP_SHARE = 0.2
 OVERHEAD_SHARE = 0.02

@@ -8,11 +8,12 @@ from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
 from labcode.analysis.rules.predicted import cause, gain_of, owned, told_places
-from labcode.analysis.rules.tables import Tables, percent, time_text, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
 from labcode.analysis.timeline.overlap import communication_overlap
 from labcode.reports.frames import rows_of
+from labcode.show import percent, time_text
 
 EXPOSED_SHARE = 0.05
 COMPUTING = [one.id for one in OWNERS if one.side != "idle"]

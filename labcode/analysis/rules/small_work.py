@@ -1,11 +1,12 @@
 """Rules about kernels that cost more to ask for than to do: the tables of a capture in, findings out."""
 
 from labcode.analysis.rules.finding import Finding, rule
-from labcode.analysis.rules.tables import LAUNCHES, Tables, time_text
+from labcode.analysis.rules.tables import LAUNCHES, Tables
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, named_like, spans
 from labcode.analysis.timeline.summary import kernel_summary
 from labcode.reports.frames import rows_of
+from labcode.show import time_text
 
 TINY_SHARE = 0.10
 TINY_NS = 3_000  # where no launch call says what is tiny: about what launching one kernel takes

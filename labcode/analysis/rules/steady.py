@@ -3,8 +3,9 @@
 import numpy as np
 
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.tables import Tables, percent, time_text, top
+from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline.iterations import COLUMNS
+from labcode.show import percent, time_text
 
 LOST_SHARE = 0.05
 

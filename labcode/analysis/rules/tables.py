@@ -32,11 +32,13 @@ from labcode.analysis.timeline.utilization import SYNCHRONIZING, device_busy, id
 from labcode.hardware.specs import Spec, find_spec
 from labcode.reports.columns import Bools, Ints, process_keys, unique
 from labcode.reports.frames import is_any, rows_of
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys import schema
 from labcode.reports.nsys.counters import Counter
 from labcode.reports.nsys.report import NsysReport
-from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.report import TimelineReport
 from labcode.reports.texts import remembering
+from labcode.show import percent, time_text
 
 T = TypeVar("T")
 Spans = tuple[Ints, Ints]
@@ -530,23 +532,3 @@ def _remembered(method: Callable[[], T]) -> T:
 def top(table: pd.DataFrame, by: str) -> pd.DataFrame:
     """A table with the largest ``by`` first."""
     return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
-
-
-def time_text(ns: float) -> str:
-    """A time for people: '12.3 ms'."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def percent(share: float) -> str:
-    """A share for people: '12.3 %'."""
-    return f"{100 * share:.1f} %" if share < 0.995 or share >= 1 else f"{100 * share:.2f} %"
-
-
-def one_line(text: str, most: int = 80) -> str:
-    """A name from a capture, safe to print: no control characters, no line breaks, not endless."""
-    clean = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
-    clean = " ".join(clean.split())
-    return clean if len(clean) <= most else clean[: most - 1] + "…"

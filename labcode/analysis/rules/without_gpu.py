@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from labcode.analysis.rules.tables import time_text
 from labcode.analysis.timeline.host import OWN, extent_ns, host_lines
 from labcode.reports.kineto.report import KinetoReport
+from labcode.show import time_text
 
 RANKS = 4  # that are told of
 SHARE = 0.05  # of the time, of a line that is told

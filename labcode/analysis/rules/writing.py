@@ -2,8 +2,7 @@
 
 import io
 import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 import pandas as pd
@@ -13,10 +12,11 @@ from labcode.analysis.ranks.run import Run
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
 from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.ncu import ESTIMATES
-from labcode.analysis.rules.tables import Tables, one_line, percent, time_text
-from labcode.analysis.stats.writer import plain, records, write
+from labcode.analysis.rules.tables import Tables
+from labcode.analysis.stats.writer import records, write
 from labcode.reports.ncu.launch import Launch, RuleResult
 from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
+from labcode.show import CELLS, jsonable, markdown, one_line, percent, time_text
 
 NOT_ADDITIVE = (
     "Gains are predicted by a replay without the cause, “at most” are upper bounds. They overlap, for one "
@@ -133,9 +133,9 @@ def _table(
             continue
         output.write(f"\n[{verdict.severity}] {one_line(verdict.title)} ({one_line(verdict.rule)})\n")
         output.write(f"  {one_line(verdict.message, 600)}\n")
-        output.write(f"  measured: {measured_text(verdict)}\n  to gain: {gain_text(verdict)}\n")
+        output.write(f"  measured: {one_line(measured_text(verdict))}\n  to gain: {gain_text(verdict)}\n")
         output.write(f"  to try: {one_line(verdict.advice, 600)}\n" if verdict.advice else "")
-        output.write(f"  in the book: {verdict.book}\n" if verdict.book else "")
+        output.write(f"  in the book: {one_line(verdict.book)}\n" if verdict.book else "")
         if len(verdict.evidence):
             output.write(f"  evidence, {evidence_count(verdict)}:\n")
             rows = io.StringIO()
@@ -164,12 +164,12 @@ def _markdown(
     output: TextIO,
     tables: Tables | None,
 ) -> None:
-    output.write(f"# {md_safe(_heading(report, tables))}\n\n")
+    output.write(f"# {markdown(_heading(report, tables))}\n\n")
     lines = ledger_lines(tables) if tables is not None else []
     output.write("```text\n" + "\n".join(lines) + "\n```\n\n" if lines else "")
     summary = pd.DataFrame(
         {
-            "rule": [md_safe(v.rule) for v in verdicts],
+            "rule": [v.rule for v in verdicts],
             "verdict": [v.status + (f" ({v.severity})" if v.severity else "") for v in verdicts],
             "gain": [
                 ("" if v.predicted else "at most ") + percent(v.gain)
@@ -177,7 +177,7 @@ def _markdown(
                 else ""
                 for v in verdicts
             ],
-            "measured": [md_safe(v.message) for v in verdicts],
+            "measured": [one_line(v.message, 600) for v in verdicts],
         }
     ).astype("str")
     write(summary, "md", output)
@@ -185,13 +185,13 @@ def _markdown(
     for verdict in verdicts:
         if verdict.status != "found":
             continue
-        output.write(f"\n## {md_safe(verdict.title)}\n\n{md_safe(verdict.message)}.\n\n")
-        output.write(f"- measured: {measured_text(verdict)}\n- to gain: {gain_text(verdict)}\n")
-        output.write(f"- to try: {md_safe(verdict.advice)}\n" if verdict.advice else "")
-        output.write(f"- in the book: `{verdict.book}`\n" if verdict.book else "")
+        output.write(f"\n## {markdown(verdict.title)}\n\n{markdown(verdict.message, 600)}.\n\n")
+        output.write(f"- measured: {markdown(measured_text(verdict))}\n- to gain: {gain_text(verdict)}\n")
+        output.write(f"- to try: {markdown(verdict.advice, 600)}\n" if verdict.advice else "")
+        output.write(f"- in the book: {markdown(verdict.book)}\n" if verdict.book else "")
         if len(verdict.evidence):
             output.write(f"\nEvidence, {evidence_count(verdict)}:\n\n")
-            write(shown_evidence(verdict.evidence, md_safe), "md", output)
+            write(shown_evidence(verdict.evidence), "md", output)
 
 
 def _json(
@@ -220,11 +220,11 @@ def judged_record(tables: Tables) -> dict[str, object]:
         ledgers = tables.ledgers
     except CannotJudgeError:
         ledgers = []
-    return {
+    told = {
         "told": judged.told,
         "notes": list(judged.notes),
         "iterations": judged.count,
-        "each_ns": _plain(ledgers[0].each_ns) if ledgers else None,
+        "each_ns": ledgers[0].each_ns if ledgers else None,
         "outside": [
             {"phase": phase, "start_ns": start, "duration_ns": spent}
             for phase, start, spent in tables.phases[["phase", "start_ns", "duration_ns"]].itertuples(
@@ -234,9 +234,9 @@ def judged_record(tables: Tables) -> dict[str, object]:
         "ledgers": [
             {
                 "gpu": one.device,
-                "each_ns": _plain(one.each_ns),
+                "each_ns": one.each_ns,
                 "owners": [
-                    {"owner": owner, "title": title, "each_ns": _plain(each), "share": _plain(share)}
+                    {"owner": owner, "title": title, "each_ns": each, "share": share}
                     for owner, title, each, share in one.table[
                         ["owner", "title", "each_ns", "share"]
                     ].itertuples(index=False, name=None)
@@ -245,40 +245,36 @@ def judged_record(tables: Tables) -> dict[str, object]:
             for one in ledgers
         ],
     }
+    return dict(jsonable(told, whole=True))
 
 
 def record(verdict: Verdict) -> dict[str, object]:
     """A verdict as JSON has it."""
     evidence = verdict.evidence.iloc[:_ROWS_JSON]
     rows = [
-        {str(name): _plain(value) for name, value in zip(evidence.columns, row, strict=True)}
+        dict(zip(map(str, evidence.columns), row, strict=True))
         for row in evidence.itertuples(index=False, name=None)
     ]
-    return {
+    told = {
         "rule": verdict.rule,
         "title": verdict.title,
         "status": verdict.status,
         "severity": verdict.severity,
         "message": verdict.message,
-        "numerator": _plain(verdict.numerator),
+        "numerator": verdict.numerator,
         "numerator_name": verdict.numerator_name,
-        "denominator": _plain(verdict.denominator),
+        "denominator": verdict.denominator,
         "denominator_name": verdict.denominator_name,
-        "share": _plain(verdict.share),
-        "gain": _plain(verdict.gain) if verdict.predicted else None,
-        "gain_at_least": _plain(verdict.low),
-        "gain_at_most": _plain(verdict.high if verdict.predicted else verdict.gain),
+        "share": verdict.share,
+        "gain": verdict.gain if verdict.predicted else None,
+        "gain_at_least": verdict.low,
+        "gain_at_most": verdict.high if verdict.predicted else verdict.gain,
         "book": verdict.book,
         "advice": verdict.advice,
         "evidence_rows": len(verdict.evidence),
         "evidence": rows,
     }
-
-
-def _plain(value: object) -> object:
-    """A value that JSON knows, whole numbers as such; missing and infinite numbers are null."""
-    found = plain(value)
-    return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
+    return dict(jsonable(told, whole=True))
 
 
 def measured_text(verdict: Verdict) -> str:
@@ -294,8 +290,8 @@ def evidence_count(verdict: Verdict) -> str:
     return f"{_ROWS_SHOWN} of {count:,} rows" if count > _ROWS_SHOWN else f"{count} row{'s' * (count != 1)}"
 
 
-def shown_evidence(evidence: pd.DataFrame, clean: Callable[[str, int], str] = one_line) -> pd.DataFrame:
-    """The first rows, with shares as percentages and texts safe to print."""
+def shown_evidence(evidence: pd.DataFrame) -> pd.DataFrame:
+    """The first rows, with shares as percentages and texts cut."""
     rows = evidence.iloc[:_ROWS_SHOWN].reset_index(drop=True)
     shown = {}
     for name in rows.columns:
@@ -305,16 +301,8 @@ def shown_evidence(evidence: pd.DataFrame, clean: Callable[[str, int], str] = on
         elif pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
             shown[name] = column
         else:
-            shown[name] = column.map(lambda value: clean(str(value), _WIDEST)).astype("str")
+            shown[name] = column.map(lambda value: one_line(str(value), _WIDEST)).astype("str")
     return pd.DataFrame(shown)
-
-
-def md_safe(text: str, most: int = 600) -> str:
-    """A text that Markdown leaves as it is."""
-    clean = one_line(text, most)
-    for mark in "\\`*_[]<>":
-        clean = clean.replace(mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark])
-    return clean
 
 
 # ---- single launches
@@ -323,20 +311,19 @@ def md_safe(text: str, most: int = 600) -> str:
 def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextIO, *, nvidia: bool) -> None:
     grid, block = ("×".join(map(str, size)) for size in (launch.grid, launch.block))
     duration = launch.number_or("duration_ns")
-    head = f"launch {launch.id}: {launch.function} <<<{grid}, {block}>>>, {duration / 1000:.1f} µs"
-    bullet = "- " if fmt == "md" else "  "
+    text, bullet = CELLS[fmt], "- " if fmt == "md" else "  "
+    head = text(f"launch {launch.id}: {launch.function} <<<{grid}, {block}>>>, {time_text(duration)}")
     output.write(f"## {head}\n\n" if fmt == "md" else f"{head}\n")
     for one in verdicts:
         if one.status != "found":
             continue
-        output.write(f"{bullet}[{one.severity}] {one.title} ({one.rule}): {one.message}\n")
-        output.write(
-            f"    measured: {launch_measured_text(one)}; {launch_gain_text(one)}\n    to try: {one.advice}\n"
-        )
-        output.write(f"    in the book: {one.book}\n" if one.book else "")
+        output.write(f"{bullet}{text(f'[{one.severity}] {one.title} ({one.rule}): {one.message}')}\n")
+        output.write(f"    measured: {text(f'{launch_measured_text(one)}; {launch_gain_text(one)}')}\n")
+        output.write(f"    to try: {text(one.advice)}\n")
+        output.write(f"    in the book: {text(one.book)}\n" if one.book else "")
     names = [one.rule for one in verdicts if one.status == "not found"]
     if names:
-        output.write(f"{bullet}not found: {', '.join(names)}\n")
+        output.write(f"{bullet}not found: {text(', '.join(names))}\n")
     unjudged = [one for one in verdicts if one.status == "could not judge"]
     if unjudged:
         output.write(f"{bullet}could not judge:\n")
@@ -344,11 +331,12 @@ def _launch(launch: Launch, verdicts: Sequence[Verdict], fmt: str, output: TextI
         reasons: dict[str, list[str]] = {}
         for one in unjudged:
             reasons.setdefault(one.message.removeprefix(start), []).append(one.rule)
-        output.writelines(f"    {', '.join(rules)}: {reason}\n" for reason, rules in reasons.items())
+        for reason, rules in reasons.items():
+            output.write(f"    {text(', '.join(rules))}: {text(reason)}\n")
     theirs = [one for one in launch.rules if one.kind in ("OPT", "WRN") and one.message]
     if theirs and nvidia:
         output.write(f"{bullet}NVIDIA's rules:\n")
-        output.writelines(f"    {_theirs(one)}\n" for one in _by_estimate(theirs))
+        output.writelines(f"    {text(_theirs(one))}\n" for one in _by_estimate(theirs))
 
 
 def launch_gain_text(verdict: Verdict) -> str:
@@ -372,23 +360,20 @@ def _by_estimate(results: Sequence[RuleResult]) -> list[RuleResult]:
 
 def _theirs(one: RuleResult) -> str:
     estimate = f", {one.speedup_pct:.1f} % {one.speedup_kind}" if one.speedup_kind else ""
-    text = one.message if len(one.message) <= 160 else one.message[:159] + "…"
-    return f"{one.name} ({one.rule}{estimate}): {one.title + ': ' if one.title else ''}{text}"
+    title = f"{one.title}: " if one.title else ""
+    return f"{one.name} ({one.rule}{estimate}): {title}{one_line(one.message, 160)}"
 
 
 def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, object]:
     """A launch with its verdicts and NVIDIA's as JSON has them."""
 
-    def clean(value: float | None) -> float | None:
-        return value if value is not None and math.isfinite(value) else None
-
     def gain(one: Verdict, *, estimate: bool) -> float | None:
-        return clean(one.gain) if (one.rule in ESTIMATES) == estimate else None
+        return one.gain if (one.rule in ESTIMATES) == estimate else None
 
-    return {
+    told = {
         "launch": launch.id,
         "kernel": launch.function,
-        "duration_ns": clean(launch.number_or("duration_ns")),
+        "duration_ns": launch.number_or("duration_ns"),
         "verdicts": [
             {
                 "rule": one.rule,
@@ -396,11 +381,11 @@ def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, obje
                 "status": one.status,
                 "severity": one.severity,
                 "message": one.message,
-                "numerator": clean(one.numerator),
+                "numerator": one.numerator,
                 "numerator_name": one.numerator_name,
-                "denominator": clean(one.denominator),
+                "denominator": one.denominator,
                 "denominator_name": one.denominator_name,
-                "share": clean(one.share),
+                "share": one.share,
                 "gain_at_most": gain(one, estimate=False),
                 "gain_about": gain(one, estimate=True),
                 "advice": one.advice,
@@ -414,7 +399,7 @@ def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, obje
                 "rule": one.rule,
                 "name": one.name,
                 "kind": one.kind,
-                "speedup_pct": clean(one.speedup_pct),
+                "speedup_pct": one.speedup_pct,
                 "speedup_kind": one.speedup_kind,
                 "title": one.title,
                 "message": one.message,
@@ -423,3 +408,4 @@ def launch_record(launch: Launch, verdicts: Sequence[Verdict]) -> dict[str, obje
             if one.message
         ],
     }
+    return dict(jsonable(told))

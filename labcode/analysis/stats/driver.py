@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from labcode.analysis.stats.shelf import NOTES, LackingError, Shelf
 from labcode.analysis.stats.table import length, texts_of
-from labcode.analysis.stats.writer import check_format, write
+from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError, nearest
 from labcode.reports import FORMATS as KINDS
 from labcode.reports import Kind, expect, files_of, kind_of, reports_of_ranks
+from labcode.show import CELLS, check_format, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,8 +125,7 @@ def print_all(
             if fmt == "json":
                 parts.append((str(file), text.getvalue()))
                 continue
-            mark = {"md": "# ", "csv": "# "}.get(fmt, "")
-            output.write("\n" * (place > 0) + f"{mark}{file}\n" + "\n" * (fmt == "md") + text.getvalue())
+            output.write(_heading(str(file), fmt, place, "#") + text.getvalue())
     if parts:
         _write_object(iter(parts), output)
 
@@ -207,7 +207,7 @@ def list_reports(files: Sequence[Path], fmt: str, output: TextIO) -> None:
         write({name: texts_of(values) for name, values in columns}, fmt, output)
         return
     for place, (title, _, names) in enumerate(parts):
-        output.write("\n" * (place > 0) + (f"## {title}\n\n" if fmt == "md" else f"{title}\n"))
+        output.write(_heading(title, fmt, place))
         told = [tells for of, _, tells in rows if of == title]
         write({"report": texts_of(names), "tells": texts_of(told)}, fmt, output)
 
@@ -334,13 +334,19 @@ def _print(file: Path, asked: Asked, fmt: str, output: TextIO) -> list[str]:
         else:
             for place, (name, found) in enumerate(parts()):
                 if several:
-                    mark = {"md": "## ", "csv": "# "}.get(fmt, "")
-                    output.write("\n" * (place > 0) + mark + name + "\n" + "\n" * (fmt == "md"))
+                    output.write(_heading(name, fmt, place))
                 if isinstance(found, LackingError):
-                    output.write(f"{'# ' if fmt == 'csv' else ''}skipped: {found.why}\n")
+                    told = f"skipped: {found.why}"
+                    output.write(f"# {one_line(told)}\n" if fmt == "csv" else f"{CELLS[fmt](told)}\n")
                 else:
                     _write(found, fmt, output, shelf)
         return [*(f"note: {line}" for line in shelf.notes(source)), *dict.fromkeys(said)]
+
+
+def _heading(text: str, fmt: str, place: int, level: str = "##") -> str:
+    """What stands above a table; in CSV a comment."""
+    mark, text = ("# ", one_line(text)) if fmt == "csv" else ("", CELLS[fmt](text))
+    return "\n" * (place > 0) + (f"{level} {text}\n\n" if fmt == "md" else f"{mark}{text}\n")
 
 
 def _said_of(found: object) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labcode.analysis.stats.table import Made, Table, Texts, Values, from_frame, length
-from labcode.errors import LabError
 from labcode.reports.columns import Column, Ints, Objects, sorted_unique, unique
+from labcode.show import CELLS, LONGEST, check_format, csv_cells, grid, jsonable, value_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = ("table", "csv", "json", "md")
 _ROWS = 1 << 13  # written at once
-_SPECIAL = ',"\n\r'  # what has a text quoted in CSV
 _LONG = 1 << 9  # characters that count like a row
 _FEW = (
     8  # a column with fewer distinct values than one in so many rows is written through a list of its texts
@@ -62,15 +59,7 @@ def write(table: pd.DataFrame | Table, fmt: str, stream: TextIO, *, exact: bool 
         _write_exact(table, fmt, stream)  # type: ignore[arg-type]
         return
     columns = table if isinstance(table, dict) else from_frame(table)  # type: ignore[arg-type]
-    {"csv": _write_csv, "json": _write_json, "md": _write_markdown, "table": _write_table}[fmt](
-        columns, stream
-    )
-
-
-def check_format(fmt: str, formats: Sequence[str] = FORMATS) -> None:
-    """`LabError` for a format that is none of these."""
-    if fmt not in formats:
-        raise LabError(f"{fmt!r} is not a format; choose one of {', '.join(formats)}")
+    {"csv": _write_csv, "json": _write_json}.get(fmt, partial(_write_grid, fmt))(columns, stream)
 
 
 def decimals(column: str) -> int:
@@ -79,8 +68,8 @@ def decimals(column: str) -> int:
 
 
 def _write_csv(table: Table, stream: TextIO) -> None:
-    stream.write(",".join(_quoted(list(table))) + "\n")
-    fields = [_field(name, values, _quoted) for name, values in table.items()]
+    stream.write(",".join(csv_cells(list(table))) + "\n")
+    fields = [_field(name, values, csv_cells) for name, values in table.items()]
     joined = _joined(fields, ",")
     line = ",".join(map(_spec, joined)).__mod__
     for rows in _chunks(joined, length(table)):
@@ -101,34 +90,19 @@ def _write_json(table: Table, stream: TextIO) -> None:
     stream.write("}\n]\n" if separator.startswith("}") else "[]\n")
 
 
-def _write_markdown(table: Table, stream: TextIO) -> None:
-    stream.write(f"| {' | '.join(map(_markdown, table))} |\n")
-    rules = (":---" if isinstance(values, Texts | Made) else "---:" for values in table.values())
-    stream.write(f"| {' | '.join(rules)} |\n")
-    fields = [_field(name, values, _each(_markdown)) for name, values in table.items()]
-    line = f"| {' | '.join(map(_spec, fields))} |\n".__mod__
-    for rows in _chunks(fields, length(table)):
-        stream.writelines(map(line, rows))
-
-
-def _write_table(table: Table, stream: TextIO) -> None:
+def _write_grid(fmt: str, table: Table, stream: TextIO) -> None:
     fields = [
-        _field(name, values, _each(_one_line), grouped=_is_amount(name)) for name, values in table.items()
+        _field(name, values, _each(CELLS[fmt]), grouped=fmt == "table" and _is_amount(name))
+        for name, values in table.items()
     ]
     specs = list(map(_spec, fields))
-    widths = list(map(len, table))
 
     def rows() -> Iterator[tuple[str, ...]]:
         for chunk in _chunks(fields, length(table)):
             yield from (tuple(spec % item for spec, item in zip(specs, row, strict=True)) for row in chunk)
 
-    for row in rows():  # made twice, for all of them may be too many to hold
-        widths = list(map(max, widths, map(len, row)))
-    head = (tuple(table), tuple("-" * width for width in widths))
     right = [not isinstance(values, Texts | Made) for values in table.values()]
-    for row in itertools.chain(head, rows()):
-        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
-        stream.write("  ".join(cells).rstrip() + "\n")
+    stream.writelines(grid(fmt, list(table), right, rows))
 
 
 def _chunks(fields: Sequence[_Coded | _Listed], count: int) -> Iterator[Iterator[tuple[Any, ...]]]:
@@ -260,32 +234,13 @@ def _is_amount(name: str) -> bool:
     return name.endswith(")") or name in _COUNTS or "GPU Ops" in name
 
 
-def _quoted(texts: Sequence[str]) -> list[str]:
-    """Texts as CSV has them; nearly always none of them needs quotes, which is quicker to ask of all."""
-    whole = "".join(texts)
-    if not any(mark in whole for mark in _SPECIAL):
-        return list(texts)
-    return [
-        '"' + text.replace('"', '""') + '"' if any(mark in text for mark in _SPECIAL) else text
-        for text in texts
-    ]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.splitlines())
-
-
-def _markdown(text: str) -> str:
-    return _one_line(text).replace("|", "\\|")
-
-
 # ---- with all digits
 
 
 def records(table: pd.DataFrame) -> list[dict[str, object]]:
     """The rows of a DataFrame as plain objects: numbers unrounded, what is not a number null."""
     names = list(map(str, table.columns))
-    return [dict(zip(names, row, strict=True)) for row in _rows(table, lambda name: plain)]
+    return [dict(zip(names, row, strict=True)) for row in _rows(table, lambda name: jsonable)]
 
 
 def _rows(
@@ -297,21 +252,6 @@ def _rows(
     for low in range(0, len(table), _ROWS):
         columns = (table.iloc[low : low + _ROWS, place] for place in range(len(made)))
         yield from zip(*(map(one, c.tolist()) for one, c in zip(made, columns, strict=True)), strict=True)
-
-
-def plain(value: object) -> object:
-    """A value that JSON knows; missing and infinite numbers are null."""
-    import pandas as pd
-
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return str(value)
 
 
 def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
@@ -329,50 +269,25 @@ def _write_exact(table: pd.DataFrame, fmt: str, output: TextIO) -> None:
         members = (f"    {text(name).replace('%', '%%')}: %s" for name in names)
         line = ("  {\n" + ",\n".join(members) + "\n  }").__mod__
         separator = "[\n"
-        for row in _rows(table, lambda name: lambda value: text(plain(value))):
+        for row in _rows(table, lambda name: lambda value: text(jsonable(value))):
             output.write(separator + line(row))
             separator = ",\n"
         output.write("[]\n" if separator == "[\n" else "\n]\n")
         return
     numeric = [pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes]
     shares = {n for n, kind in table.dtypes.items() if _is_share(n) and pd.api.types.is_float_dtype(kind)}
+    most = _WIDEST if fmt == "table" else LONGEST
 
-    def cells() -> Iterator[tuple[str, ...]]:
-        return _rows(table, lambda name: partial(cell_text, fmt=fmt, share=name in shares), "{:,}".format)
+    def text_of(value: object, *, share: bool) -> str:
+        shown = value_text(value, share=share)
+        return shown if isinstance(value, float | int) else CELLS[fmt](shown, most)
 
-    if fmt == "md":
-        output.write(f"| {' | '.join(names)} |\n| {' | '.join('---:' if n else ':---' for n in numeric)} |\n")
-        output.writelines(f"| {' | '.join(row)} |\n" for row in cells())
-        return
-    widths = list(map(len, names))
-    for row in cells():  # made twice, for all of them may be too many to hold
-        widths = list(map(max, widths, map(len, row)))
-    for row in itertools.chain([tuple(names), tuple("-" * width for width in widths)], cells()):
-        parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True))
-        output.write("  ".join(parts).rstrip() + "\n")
+    def of(name: object) -> Callable[[Any], str]:
+        return partial(text_of, share=name in shares)
+
+    output.writelines(grid(fmt, names, numeric, lambda: _rows(table, of, "{:,}".format)))
 
 
 def _is_share(name: object) -> bool:
     """Whether a column's name says that it holds parts of a whole: share, idle_share, share_of_roof."""
     return "share" in str(name).split("_")
-
-
-def cell_text(value: object, fmt: str, *, share: bool = False) -> str:
-    """A value as text for people: thousands apart, two decimals where they matter."""
-    known = plain(value)
-    if known is None:
-        return ""
-    if share and isinstance(known, float):
-        return f"{100 * known:.2f} %"
-    if isinstance(known, bool):
-        return "yes" if known else "no"
-    if isinstance(known, int):
-        return f"{known:,}"
-    if isinstance(known, float):
-        if abs(known) >= 1e6 or known == int(known):
-            return f"{known:,.0f}"
-        return f"{known:,.2f}" if abs(known) >= 0.1 else f"{known:.3g}"
-    text = " ".join(str(known).split())
-    if fmt == "md":
-        return text.replace("|", "\\|")
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

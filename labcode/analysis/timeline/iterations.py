@@ -27,7 +27,8 @@ from labcode.analysis.timeline.nvtx import NUMBER, cpu_ranges
 from labcode.reports.columns import Bools, Ints
 from labcode.reports.frames import codes_of, is_any, rows_of
 from labcode.reports.kineto.report import KinetoReport
-from labcode.reports.report import MEASURED, TimelineReport
+from labcode.reports.marks import MEASURED
+from labcode.reports.report import TimelineReport
 
 FEWEST = 3  # instances of a name that does not say what it is
 COVERED = 0.5  # of the time from the first to the last operation, or of the operations

@@ -7,12 +7,13 @@ instead."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
+
+from labcode.show import page_data
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -51,7 +52,7 @@ def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int)
     """The container that ``occupancy.js`` fills, with its tables and first values."""
     from labcode.analysis.kernel.occupancy import tables  # and with it pandas, which other pages do without
 
-    data = json.dumps(tables(), separators=(",", ":")).replace("<", "\\u003c")
+    data = page_data(tables())
     return (
         f'<div class="lab-occupancy" data-cc="{cc}" data-threads="{threads}" data-registers="{registers}" '
         f'data-shared="{shared_bytes}"><script type="application/json">{data}</script>'

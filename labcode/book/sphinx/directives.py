@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,9 +22,11 @@ from labcode.book import durations, provenance
 from labcode.book.provenance import CapturedFile, Stamp
 from labcode.book.sphinx.render import inline_nodes, plain_table
 from labcode.book.sphinx.roles import capture_anchor
+from labcode.book.values import NARROW_SPACE
 from labcode.errors import LabError
 from labcode.grading.needs import in_words
 from labcode.grading.records import MAX_STARS, Exercise
+from labcode.show import byte_text, html
 from labcode.store import CaptureSet
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def _line(stamp: Stamp) -> nodes.paragraph:
 
 def _details(stamps: Sequence[Stamp], srcdir: Path) -> list[nodes.Node]:
     files = [file for stamp in stamps for file in stamp.files]
-    total = provenance.size_text(sum(file.size_bytes for file in files))
+    total = byte_text(sum(file.size_bytes for file in files), space=NARROW_SPACE)
     summary = f"Captures of this page ({len(files)} files, {total})"
-    found: list[nodes.Node] = [_html(f"<details><summary>{escape(summary)}</summary>")]
+    found: list[nodes.Node] = [_html(f"<details><summary>{html(summary)}</summary>")]
     found += [_downloads(stamp, srcdir) for stamp in stamps]
     found.append(_how_to_open())
     warnings = [(stamp.experiment, text) for stamp in stamps for text in stamp.warnings]
@@ -156,7 +157,7 @@ def _downloads(stamp: Stamp, srcdir: Path) -> nodes.bullet_list:
     for file in stamp.files:
         paragraph = nodes.paragraph()
         paragraph += _download(file, f"{stamp.experiment}/{file.path.name}", srcdir)
-        paragraph += nodes.Text(f" {provenance.size_text(file.size_bytes)}")
+        paragraph += nodes.Text(f" {byte_text(file.size_bytes, space=NARROW_SPACE)}")
         listed += nodes.list_item("", paragraph)
     return listed
 
@@ -208,7 +209,7 @@ def _files_table(held: str, stamps: Sequence[Stamp], srcdir: Path) -> nodes.tabl
                 [
                     [nodes.Text(file.run)],
                     [_download(file, file.path.name, srcdir)],
-                    [nodes.Text(provenance.size_text(file.size_bytes))],
+                    [nodes.Text(byte_text(file.size_bytes, space=NARROW_SPACE))],
                     [nodes.literal(text=provenance.short_hash(file.sha256))],
                 ]
             )

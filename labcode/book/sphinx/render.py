@@ -16,6 +16,7 @@ from sphinx import addnodes
 
 from labcode.book import display
 from labcode.book.frames import frame_nodes
+from labcode.show import visible
 from labcode.store import Claim
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def inline_nodes(text: str) -> list[nodes.Node]:
     """Text with `` `code` `` in back quotes as inline nodes."""
     parts = _CODE_OR_TEXT.split(text)
     return [
-        nodes.literal(text=part) if position % 2 else nodes.Text(part)
+        nodes.literal(text=visible(part)) if position % 2 else nodes.Text(visible(part))
         for position, part in enumerate(parts)
         if part
     ]

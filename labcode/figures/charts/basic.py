@@ -16,19 +16,9 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from labcode.figures.sources import UNNAMED, declare
-from labcode.figures.style import (
-    SMALL_PT,
-    TEXT_PT,
-    WIDTH_IN,
-    current,
-    number,
-    percent,
-    plain_numbers,
-    styled,
-    tidy,
-    width_in,
-)
+from labcode.figures.style import SMALL_PT, TEXT_PT, WIDTH_IN, current, plain_numbers, styled, tidy, width_in
 from labcode.reports.columns import Floats
+from labcode.show import number, whole_percent
 
 WIDEST_LABEL_IN = 2.4
 
@@ -142,7 +132,7 @@ def shares(
         color = palette.fill(role)
         axes.barh(y, values[:, j], left=left, height=0.72, color=color, linewidth=0, label=str(column))
         for i, value in enumerate(values[:, j]):
-            text = percent(float(value)) if normalize else number(float(value))
+            text = whole_percent(float(value)) if normalize else number(float(value))
             if value > 0 and width_in(text) + 0.06 < value / span * room:
                 axes.text(
                     left[i] + value / 2,

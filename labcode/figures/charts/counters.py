@@ -11,7 +11,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels
 from labcode.figures.sources import declare
 from labcode.figures.style import SMALL_PT, WIDTH_IN, current, fit, styled, tidy
-from labcode.reports.nsys.report import MEASURED, NsysReport
+from labcode.reports.marks import MEASURED
+from labcode.reports.nsys.report import NsysReport
 
 _ROW_IN, _STRIP_IN, _LEFT_IN, _PARTS = 0.42, 0.2, 1.75, 1200
 

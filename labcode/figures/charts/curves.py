@@ -20,13 +20,12 @@ from labcode.figures.style import (
     contrast,
     current,
     logarithmic,
-    number,
     plain_numbers,
     styled,
     tidy,
     width_in,
 )
-from labcode.figures.timeline.rows import format_bytes
+from labcode.show import byte_text, number
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -146,13 +145,13 @@ def bandwidth_curve(
         powers = np.arange(np.floor(np.log2(sizes.min())), np.ceil(np.log2(sizes.max())) + 1)
         ticks = 2.0 ** powers[:: max(1, -(-powers.size // 9))]
         axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
-        axes.set_xticks(list(ticks), labels=[format_bytes(tick) for tick in ticks])
+        axes.set_xticks(list(ticks), labels=[byte_text(tick, binary=True) for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     if l2_bytes:
         left, right = axes.get_xlim()
         axes.axvspan(left, l2_bytes, color=palette.grid, alpha=0.6, linewidth=0, zorder=0)
         axes.set_xlim(left, right)
-        text = f"fits into L2 ({format_bytes(l2_bytes)})"
+        text = f"fits into L2 ({byte_text(l2_bytes, binary=True)})"
         axes.annotate(
             text,
             (l2_bytes, 1),

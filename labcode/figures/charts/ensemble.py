@@ -7,11 +7,11 @@ from typing import Any, cast
 from matplotlib.figure import Figure
 
 from labcode.analysis.compare.ensemble import Ensemble
-from labcode.analysis.rules.tables import one_line
 from labcode.errors import LabError
 from labcode.figures.charts.curves import lines
 from labcode.figures.style import render
 from labcode.outputs import whole
+from labcode.show import one_line
 
 _KINDS = ("period", "total", "rank", "window")  # the first that there is, is drawn
 _MOST = 4

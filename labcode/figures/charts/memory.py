@@ -9,10 +9,11 @@ from labcode.analysis.memory.history import stacked
 from labcode.analysis.memory.usage import WHERE, in_use
 from labcode.errors import LabError
 from labcode.figures.sources import declare
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, number, render, styled, tidy
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, WIDTH_IN, current, render, styled, tidy
 from labcode.outputs import whole
 from labcode.reports.memory.history import MemoryHistory, open_history
 from labcode.reports.nsys.report import NsysReport
+from labcode.show import number
 
 _HEIGHT_IN = 2.6
 _COLORS = ("kernel", "nccl", "h2d", "d2h", "d2d", "graph", "p2p", "launch")

@@ -27,19 +27,10 @@ from labcode.analysis.kernel.roofline import (
 from labcode.analysis.kernel.roofline import roofline as roofline_table
 from labcode.errors import LabError
 from labcode.figures.sources import declare
-from labcode.figures.style import (
-    SMALL_PT,
-    WIDTH_IN,
-    current,
-    fit,
-    logarithmic,
-    number,
-    percent,
-    render,
-    styled,
-)
+from labcode.figures.style import SMALL_PT, WIDTH_IN, current, fit, logarithmic, render, styled
 from labcode.outputs import whole
 from labcode.reports.ncu.report import NcuReport, open_report
+from labcode.show import number, whole_percent
 
 MOST_LAUNCHES = 16
 _MARKS = {"L1": "^", "L2": "s", "DRAM": "o"}
@@ -203,10 +194,12 @@ def _listed(report: NcuReport, table: pd.DataFrame) -> list[str]:
         if last["flops_per_s"] > 0:
             best = rows.sort_values("share_of_roof", na_position="first").iloc[-1]
             roof = best["level"] if best["bound"] == "memory" else _PRECISION[str(last["precision"])]
-            rate, share = number(last["flops_per_s"] / 1e12), percent(best["share_of_roof"])
+            rate, share = number(last["flops_per_s"] / 1e12), whole_percent(best["share_of_roof"])
             reached = f"{rate} TFLOP/s, {share} of {roof} {_ORIGIN['counters']}"
         elif np.isfinite(last["share_of_roof"]):
-            reached = f"no FLOP; {percent(last['share_of_roof'])} of {last['level']} {_ORIGIN['counters']}"
+            reached = (
+                f"no FLOP; {whole_percent(last['share_of_roof'])} of {last['level']} {_ORIGIN['counters']}"
+            )
         else:
             reached = "no FLOP"
         lines.append(f"{place} {one.function}: {reached}")

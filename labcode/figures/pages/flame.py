@@ -38,8 +38,6 @@ from labcode.figures.style import (
     Palette,
     current,
     fit,
-    number,
-    percent,
     render,
     styled,
 )
@@ -49,6 +47,7 @@ from labcode.reports.columns import Floats, Ints
 from labcode.reports.kineto.report import KinetoReport
 from labcode.reports.nsys.report import NsysReport
 from labcode.reports.report import TimelineReport
+from labcode.show import number, one_line, whole_percent
 
 ROW_IN = 0.21
 DEEPEST = 40  # rows of a printed flame graph
@@ -274,7 +273,7 @@ def shares(folded: pd.DataFrame, text: str) -> str:
         for stack, weight in zip(folded["stack"], folded["weight"], strict=True)
         if any(text.lower() in label.lower() for label in stack)
     )
-    return percent(hit / whole) if whole else percent(0)
+    return whole_percent(hit / whole) if whole else whole_percent(0)
 
 
 def flame_page(folded: pd.DataFrame, *, title: str = "Flame graph", unit: str = "samples") -> str:
@@ -296,7 +295,7 @@ def flame_page(folded: pd.DataFrame, *, title: str = "Flame graph", unit: str = 
         "unit": unit,
         "total": boxes.total,
         "rows": int(boxes.depth.max()) + 1,
-        "labels": [str(label) for label in labels],
+        "labels": [one_line(str(label)) for label in labels],
         "kinds": of_label,
         "label": codes.tolist(),
         "depth": boxes.depth.tolist(),

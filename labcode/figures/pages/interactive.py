@@ -14,8 +14,6 @@ events narrower than a pixel are drawn as one box a pixel whose opacity is the s
 (``interactive.js``).
 """
 
-import html
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
@@ -28,14 +26,16 @@ from numpy.typing import NDArray
 from labcode.analysis.timeline import counters as counter_series
 from labcode.analysis.timeline.utilization import device_busy
 from labcode.errors import LabError, ToolError
-from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette, number, percent
+from labcode.figures.style import DARK, LIGHT, ROLE_NAMES, Palette
 from labcode.figures.timeline.condense import assign_lanes
 from labcode.figures.timeline.groups import Report
-from labcode.figures.timeline.rows import MEASURED, Window, format_bytes, kernel_label
+from labcode.figures.timeline.rows import Window, kernel_label
 from labcode.figures.timeline.thinned import Thinned
 from labcode.figures.timeline.tracks import Batch, Track, batches, group_names, thread_names, track_names
 from labcode.reports.columns import Ints
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys.report import NsysReport
+from labcode.show import LONGEST, byte_text, cut, html, number, one_line, page_data, whole_percent
 
 MOST_EVENTS = 500_000
 _DEEPEST = 12  # levels of nesting that have lanes of their own
@@ -93,10 +93,10 @@ def interactive_page(
 def assemble(name: str, title: str, data: object, **texts: str) -> str:
     """A page from its parts: NAME.html and NAME.js of this package, Bokeh, and ``data`` as JSON."""
     parts = {
-        "title": html.escape(title),
+        "title": html(title),
         "style": _own_file("interactive.css"),
         "bokeh": bokeh_script(),
-        "data": json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c"),
+        "data": page_data(data),
         "script": _own_file("theme.js") + _own_file(f"{name}.js"),
         **texts,
     }
@@ -184,8 +184,8 @@ def _collect(report: Report, window: Window) -> _Events:
         role=np.array([roles[r] for r in role[by_place]], np.int64),
         label=codes.astype(np.int64),
         detail=more.astype(np.int64),
-        labels=[str(text) for text in labels],
-        details=[str(text) for text in details],
+        labels=[one_line(str(text)) for text in labels],
+        details=[cut(str(text), 2 * LONGEST) for text in details],
         lanes=[{"track": int(key) // _DEEPEST, "depth": int(key) % _DEEPEST} for key in used],
         tracks=sorted(numbers),
     )
@@ -213,7 +213,8 @@ def _kernel_details(rows: pd.DataFrame) -> list[str]:
 
 def _copy_details(rows: pd.DataFrame) -> list[str]:
     return [
-        f"{format_bytes(size)}, {source} to {target}" + (f", {number(size / ns)} GB/s" if ns > 0 else "")
+        f"{byte_text(size, binary=True)}, {source} to {target}"
+        + (f", {number(size / ns)} GB/s" if ns > 0 else "")
         for size, source, target, ns in zip(
             *(rows[c].to_list() for c in ("bytes", "src_kind", "dst_kind")),
             (rows["end_ns"] - rows["start_ns"]).to_list(),
@@ -225,7 +226,7 @@ def _copy_details(rows: pd.DataFrame) -> list[str]:
 _DETAILS: dict[str, Callable[[pd.DataFrame], list[str]]] = {
     "kernel": _kernel_details,
     "memcpy": _copy_details,
-    "memset": lambda rows: [format_bytes(size) for size in rows["bytes"].to_list()],
+    "memset": lambda rows: [byte_text(size, binary=True) for size in rows["bytes"].to_list()],
     "graph": lambda rows: [""] * len(rows),
     "api": lambda rows: [f"returned error {one}" if one else "" for one in rows["return_value"].to_list()],
     "nvtx": lambda rows: ["still open at the end" if one else "" for one in rows["still_open"].to_list()],
@@ -289,8 +290,8 @@ def _layout(
     heads: list[dict[str, Any]] = []
     y = 0.0
     for key, title in titles.items():
-        share = idle.get(key[1])
-        note = f", idle {percent(share)} of the window" if share is not None and not pd.isna(share) else ""
+        share = idle.get(key[1], float("nan"))
+        note = "" if pd.isna(share) else f", idle {whole_percent(share)} of the window"
         heads.append({"y": y, "text": title + note})
         y += 1.2
         for place in members[key]:
@@ -418,7 +419,7 @@ def _figure_item(
     ticks = [lane["y"] + (_COUNTER_HEIGHT / 2 if "values" in lane else 0.5) for lane in named]
     plot.yaxis.ticker = FixedTicker(ticks=ticks)
     plot.yaxis.major_label_overrides = {
-        tick: PlainText(text=_cut(lane["name"], 34)) for tick, lane in zip(ticks, named, strict=True)
+        tick: PlainText(text=one_line(lane["name"], 34)) for tick, lane in zip(ticks, named, strict=True)
     }
     plot.yaxis.major_label_text_font_size = "11px"
     plot.ygrid.visible = False
@@ -440,7 +441,3 @@ def _figure_item(
     plot.js_on_event(DoubleTap, CustomJS(code="window.labZoomTo(cb_obj.x, cb_obj.y)"))
     plot.tags = [store, boxes, texts, *mappers.values()]
     return json_item(plot, ID("plot"))
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

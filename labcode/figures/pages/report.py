@@ -34,6 +34,7 @@ from labcode.figures.style import render
 from labcode.figures.timeline.picture import timeline
 from labcode.outputs import whole
 from labcode.reports import files_of
+from labcode.show import one_line
 from labcode.store import repository_root
 
 FORMATS = ("html", "md", "json")
@@ -142,7 +143,7 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
     """The page, in parts."""
     from jinja2 import Environment
 
-    environment = Environment(autoescape=True, trim_blocks=True)
+    environment = Environment(autoescape=True, trim_blocks=True, finalize=_seen)
     template = environment.from_string(_own_file("report.html"))
     timeline_page, missing = _timeline(document)
     sections = [
@@ -187,12 +188,21 @@ def html_parts(document: Document, pages: Callable[[str], str]) -> Iterator[str]
         ledger=_table(document.ledger) if document.ledger is not None else None,
         steps=steps,
         pictures=pictures,
-        timeline=timeline_page,
+        timeline=_Whole(timeline_page),
         missing=missing,
         not_additive=NOT_ADDITIVE,
         style=_own_file("report.css"),
         version=__version__,
     )
+
+
+class _Whole(str):
+    """A text that is shown as it is."""
+
+
+def _seen(value: object) -> object:
+    """What the template prints of a value: of a text from a file one line that nothing steers."""
+    return one_line(value) if type(value) is str else value
 
 
 def _own_file(name: str) -> str:
@@ -279,7 +289,7 @@ _Chart = tuple[Callable[[], Figure], str]
 def _drawn(charts: Iterator[_Chart]) -> Iterator[dict[str, str]]:
     for draw, alt in charts:
         light, dark = (
-            "data:image/svg+xml;base64," + base64.b64encode(render(draw, mode)).decode()
+            _Whole("data:image/svg+xml;base64," + base64.b64encode(render(draw, mode)).decode())
             for mode in ("light", "dark")
         )
         yield {"light": light, "dark": dark, "alt": alt}

@@ -16,9 +16,10 @@ from matplotlib.path import Path
 from matplotlib.patheffects import Normal, Stroke
 from matplotlib.ticker import MaxNLocator
 
-from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, percent, tidy, width_in
+from labcode.figures.style import SMALL_PT, TEXT_PT, TITLE_PT, current, fit, tidy, width_in
 from labcode.figures.timeline.condense import condense
 from labcode.figures.timeline.rows import Group, Row, Window
+from labcode.show import whole_percent
 
 Unit = Literal["s", "ms", "µs", "ns"]
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
@@ -125,7 +126,7 @@ def choose_unit(span_ns: int) -> Unit:
 
 def idle_note(share: float) -> str:
     """What is written at the right of a GPU's rows."""
-    return f"idle {percent(share)}"
+    return f"idle {whole_percent(share)}"
 
 
 def _place(groups: Sequence[Group]) -> Iterator[_PlacedGroup]:

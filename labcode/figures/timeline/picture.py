@@ -20,7 +20,6 @@ from labcode.figures.style import (
     TITLE_PT,
     WIDTH_IN,
     current,
-    number,
     styled,
     tidy,
     width_in,
@@ -36,6 +35,7 @@ from labcode.figures.timeline.paint import (
     idle_note,
 )
 from labcode.figures.timeline.rows import Copies, Group, Window
+from labcode.show import number
 
 __all__ = ["compare_timelines", "compose", "draw_timeline", "timeline"]
 

@@ -15,6 +15,8 @@ from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.nvtx import labels, project
 from labcode.analysis.timeline.overlap import is_communication
 from labcode.figures.timeline.condense import assign_lanes
+from labcode.reports.marks import MEASURED
+from labcode.show import byte_text
 
 Copies = Literal["apart", "in streams"]
 Window = tuple[int, int]
@@ -22,7 +24,6 @@ Window = tuple[int, int]
 BAR_COLUMNS = {"start_ns": "int64", "end_ns": "int64", "lane": "int64", "role": "str", "text": "str"}
 COPY_ROWS = {"H2D": "copies H2D", "D2H": "copies D2H", "P2P": "copies P2P"}
 MOST_LANES = 4
-MEASURED = "lab:measured"
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def device_ops(
         ),
         memcpys.assign(
             role=kind.map({"H2D": "h2d", "D2H": "d2h", "P2P": "p2p"}).fillna("d2d"),
-            text=memcpys["bytes"].map(format_bytes),
+            text=[byte_text(count, binary=True) for count in memcpys["bytes"]],
             apart=kind.map(COPY_ROWS).fillna(""),
         ),
         memsets.assign(role="memset", text="memset"),
@@ -149,14 +150,6 @@ def kernel_label(short_name: str) -> str:
         if short_name.startswith(prefix):
             return short_name.removeprefix(prefix).split("_")[0]
     return short_name
-
-
-def format_bytes(count: float) -> str:
-    """Bytes in the largest unit that leaves a whole number of at least 1, binary if that comes out even."""
-    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= size and (count % size == 0 or count >= 10 * size):
-            return f"{count / size:.0f} {unit}"
-    return f"{count / 1024:.1f} KiB" if count >= 10_000 else f"{count:.0f} B"
 
 
 def stream_rows(

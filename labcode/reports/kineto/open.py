@@ -15,6 +15,7 @@ from labcode.reports.kineto.events import Collector, Columns
 from labcode.reports.kineto.text import TraceText
 from labcode.reports.kineto.workers import SpreadCollector, UnreadableError, workers_for
 from labcode.reports.naming import rank_in_name
+from labcode.show import byte_text
 
 TRACE_SUFFIXES = (".trace.json", ".trace.json.gz")
 SUFFIXES = (".json", ".json.gz")
@@ -147,7 +148,7 @@ def _warnings(path: Path, text: TraceText, columns: Columns) -> list[str]:
     if text.cut_off:
         warnings.append(
             f"{path}: cut off ({text.cut_off}): {columns.events:,} whole events in the first "
-            f"{_size(text.bytes_read)} were read{_until(columns)}; the rest is missing, so every "
+            f"{byte_text(text.bytes_read)} were read{_until(columns)}; the rest is missing, so every "
             "number is of this part alone"
         )
     if text.unreadable:
@@ -163,13 +164,6 @@ def _until(columns: Columns) -> str:
     ends = [int((c["start"] + c["duration"]).max()) for c in columns.kinds.values() if len(c["start"])]
     starts = [int(c["start"].min()) for c in columns.kinds.values() if len(c["start"])]
     return f", {(max(ends) - min(starts)) / 1e6:,.3f} ms of the run" if ends else ""
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def correlation_doubles(columns: Columns) -> int:

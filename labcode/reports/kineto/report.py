@@ -24,8 +24,8 @@ from labcode.reports.kineto import tables as kineto_tables
 from labcode.reports.kineto.names import thread_name
 from labcode.reports.kineto.open import RankTrace, open_ranks, trace_files
 from labcode.reports.kineto.ranks import Ranks
+from labcode.reports.marks import MEASURED
 
-MEASURED = "lab:measured"
 STEP = "ProfilerStep#"
 _WHERE = ("start_ns", "end_ns", "pid", "device", "context", "stream", "correlation")
 

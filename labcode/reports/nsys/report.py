@@ -18,6 +18,7 @@ import pandas as pd
 from labcode.ending import Closing
 from labcode.reports.columns import Column, Ints, Objects, joined, named, numbered, objects, unique
 from labcode.reports.frames import frame as _frame
+from labcode.reports.marks import MEASURED
 from labcode.reports.nsys import schema
 from labcode.reports.nsys import stacks as nsys_python
 from labcode.reports.nsys import stacks as nsys_stacks
@@ -27,8 +28,6 @@ from labcode.reports.nsys.open import open_export
 from labcode.reports.nsys.schema import SchemaVersion
 from labcode.reports.nsys.source import Source
 from labcode.reports.nsys.sqlite import Coded
-
-MEASURED = "lab:measured"
 
 _FRAME = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 _WHERE = ("pid", "device", "context", "stream", "correlation")

@@ -11,7 +11,6 @@ from labcode.figures.timeline.rows import (
     api_role,
     api_row,
     device_ops,
-    format_bytes,
     in_window,
     kernel_label,
     nvtx_row,
@@ -19,6 +18,7 @@ from labcode.figures.timeline.rows import (
     stream_rows,
 )
 from labcode.reports.nsys.report import open_report
+from labcode.show import byte_text
 from tests.figures.tables import Tables, data_parallel
 from tests.support.exports import call, kernel, make_export, push_pop
 
@@ -240,12 +240,12 @@ def test_without_gpu_work_the_cpu_is_shown_and_the_rest_said() -> None:
         (16 << 20, "16 MiB"),
         (3 << 30, "3 GiB"),
         (123_456_789, "118 MiB"),
-        (5000, "5000 B"),
-        (10_100, "9.9 KiB"),
+        (5000, "4.88 KiB"),
+        (10_100, "9.86 KiB"),
     ],
 )
 def test_bytes(count: int, text: str) -> None:
-    assert format_bytes(count) == text
+    assert byte_text(count, binary=True) == text
 
 
 def test_a_report_of_nsys_can_be_drawn(tmp_path: Path) -> None:

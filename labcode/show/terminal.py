@@ -1,7 +1,7 @@
-"""What is printed in; on a terminal its text out, and no character that would steer the terminal.
+"""What is printed in; its text out, and no character that would steer a terminal.
 
-Names come from captures, and whoever made them could put escape sequences there. Into files and pipes they go
-as they are.
+Names come from captures, and whoever made them could put escape sequences there. Tables and reports are safe
+wherever they go; CSV and JSON, which are for programs, only where they reach a terminal.
 """
 
 from __future__ import annotations
@@ -9,36 +9,28 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from labcode.show.text import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-_TURNING = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))  # lines, directions
-_SHOWN = {
-    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"},
-    **dict.fromkeys((0x7F, *range(0x80, 0xA0), *_TURNING), "\N{REPLACEMENT CHARACTER}"),
-}
-
-
-def plain(text: str) -> str:
-    """A text whose control characters can be seen: ``ESC [ 31 m`` → ``␛[31m``."""
-    return text.translate(_SHOWN)
+    from rich.table import Table
 
 
 class _Plain:
-    """A stream to a terminal that `plain` text goes to; ``raw`` is the stream itself."""
+    """A stream to a terminal that `visible` text goes to; ``raw`` is the stream itself."""
 
     def __init__(self, raw: TextIO) -> None:
         self.raw = raw
 
     def write(self, text: str) -> int:
-        return self.raw.write(plain(text))
+        return self.raw.write(visible(text))
 
     def writelines(self, lines: Iterable[str]) -> None:
-        self.raw.writelines(map(plain, lines))
+        self.raw.writelines(map(visible, lines))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
@@ -46,8 +38,8 @@ class _Plain:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Whatever is printed meanwhile to stdout and stderr reaches a terminal as `plain` text, what it cannot
-    show as “?”; files and pipes get UTF-8, whatever the locale. Streams that came closed lead nowhere."""
+    """What is printed meanwhile to stderr, and to stdout where that is a terminal, is `visible` text, what it
+    cannot show “?”; files and pipes get UTF-8, whatever the locale. Streams that came closed lead nowhere."""
     _open_closed()
     with ExitStack() as restored:
         for name in ("stdout", "stderr"):
@@ -55,7 +47,7 @@ def guarded() -> Iterator[None]:
             if isinstance(stream, io.TextIOWrapper):
                 restored.callback(stream.reconfigure, encoding=stream.encoding, errors=stream.errors)
                 stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
-            if stream is not None and stream.isatty():
+            if stream is not None and (name == "stderr" or stream.isatty()):
                 setattr(sys, name, _Plain(stream))
                 restored.callback(setattr, sys, name, stream)
         yield
@@ -81,7 +73,7 @@ def raw(stream: TextIO) -> TextIO:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Rich's console on stdout or stderr: its own colors, and `plain` text."""
+    """Rich's console on stdout or stderr: its own colors, and `visible` text."""
     from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
     from rich.segment import Segment
 
@@ -91,13 +83,24 @@ def console(*, stderr: bool = False) -> Console:
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             for part in console.render(self.content, options):
-                yield part if part.control else Segment(plain(part.text), part.style)
+                yield part if part.control else Segment(visible(part.text), part.style)
 
     class Hook(RenderHook):
         def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
             return [Shown(one) for one in renderables]
 
     made = Console(file=raw(sys.stderr if stderr else sys.stdout))
-    if made.is_terminal:
-        made.push_render_hook(Hook())
+    made.push_render_hook(Hook())
+    return made
+
+
+def table(*left: str, right: Sequence[str] = (), title: str | None = None) -> Table:
+    """Rich's table for a console, its columns named, those of ``right`` with numbers."""
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in left:
+        made.add_column(name, overflow="fold")
+    for name in right:
+        made.add_column(name, justify="right")
     return made

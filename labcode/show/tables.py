@@ -1,0 +1,59 @@
+"""Cells in; the lines of a table, aligned or in Markdown, a row of CSV, or a table in HTML out."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from labcode.show.text import html, markdown, one_line
+
+CELLS: dict[str, Callable[..., str]] = {"table": one_line, "md": markdown}  # a text, at most how long
+_SPECIAL = ',"\n\r'  # what has a text quoted in CSV
+
+
+def grid(
+    fmt: str, heads: Sequence[str], right: Sequence[bool], rows: Callable[[], Iterable[Sequence[str]]]
+) -> Iterator[str]:
+    """The lines of a table in 'table' or 'md'; cells come as `CELLS` make them, ``right`` has numbers.
+
+    Of an aligned one the rows are made twice, for all of them may be too many to hold.
+    """
+    heads = list(map(CELLS[fmt], heads))
+    if fmt == "md":
+        yield f"| {' | '.join(heads)} |\n"
+        yield f"| {' | '.join('---:' if number else ':---' for number in right)} |\n"
+        for row in rows():
+            yield f"| {' | '.join(row)} |\n"
+        return
+    widths = list(map(len, heads))
+    for row in rows():
+        widths = list(map(max, widths, map(len, row)))
+    for row in itertools.chain((heads, ["-" * width for width in widths]), rows()):
+        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True))
+        yield "  ".join(cells).rstrip() + "\n"
+
+
+def csv_cells(texts: Sequence[str]) -> list[str]:
+    """Texts as CSV has them; nearly always none of them needs quotes, which is quicker to ask of all."""
+    whole = "".join(texts)
+    if not any(mark in whole for mark in _SPECIAL):
+        return list(texts)
+    return [
+        '"' + text.replace('"', '""') + '"' if any(mark in text for mark in _SPECIAL) else text
+        for text in texts
+    ]
+
+
+def html_table(
+    heads: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]], caption: str = ""
+) -> str:
+    """A table in HTML; the cells are any texts."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        sides = ("right" if number else "left" for number in right)
+        inner = (
+            f'<{tag} style="text-align: {s}">{html(c)}</{tag}>' for c, s in zip(cells, sides, strict=True)
+        )
+        return f"<tr>{''.join(inner)}</tr>"
+
+    named = f"<caption>{html(caption)}</caption>" if caption else ""
+    body = "".join(line("td", row) for row in rows)
+    return f"<table>{named}<thead>{line('th', heads)}</thead><tbody>{body}</tbody></table>"
