@@ -24,11 +24,11 @@ from labcode.capture.ncu_scrub import scrub_report
 from labcode.capture.scrub import compress, scrub_export
 from labcode.capture.steady import trim_program
 from labcode.capture.trim import trim_export
-from labcode.reports.marks import MEASURED
 from labcode.errors import LabError, ToolError
 from labcode.meter import Meter, open_gpus
 from labcode.record import ncu, nsys, power
 from labcode.record.attend import neutral
+from labcode.reports.marks import MEASURED
 
 Doctor = Callable[[], Mapping[str, Any]]
 PERIOD = "--period-ms="  # between samples of the power meter; all other options are those of nsys
