@@ -104,26 +104,24 @@ def memory_usage(report: NsysReport, *, most: int = 6) -> Figure:
     several = len({pid for pid, _, _ in chosen}) > 1
     figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN + 0.5), layout="constrained")
     axes = figure.subplots()
+    series: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for place, where in enumerate(chosen):
         pid, device, kind = where
+        name = f"process {pid}, GPU {device}: {kind}" if several else f"GPU {device}: {kind}"
         mine = groups[where]
         before = mine[mine["time_ns"] < begin]["in_use_bytes"]
         mine = mine[mine["time_ns"] >= begin]
         times = np.array([begin, *mine["time_ns"], end], np.float64)
         values = [int(before.iloc[-1]) if len(before) else 0, *mine["in_use_bytes"]]
-        axes.step(
-            (times - begin) / 1e6,
-            np.array([*values, values[-1]], np.float64) / unit,
-            where="post",
-            color=palette.fill(_COLORS[place % len(_COLORS)]),
-            linewidth=1.3,
-            label=f"process {pid}, GPU {device}: {kind}" if several else f"GPU {device}: {kind}",
-        )
+        series[name] = (times - begin) / 1e6, np.array([*values, values[-1]], np.float64) / unit
+        color = palette.fill(_COLORS[place % len(_COLORS)])
+        axes.step(*series[name], where="post", color=color, linewidth=1.3, label=name)
     axes.set_xlim(0, max((end - begin) / 1e6, 1e-9))
     axes.set_ylim(0, max(top / unit * 1.12, 1e-9))
     axes.set_xlabel("time (ms)")
     axes.set_ylabel(f"in use ({unit_name})")
     axes.grid(True, axis="y")
+    declare(axes, series)
     if chosen:
         axes.legend(fontsize=SMALL_PT, loc="lower right")
     return figure
