@@ -221,7 +221,9 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     Worst is the one that waits least for others: what it does decides how long all take. Of GPUs that do not
     wait for each other, it is the one with the longest iteration, then with the most idle time.
     """
-    met, why = meetings.waits(view.ops, view.row)
+    begun, ended = spans(view.ops)
+    inside = (begun < judged.window[1]) & (ended > judged.window[0])
+    met, why = meetings.waits(view.ops[inside], view.row[inside])
     lines = Lines(view.report) if lines is None else lines
     every = [
         ledger_of(view, judged, device, met[met["device"] == device], why, lines)

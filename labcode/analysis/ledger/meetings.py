@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from labcode.analysis.timeline.overlap import is_meeting
+from labcode.analysis.timeline.overlap import is_broadcast, is_meeting
 from labcode.reports.columns import Ints
 from labcode.reports.frames import is_any
 
@@ -17,12 +17,17 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
     in ``ops``), device, set (its number), start_ns, end_ns, until_ns (when the last GPU began, at most
     end_ns), last (whether this GPU came last). The k-th of a name belongs together on all GPUs; a recording
     may begin while GPUs still work at what was launched before, so where their numbers differ, operations
-    whose launch was not recorded are left out.
+    whose launch was not recorded are left out. In a broadcast the root goes on at once: a GPU that left before
+    the last one came has not waited there, and broadcasts that do not match are left out.
     """
-    rows = np.flatnonzero(is_any(ops["kind"], "kernel") & is_meeting(ops).to_numpy())
+    one_way = is_broadcast(ops).to_numpy()
+    rows = np.flatnonzero(is_any(ops["kind"], "kernel") & (is_meeting(ops).to_numpy() | one_way))
     talk = ops.iloc[rows][["start_ns", "end_ns", "device", "short_name"]].assign(row=rows)
+    talk = talk.assign(one_way=one_way[rows])
     talk = talk.sort_values("start_ns", kind="stable")
     none = talk.iloc[:0].assign(set=0, until_ns=0, last=False)
+    if not _alike(talk[talk["one_way"]]) or talk.loc[talk["one_way"], "device"].nunique() == 1:
+        talk = talk[~talk["one_way"]]
     if talk["device"].nunique() < 2:
         return none, "fewer than two GPUs communicate"
     if not _alike(talk):
@@ -37,7 +42,8 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
     talk = talk.assign(set=codes * (int(place.max(initial=0)) + 1) + place)
     by = talk.groupby("set")
     last, first_end = by["start_ns"].transform("max"), by["end_ns"].transform("min")
-    together = float((last < first_end).mean())
+    met = (last < first_end)[~talk["one_way"]]
+    together = float(met.mean()) if len(met) else 0.0
     if together < TOGETHER:
         return none, (
             f"only {100 * together:.1f} % of the collectives overlap on all GPUs: they cannot be matched "
@@ -45,6 +51,8 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
         )
     until = np.minimum(last.to_numpy(np.int64), talk["end_ns"].to_numpy(np.int64))
     came = talk["start_ns"].to_numpy(np.int64)
+    left = talk["one_way"].to_numpy() & (talk["end_ns"].to_numpy(np.int64) < last.to_numpy(np.int64))
+    until = np.where(left, came, until)
     is_last = (came == last.to_numpy(np.int64)) & (by["start_ns"].transform("min").to_numpy(np.int64) < came)
     return talk.assign(until_ns=until, last=is_last), ""
 

@@ -29,6 +29,11 @@ def is_meeting(ops: pd.DataFrame) -> pd.Series:
     return pd.Series(named_like(ops["short_name"], _NCCL) & ~some, index=ops.index)
 
 
+def is_broadcast(ops: pd.DataFrame) -> pd.Series:
+    """Which rows are NCCL's broadcasts: who receives waits for the root, and the root for nobody."""
+    return pd.Series(named_like(ops["short_name"], r"^nccl.*Broadcast"), index=ops.index)
+
+
 def time_shares(ops: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
     """What each GPU did in the window, each ns once: device; computing, communication (while nothing
     computes), copies and memsets (while neither runs), idle; all in ns.

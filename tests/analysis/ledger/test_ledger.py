@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from labcode import reports
+from labcode.analysis.ledger import changes, meetings
 from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import Ledger, ledgers
 from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
@@ -149,3 +151,46 @@ def test_a_single_kernel(tmp_path: Path) -> None:
 
 def test_owners_have_codes() -> None:
     assert [OWNERS[code].id for code in CODE.values()] == list(CODE)
+
+
+def test_launches_that_ran_ahead_of_the_window_are_replayed(tmp_path: Path) -> None:
+    names = [strangers.TENSOR, "nchwToNhwcKernel"]
+    kernels = [x.kernel(i * MS, (i + 1) * MS, names[i % 2], correlation=i + 1) for i in range(12)]
+    api = [
+        x.call(-2 * MS + i * 10 * US, -2 * MS + i * 10 * US + 5 * US, correlation=i + 1) for i in range(12)
+    ]
+    path = x.make_export(tmp_path / "a.sqlite", kernels=kernels, api=api)
+    (ledger,) = of(path, "6ms..10ms")  # counted from the first row, which is a call
+    replay = Replay(View(reports.open_timeline(path, "diagnose")), ledger)
+    program = replay.program
+    assert program is not None and not len(replay.host.start)
+    gain = replay.gain(
+        lambda p: changes.with_lengths(p, p.length / 2), lambda p: changes.with_lengths(p, p.length / 2)
+    )
+    assert gain is not None and gain.share == pytest.approx(0.5, abs=0.05)
+
+
+def _collective(name: str, device: int, start: int, end: int) -> dict[str, object]:
+    return {"kind": "kernel", "short_name": name, "start_ns": start, "end_ns": end, "device": device}
+
+
+def test_who_receives_a_broadcast_waits_for_its_root(tmp_path: Path) -> None:
+    sent, reduced = "ncclDevKernel_Broadcast_RING_LL", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    rows = [
+        _collective(sent, 0, 900, 1000),  # the root comes late: GPU 1 waits for it
+        _collective(sent, 1, 100, 1000),
+        _collective(reduced, 0, 1100, 1200),
+        _collective(reduced, 1, 1050, 1200),
+        _collective(sent, 0, 1300, 1310),  # the root has gone on before GPU 1 comes: nobody waits
+        _collective(sent, 1, 1400, 1450),
+    ]
+    found, why = meetings.waits(pd.DataFrame(rows), np.arange(len(rows)))
+    assert why == ""
+    waited = (found["until_ns"] - found["start_ns"]).groupby(found["row"]).sum()
+    assert waited.to_dict() == {0: 0, 1: 800, 2: 0, 3: 50, 4: 0, 5: 0}
+    found, why = meetings.waits(pd.DataFrame(rows[1:]), np.arange(len(rows) - 1))  # one is cut off
+    assert why == "" and set(found["short_name"]) == {reduced}
+    found, why = meetings.waits(
+        pd.DataFrame(rows[:2]), np.arange(2)
+    )  # nothing shows that they belong together
+    assert not len(found) and "0.0 %" in why
