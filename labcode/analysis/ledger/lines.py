@@ -227,7 +227,7 @@ class Lines:
             path = path[(at >= self.window[0]) & (at < self.window[1])]
         distinct = np.unique(path)
         own = [[frame for frame in self._paths[one] if own_file(frame[1])] for one in distinct.tolist()]
-        found = "", ""
+        found: tuple[str, str] = ("", "")
         for depth in range(max(map(len, own), default=0)):
             lines = {frames[depth] for frames in own if len(frames) > depth}
             if len({line[:2] for line in lines}) > 1:
