@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from labcode.cli import app
 
 ROOT = Path(__file__).parents[1]
 OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -221,3 +224,22 @@ def test_an_archive_made_twice_is_the_same(book, tmp_path):
     assert len(digests) == 1
     with tarfile.open(folder / "lab-book.tar.gz") as archive:
         assert sorted(archive.getnames()) == ["lab", "lab/a", "lab/b"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.name
+)
+def test_forms_ask_in_the_words_of_the_forge(path):
+    form = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if path.name == "config.yml":
+        assert set(form) <= {"blank_issues_enabled", "contact_links"}
+        return
+    assert set(form) == {"name", "description", "labels", "body"}
+    ids = [part["id"] for part in form["body"]]
+    assert len(set(ids)) == len(ids) and any(part.get("validations") for part in form["body"])
+    commands = set(typer.main.get_command(app).commands)
+    for part in form["body"]:
+        assert part["type"] in {"input", "textarea"} and part["attributes"]["label"]
+        assert set(part) <= {"type", "id", "attributes", "validations"}
+        assert set(part["attributes"]) <= {"label", "description", "placeholder", "render"}
+    assert set(re.findall(r"`labcode (\w+)", path.read_text(encoding="utf-8"))) <= commands
