@@ -35,6 +35,7 @@ _KNOWN = (
         ".json",
     ),
 )
+DOCUMENT_SCHEMA = 1  # of documents in JSON; one more when a member leaves, or means something else
 WORK = ".labcode-"
 _NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")
 
