@@ -187,7 +187,7 @@ def test_files_and_pipes_get_utf_8_in_every_locale(encoding: str) -> None:
         [sys.executable, "-m", "labcode", "stats", "µs\udcff.sqlite"],
         capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding}, timeout=60,
     )  # fmt: skip
-    assert result.stderr.decode() == "labcode: µs?.sqlite: no such file; check the path\n"
+    assert result.stderr.decode() == "labcode: µs\\udcff.sqlite: no such file; check the path\n"
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])

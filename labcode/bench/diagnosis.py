@@ -64,7 +64,10 @@ RULES: Mapping[str, frozenset[str]] = {
     }.items()
 }
 _WIDTH = 132  # of the table, wherever it is printed
-_PLACE = re.compile(r"(?:in `(?P<function>[^`]+)`, )?(?P<file>\w+\.py)(?::|, between lines )(?P<line>\d+)")
+_PLACE = re.compile(
+    r"(?:in `(?P<function>[^`]+)`, )?(?P<file>\w+\.py)(?::|, between lines )(?P<line>\d+)"
+    r"(?:, from `[^`]+`, \w+\.py:(?P<loop>\d+))?"
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Case:
 @dataclass(frozen=True)
 class Told:
     """The first verdict that promises a gain: its rule ('': none does), the gain as a share of an iteration
-    with its bounds, its first place in the program (0: none)."""
+    with its bounds, its first place in the program (0: none), the line of the loop it was called from."""
 
     rule: str = ""
     severity: str = ""
@@ -96,6 +99,7 @@ class Told:
     most: float = 0.0
     function: str = ""
     line: int = 0
+    loop: int = 0
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ def first(verdicts: Iterable[Mapping[str, Any]], rules: frozenset[str] | None = 
             bounds = [verdict.get(key) for key in ("gain_at_least", "gain_at_most")]
             least, most = (gain if bound is None else bound for bound in bounds)
             place = _PLACE.search(verdict["message"])
-            where = (place["function"] or "", int(place["line"])) if place else ("", 0)
+            where = (place["function"] or "", int(place["line"]), int(place["loop"] or 0)) if place else ()
             return Told(verdict["rule"], verdict["severity"], gain, least, most, *where)
     return Told()
 
@@ -217,10 +221,10 @@ def row_of(
 
 
 def place_of(case: Case, folder: Path, told: Told) -> str:
-    """``line``, ``function`` or ``no``: what of the told place is that of the case."""
+    """``line``, ``function`` or ``no``: what of the told place, or of its loop, is that of the case."""
     lines = (folder / case.name / case.line["file"]).read_text(encoding="utf-8").splitlines()
     wanted = 1 + [line.strip() for line in lines].index(case.line["text"])
-    if told.line and abs(told.line - wanted) <= NEAR:
+    if any(line and abs(line - wanted) <= NEAR for line in (told.line, told.loop)):
         return "line"
     return "function" if told.line and told.function in (case.line["function"], "") else "no"
 

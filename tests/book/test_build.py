@@ -37,7 +37,7 @@ It took {glue:text}`time`, and $t \\le T$.
 )
 
 
-PICTURE = '''
+PICTURE = """
 ```{code-cell} python
 import pandas as pd
 from labcode.figures import lines
@@ -50,7 +50,7 @@ book.figure(
     data={"loop": steps},
 )
 ```
-'''
+"""
 
 
 @pytest.fixture

@@ -241,7 +241,7 @@ def test_an_archive_goes_where_it_can_be_written(lab: Lab, tmp_path: Path) -> No
     with pytest.raises(LabError, match="its folder does not exist"):
         lab.capture("beta", archive=tmp_path / "nowhere/out.tar")
     lab.capture("beta", archive=tmp_path / "out.tar")
-    assert "out.tar: 0.0" in lab.printed.replace("\n", "")
+    assert "out.tar: 10 KiB" in lab.printed.replace("\n", "")
     assert archive.add([tmp_path / "out.tar"], tmp_path / "elsewhere") == ["mine/beta: added"]
     assert store.parse_manifest(
         json.loads((tmp_path / "elsewhere/mine/manifest.json").read_text()), lab.sets

@@ -169,7 +169,7 @@ def test_each_run_says_how_its_seconds_divide(lab: Lab) -> None:
     (line,) = [line for line in lab.printed.splitlines() if line.startswith("alpha/baseline: ")]
     for step in ("clean", "under nsys", "of which after the program", "export", "trim", "scrub", "compress"):
         assert f"{step} " in line
-    assert line.endswith(" MB")
+    assert line.endswith(" kB")
 
 
 def test_what_does_not_fit_into_the_budget_is_left_out_and_said(

@@ -51,7 +51,8 @@ class Place:
     """Where in the program: the function and ``file:line`` of the innermost own frame, '' where unknown;
     whether data are loaded there (by the names of any frame), whether the thread waits there for others (by
     the innermost), whether code is compiled there. Where only the calls around are known,
-    ``until`` is the line of the next one, if that is another.
+    ``until`` is the line of the next one, if that is another. ``loop`` is the line of the loop from which
+    that function was called (`Lines.loop_of`), in words, '' where it is in the loop itself.
     """
 
     function: str = ""
@@ -62,10 +63,15 @@ class Place:
     seen: bool = True
     waits: bool = False
     compiles: bool = False
+    loop: str = ""
 
     @property
     def text(self) -> str:
-        """In words: “in `train`, train.py:14”; '' where unknown."""
+        """In words: “in `encode`, model.py:14, from `train`, train.py:40”; '' where unknown."""
+        return self._own and self._own + (f", from {self.loop}" if self.loop else "")
+
+    @property
+    def _own(self) -> str:
         if not self.file:
             return ""
         if self.until:
@@ -85,8 +91,9 @@ def short(path: str) -> str:
 class Lines:
     """The places in a program; nothing is read before it is asked for."""
 
-    def __init__(self, report: TimelineReport) -> None:
-        self.report = report
+    def __init__(self, report: TimelineReport, window: tuple[int, int] | None = None) -> None:
+        self.report, self.window = report, window
+        self._loops: dict[tuple[int, int], tuple[str, str]] = {}
 
     @cached_property
     def known(self) -> bool:
@@ -118,7 +125,7 @@ class Lines:
         at, path, sampled = self._stacks[pid, tid]
         inside = np.searchsorted(low, at, "right") > np.searchsorted(high, at, "right")
         some = inside & (sampled == 1) if sampled.any() else inside
-        return self._shares(path[some], np.ones(int(some.sum()), np.float64))
+        return self._shares((pid, tid), path[some], np.ones(int(some.sum()), np.float64))
 
     def launched(self, pid: int, tid: int, calls: Ints, weight: Floats) -> list[tuple[Place, float]]:
         """Where a thread was when calls were made (their times), by weight: places and shares, most first.
@@ -140,7 +147,7 @@ class Lines:
         for near in (NEAR_NS, 5 * NEAR_NS):
             some = distance <= near
             if some.any():
-                return self._shares(path[nearest[some]], weight[some])
+                return self._shares((pid, tid), path[nearest[some]], weight[some])
         return []
 
     def naming(
@@ -161,7 +168,7 @@ class Lines:
         if not hits.any():
             return 0.0, []
         mine = path[some][hits[code]]
-        return len(mine) / int(some.sum()), self._shares(mine, np.ones(len(mine), np.float64))
+        return len(mine) / int(some.sum()), self._shares((pid, tid), mine, np.ones(len(mine), np.float64))
 
     def _named(self, path: int) -> list[str]:
         """The frames of a path as ``file:function``."""
@@ -195,13 +202,40 @@ class Lines:
         at, _, sampled = self._stacks[pid, tid]
         return int(((at >= window[0]) & (at < window[1]) & (sampled == 1)).sum())
 
-    def _shares(self, paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
+    def _shares(self, key: tuple[int, int], paths: Ints, weight: Floats) -> list[tuple[Place, float]]:
+        loop = self.loop_of(*key)
         distinct, code = np.unique(paths, return_inverse=True)
         sums = np.bincount(code, weights=weight, minlength=len(distinct)).astype(np.float64)
         back = np.array([_of_backward(self._paths[one]) for one in distinct.tolist()], np.bool_)
         if sums[~back].sum() >= SOME * sums.sum() > 0:
             distinct, sums = distinct[~back], sums[~back]
-        return _together([place_of([self._paths[one]], [1]) for one in distinct.tolist()], sums)
+        return _together([place_of([self._paths[one]], [1], loop) for one in distinct.tolist()], sums)
+
+    def loop_of(self, pid: int, tid: int) -> tuple[str, str]:
+        """The function of the program, and its file, that holds a thread's loop; ('', '') where unknown.
+
+        Seen from the outside, it is the first whose line differs between the stacks of what is judged: all
+        above it stand still at the call that leads into the loop. A loop of one line cannot be told so.
+        """
+        key = pid, tid
+        if key not in self._loops:
+            self._loops[key] = self._loop(*self._stacks[key][:2]) if key in self._stacks else ("", "")
+        return self._loops[key]
+
+    def _loop(self, at: Ints, path: Ints) -> tuple[str, str]:
+        if self.window is not None:
+            path = path[(at >= self.window[0]) & (at < self.window[1])]
+        distinct = np.unique(path)
+        own = [[frame for frame in self._paths[one] if own_file(frame[1])] for one in distinct.tolist()]
+        found: tuple[str, str] = ("", "")
+        for depth in range(max(map(len, own), default=0)):
+            lines = {frames[depth] for frames in own if len(frames) > depth}
+            if len({line[:2] for line in lines}) > 1:
+                return found
+            found = next(iter(lines))[:2]
+            if len(lines) > 1:
+                return found
+        return "", ""
 
     # ---- nsys
 
@@ -296,7 +330,7 @@ class Lines:
         taken = path[first:last][sampled[first:last] == 1] if inside else path[first:last]
         if len(taken):
             values, counts = np.unique(taken, return_counts=True)
-            return place_of([self._paths[v] for v in values.tolist()], counts.tolist())
+            return place_of([self._paths[v] for v in values.tolist()], counts.tolist(), self.loop_of(*key))
         if not first or last == len(at):
             return NOWHERE
         before, after = self._paths[int(path[first - 1])], self._paths[int(path[last])]
@@ -318,8 +352,16 @@ def _told(function: str, file: str, line: int) -> tuple[bool, bool]:
     return loads, bool(_COMPILES.search(f"{file}({line}): {function}"))
 
 
-def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[int]) -> Place:
-    """The place most of some stacks (frames from the outermost on) are at."""
+def place_of(
+    paths: Sequence[Sequence[tuple[str, str, int]]],
+    counts: Sequence[int],
+    loop: tuple[str, str] | None = None,
+) -> Place:
+    """The place most of some stacks (frames from the outermost on) are at.
+
+    ``loop`` is the function of the loop, whose line is told, too; where that is unknown (two empty texts),
+    the function that called the innermost one stands for it.
+    """
     weights: dict[tuple[str, str, int], int] = {}
     loads = waits = compiles = 0
     for path, count in zip(paths, counts, strict=True):
@@ -338,7 +380,23 @@ def place_of(paths: Sequence[Sequence[tuple[str, str, int]]], counts: Sequence[i
         functions[function, file] = functions.get((function, file), 0) + count
     best = max(functions, key=lambda one: functions[one])
     line = max((one for one in weights if one[:2] == best), key=lambda one: weights[one])
-    return Place(best[0], short(best[1]), line[2], loading, waits=waiting, compiles=compiling)
+    calls: dict[tuple[str, str, int], int] = {}
+    for path, count in zip(paths, counts, strict=True):
+        frame = _caller(path, line, loop) if loop is not None else None
+        if frame is not None:
+            calls[frame] = calls.get(frame, 0) + count
+    most = max(calls, key=lambda one: calls[one], default=None)
+    called = f"`{most[0]}`, {short(most[1])}:{most[2]}" if most else ""
+    return Place(best[0], short(best[1]), line[2], loading, waits=waiting, compiles=compiling, loop=called)
+
+
+def _caller(
+    path: Sequence[tuple[str, str, int]], line: tuple[str, str, int], loop: tuple[str, str]
+) -> tuple[str, str, int] | None:
+    """The frame of the loop above a line of a stack, or of what called its function; None without one."""
+    above = [one for one in path[: path.index(line)] if own_file(one[1])] if line in path else []
+    others = [one for one in above if one[:2] != line[:2] and (one[:2] == loop or not loop[0])]
+    return others[-1] if others and line[:2] != loop else None
 
 
 def _together(places: Sequence[Place], weight: Floats) -> list[tuple[Place, float]]:

@@ -17,8 +17,8 @@ def waits(ops: pd.DataFrame, launched: Ints) -> tuple[pd.DataFrame, str]:
     in ``ops``), device, set (its number), start_ns, end_ns, until_ns (when the last GPU began, at most
     end_ns), last (whether this GPU came last). The k-th of a name belongs together on all GPUs; a recording
     may begin while GPUs still work at what was launched before, so where their numbers differ, operations
-    whose launch was not recorded are left out. In a broadcast the root goes on at once: a GPU that left before
-    the last one came has not waited there, and broadcasts that do not match are left out.
+    whose launch was not recorded are left out. In a broadcast the root goes on at once: a GPU that left
+    before the last one came has not waited there, and broadcasts that do not match are left out.
     """
     one_way = is_broadcast(ops).to_numpy()
     rows = np.flatnonzero(is_any(ops["kind"], "kernel") & (is_meeting(ops).to_numpy() | one_way))

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 
 from labcode.analysis.ledger import changes, meetings
-from labcode.analysis.ledger.owners import OWNERS
+from labcode.analysis.ledger.owners import CODE, OWNERS
 from labcode.analysis.ledger.replay import Gain, Program
 from labcode.analysis.rules.finding import CannotJudgeError, Finding, rule
-from labcode.analysis.rules.predicted import cause, gain_of, owned, told_places
+from labcode.analysis.rules.predicted import cause, gain_of, lines_of_kernels, owned, told_places
 from labcode.analysis.rules.tables import Tables, top
 from labcode.analysis.timeline import intervals
 from labcode.analysis.timeline.joins import duration_ns, spans
@@ -49,6 +49,12 @@ def exposed_communication(tables: Tables) -> Finding:
             f"computing beside it (the most: {percent(table['exposed_ns'].max() / tables.width)}; "
             f"{percent(hidden)} is hidden)"
         )
+        view, worst = tables.view, tables.ledger.device
+        begun, ended = spans(view.ops)
+        mine = (view.owner == CODE["communication"]) & (view.ops["device"] == worst).to_numpy()
+        mine &= (begun < tables.window[1]) & (ended > tables.window[0])
+        launched = lines_of_kernels(tables, view.ops[mine])
+        message += f"; {launched}" if launched else ""
     else:
         message = f"no communication kernels on {len(tables.busy)} GPU{'s' * (len(tables.busy) != 1)}"
 

@@ -140,7 +140,7 @@ class Tables:
     @cached_property
     def lines(self) -> Lines:
         """Where in the program threads were."""
-        return Lines(self.report)
+        return Lines(self.report, self.window)
 
     @property
     def ledger(self) -> Ledger:

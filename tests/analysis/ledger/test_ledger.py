@@ -10,6 +10,7 @@ from labcode import reports
 from labcode.analysis.ledger import changes, meetings
 from labcode.analysis.ledger.judged import judged
 from labcode.analysis.ledger.ledger import Ledger, ledgers
+from labcode.analysis.ledger.lines import Lines
 from labcode.analysis.ledger.owners import CODE, OWNERS, owner_of_name
 from labcode.analysis.ledger.replay import Replay
 from labcode.analysis.ledger.steady import phases, steady
@@ -194,3 +195,46 @@ def test_who_receives_a_broadcast_waits_for_its_root(tmp_path: Path) -> None:
         pd.DataFrame(rows[:2]), np.arange(2)
     )  # nothing shows that they belong together
     assert not len(found) and "0.0 %" in why
+
+
+OWN, TORCH_FILE = "/home/me/train.py", "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
+
+
+@pytest.mark.parametrize(
+    ("stacks", "told"),
+    [
+        # main calls train, which loops: its line changes, main's does not
+        (
+            [
+                [("main", 90), ("train", 40), ("encode", 14)],
+                [("main", 90), ("train", 40), ("encode", 14)],
+                [("main", 90), ("train", 41)],
+            ],
+            "in `encode`, train.py:14, from `train`, train.py:40",
+        ),
+        # the loop itself takes the time
+        ([[("main", 90), ("train", 40)], [("main", 90), ("train", 40)], [("main", 90), ("train", 41)]],
+         "in `train`, train.py:40"),
+        # a loop of one line cannot be told from a call that leads to it: then what called the function
+        ([[("main", 90), ("encode", 14)]] * 2, "in `encode`, train.py:14, from `main`, train.py:90"),
+    ],
+)  # fmt: skip
+def test_a_place_is_told_with_the_line_of_its_loop(
+    tmp_path: Path, stacks: list[list[tuple[str, int]]], told: str
+) -> None:
+    lines = Lines(
+        reports.open_timeline(x.make_export(tmp_path / "a.sqlite", kernels=[x.kernel(0, 9)]), "diagnose")
+    )
+    paths = [
+        tuple(
+            frame for name, line in stack for frame in ((name, OWN, line), ("_call_impl", TORCH_FILE, 1787))
+        )
+        for stack in stacks
+    ]
+    lines._paths = list(dict.fromkeys(paths))
+    at = np.arange(len(paths)) * 10
+    lines.__dict__["_stacks"] = {
+        (1, 1): (at, np.array([lines._paths.index(path) for path in paths]), np.ones(len(paths), np.int64))
+    }
+    (place, _), *_ = lines.spread(1, 1, np.array([0]), np.array([100]))
+    assert place.text == told

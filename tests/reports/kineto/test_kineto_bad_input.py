@@ -103,7 +103,7 @@ def test_cut_off_anywhere_counts_whole_events_alone(tmp_path: Path) -> None:
 def test_cut_off_says_how_much_was_read(tmp_path: Path) -> None:
     report = opened(tmp_path, whole(EVENT, EVENT)[:-60])
     assert report.warnings[0].endswith(
-        "bad.trace.json: cut off (it ends within an event): 1 whole events in the first 162 bytes were read, "
+        "bad.trace.json: cut off (it ends within an event): 1 whole events in the first 162 B were read, "
         "0.002 ms of the run; the rest is missing, so every number is of this part alone"
     )
 
