@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labcode.errors import InputError, LabError
-from labcode.inputs import plain_file
+from labcode.inputs import plain_file, refuse_pointer
 from labcode.outputs import private_folder
 
 MANIFEST_SCHEMA = 2
@@ -397,6 +397,7 @@ def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
 def _check_hash(path: Path, expected: str) -> None:
     if not path.is_file():
         raise InputError(f"{path}: missing from the capture set; restore it from version control")
+    refuse_pointer(path, path.stat().st_size)
     if file_sha256(path) != expected:
         raise InputError(
             f"{path}: changed since it was captured (its SHA-256 is not the manifest's); "
