@@ -10,7 +10,6 @@ import hashlib
 import json
 import lzma
 import os
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping

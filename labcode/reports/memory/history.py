@@ -157,7 +157,8 @@ def _history(path: Path, raw: _History) -> MemoryHistory:
     negative = sum(event.size < 0 for event in raw.events)
     if negative:
         warnings.append(f"{path}: {negative:,} events have a negative size; they are left out")
-    large = sum(not _possible(one) for one in (*raw.events, *raw.live_before))
+    large = sum(not _possible(event) for event in raw.events)
+    large += sum(not _possible(block) for block in raw.live_before)
     if large:
         warnings.append(f"{path}: {large:,} events or blocks have numbers that no GPU has; they are left out")
     rows = [

@@ -120,7 +120,7 @@ def paths(ranges: Ranges, stack: Stack) -> Made:
 
 
 def _within(stack: Stack) -> Sequence[int]:
-    """Of each range itself or, where it lies deeper than `DEEPEST` levels, the last around it that does not."""
+    """Of each range itself or, where it lies deeper than `DEEPEST`, the last around it that does not."""
     found: list[int] = list(range(len(stack.level)))
     deep = np.flatnonzero(stack.level >= DEEPEST)
     for row in deep[np.argsort(stack.level[deep], kind="stable")].tolist():
