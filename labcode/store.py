@@ -10,7 +10,6 @@ import hashlib
 import json
 import lzma
 import os
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from labcode.errors import InputError, LabError
-from labcode.inputs import plain_file
+from labcode.inputs import plain_file, refuse_pointer
 from labcode.outputs import private_folder
 
 MANIFEST_SCHEMA = 2
@@ -33,6 +32,9 @@ _COMPRESSED = ".xz"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LARGEST_JSON = 1 << 28  # bytes
 _LARGEST_PACKED = 1 << 32
+LIMIT_VARIABLE = "LABCODE_LIMIT"
+_LEAST_LIMIT = 1 << 28  # bytes that any packed file may unpack to …
+_MOST_PACKED = 200  # … or so many times its own; of captures that repeat themselves it is 130
 
 
 @dataclass(frozen=True)
@@ -354,20 +356,53 @@ def unpack_tar(tar: tarfile.TarFile, folder: Path) -> None:
 
 
 def unpack_xz(source: Path, target: Path) -> None:
-    """Unpack ``source`` (xz) into ``target``: afterwards the whole file is there, or after an error none."""
+    """Unpack ``source`` (xz) into ``target``: afterwards the whole file is there, or after an error none.
+
+    Raises `InputError` for what is no .xz file, and for one that becomes larger than `unpack_limit`.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with plain_file(source, most_bytes=_LARGEST_PACKED).open("rb") as raw, target.open("wb") as out:
             if raw.read(len(_XZ_MAGIC)) != _XZ_MAGIC:  # of zeros alone it would be told at their end
                 raise lzma.LZMAError("it does not begin like an .xz file")
             raw.seek(0)
+            left = limit = unpack_limit(source.stat().st_size)
             with lzma.open(raw) as packed:
-                shutil.copyfileobj(packed, out, 1 << 20)
+                while part := packed.read(1 << 20):
+                    left -= len(part)
+                    if left < 0:
+                        raise endless(source, limit)
+                    out.write(part)
     except BaseException as error:
         target.unlink(missing_ok=True)
         if not isinstance(error, lzma.LZMAError | EOFError):
             raise
         raise InputError(f"{source}: cannot be unpacked ({error}); fetch the file again") from None
+
+
+def unpack_limit(packed_bytes: int) -> int:
+    """To how many bytes a packed file may unpack: ``$LABCODE_LIMIT`` in GiB, or what captures stay far below.
+
+    Raises `LabError` for a limit that is no number.
+    """
+    given = os.environ.get(LIMIT_VARIABLE)
+    if not given:
+        return max(_LEAST_LIMIT, _MOST_PACKED * packed_bytes)
+    try:
+        gib = float(given)
+    except ValueError:
+        gib = 0.0
+    if not 0 < gib < 1 << 30:
+        raise LabError(f"--limit {given[:40]}: no size; give GiB, such as 64")
+    return int(gib * (1 << 30))
+
+
+def endless(packed: Path, limit: int) -> InputError:
+    """What is said of a file that unpacks to more bytes than its limit."""
+    return InputError(
+        f"{packed}: unpacks to more than {limit / (1 << 30):,.3g} GiB; if it is to be so large, put a higher "
+        "limit before the command: labcode --limit 64 …"
+    )
 
 
 def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
@@ -397,6 +432,7 @@ def cached(key: str, suffix: str, make: Callable[[Path], object]) -> Path:
 def _check_hash(path: Path, expected: str) -> None:
     if not path.is_file():
         raise InputError(f"{path}: missing from the capture set; restore it from version control")
+    refuse_pointer(path, path.stat().st_size)
     if file_sha256(path) != expected:
         raise InputError(
             f"{path}: changed since it was captured (its SHA-256 is not the manifest's); "

@@ -29,6 +29,8 @@ _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 _stops: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())
 _added: ContextVar[Mapping[str, str] | None] = ContextVar("added", default=None)
 MARK = "LABCODE_CHILD_OF"  # of the environment of all that a program starts
+_VERSION_DIGITS = 20
+_ENDLESS = re.compile(rf"\d{{{_VERSION_DIGITS + 1},}}")
 _NSYS_PLACES = (
     "/opt/nvidia/nsight-systems*/*/target-linux-*/nsys",
     "/opt/nvidia/nsight-systems*/*/bin/nsys",
@@ -242,12 +244,16 @@ def libdw_advice(nsys: Path) -> str:
 
 
 def tool_version(tool: Path, pattern: str = r"(\d+\.\d+(?:\.\d+)*)", timeout_s: float = 20.0) -> str | None:
-    """The version a tool prints for ``--version``; None when it prints none or does not start."""
+    """The version a tool prints for ``--version``; None when it prints none or does not start.
+
+    Digits count where no more than `_VERSION_DIGITS` stand together: each start of a longer run is a search.
+    """
     try:
         result = run_tool([tool, "--version"], timeout_s)
     except ToolError:
         return None
-    found = re.search(pattern, result.stdout + result.stderr)
+    printed = _ENDLESS.sub("", result.stdout + result.stderr)
+    found = re.search(pattern, printed)
     return found.group(1) if found and result.returncode == 0 else None
 
 

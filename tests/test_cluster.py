@@ -3,6 +3,7 @@
 The job file runs with programs that stand for SLURM's and the lab's; the container file is read word by word.
 """
 
+import json
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from tests.support.programs import program
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "cluster" / "capture.sbatch"
 CONTAINER = ROOT / "cluster" / "Containerfile"
+BOOK_CONTAINER = ROOT / "cluster" / "Containerfile.book"
 WORKFLOW = ROOT / "cluster" / "pull-request.yml"
 PROFILE = ROOT / "cluster" / "profile.sbatch"
 SHELL = (JOB, PROFILE, ROOT / "labcode" / "kit" / "env.sh")
@@ -175,8 +177,8 @@ def test_near_the_limit_the_capture_ends_and_the_job_goes_on_later(site, number,
         assert (site / "requeued").read_text() == "requeue 42\n"
 
 
-def container_lines() -> list[tuple[str, str]]:
-    text = re.sub(r"^#.*\n", "", CONTAINER.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+def container_lines(path: Path = CONTAINER) -> list[tuple[str, str]]:
+    text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     return [tuple(line.split(None, 1)) for line in text.splitlines() if line]
 
 
@@ -213,6 +215,31 @@ def test_the_container_is_pinned_as_the_rest_of_the_lab():
     (check,) = [rest for word, rest in lines if word == "RUN" and rest.startswith("python -c")]
     for name in re.findall(r"t\.(\w+)", check):
         assert (ROOT / "labcode" / "tools.py").read_text().count(f"def {name}(") == 1
+
+
+def test_the_container_of_the_book_calls_sessions_that_are_there_with_the_tools_of_ci():
+    lines = container_lines(BOOK_CONTAINER)
+    for word, rest in lines:
+        assert word in {"ARG", "FROM", "RUN", "USER", "WORKDIR", "ENV", "COPY", "CMD"}
+        if word == "RUN":
+            subprocess.run(["bash", "-n", "-c", rest], check=True)
+    command = json.loads(next(rest for word, rest in lines if word == "CMD"))
+    assert command == ["nox", "-s", "book", "--", "--strict"]
+    ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["floor"]
+    assert ("ARG", f"BASE={ci['container']}") in lines
+    wanted = re.search(r"--no-install-recommends (.+)", ci["steps"][0]["run"])
+    assert wanted and any(word == "RUN" and f" {wanted[1]} " in rest for word, rest in lines)
+
+
+def test_the_development_container_is_a_stage_of_that_file():
+    path = ROOT / ".devcontainer" / "devcontainer.json"
+    content = json.loads(path.read_text())
+    built = content["build"]
+    assert (path.parent / built["dockerfile"]).resolve() == BOOK_CONTAINER
+    assert (path.parent / built["context"]).resolve() == ROOT
+    lines = container_lines(BOOK_CONTAINER)
+    assert any(word == "FROM" and rest.endswith(f" AS {built['target']}") for word, rest in lines)
+    assert any(word == "RUN" and rest.endswith(content["remoteUser"]) for word, rest in lines)
 
 
 def profile_job(site: Path, *words: str, **more: str) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from labcode import reports
 from labcode.errors import InputError
 from labcode.inputs import plain_file
 from labcode.show import terminal
@@ -232,3 +233,15 @@ def test_a_trace_whose_file_is_a_rank_of_a_folder_is_read(tmp_path: Path) -> Non
     traces.training(tmp_path, ranks=2, steps=2, layers=2, packed=False)
     os.mkfifo(tmp_path / "other.trace.json")
     assert labcode("stats", tmp_path, "-r", "steps").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ("a.sqlite", "a.sqlite.xz", "a.nsys-rep", "a.ncu-rep", "a.ncu-rep.xz", "a.trace.json", "a.trace.json.gz")
+    + ("a.memory.json.xz", "a.power.json", "a.power.json.xz"),
+)
+def test_a_pointer_of_git_lfs_is_told_as_such(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 12345\n")
+    with pytest.raises(InputError, match=r"a pointer of Git LFS, not the file itself; fetch it with `git"):
+        reports.open(path)

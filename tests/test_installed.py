@@ -151,3 +151,19 @@ def test_the_tools_need_the_own_dependencies_alone(installed: Path, tmp_path: Pa
             assert code == 2 and "pip install nvidia-ml-py" in said, (command, code, said)
         else:
             assert code == 0, (command, code, said)
+
+
+def test_the_book_and_slides_say_what_they_need(installed: Path, tmp_path: Path) -> None:
+    commands = [["labcode", "book"], ["labcode", "slides", "nsys/timeline-basics", "-o", "a.html"]]
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps([other_packages(), commands])],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    file, answers = json.loads(ended.stdout)
+    assert Path(file).is_relative_to(installed)
+    for (_, command, *_), (_, code, said) in zip(commands, answers, strict=True):
+        assert code == 2 and said.startswith(f"labcode: {command}: docutils is not installed; in a checkout")

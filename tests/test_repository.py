@@ -104,6 +104,35 @@ def test_no_file_names_a_private_path():
     assert found == []
 
 
+def test_a_checkout_has_the_same_bytes_whatever_git_does_with_line_endings(tmp_path):
+    """A manifest hashes what lies beside it, and the sources of its programs."""
+    captures = [path for path in tracked() if path.is_relative_to(ROOT / "captures")]
+    chosen = [ROOT / ".gitattributes", ROOT / "labcode" / "units.py"]
+    for kind in ("*.json", "*.csv", "*.xz", "*.gz", "*.ncu-rep"):
+        chosen += sorted((path for path in captures if path.match(kind)), key=lambda p: p.stat().st_size)[:2]
+    chosen += [path for path in tracked() if path.match("cuda/*/*.cu")][:2]
+    for path in chosen:
+        target = tmp_path / "here" / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+
+    def git(*words: str, where: str = "here") -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        windows = ("-c", "core.autocrlf=true", "-c", "core.eol=crlf", "-c", "core.safecrlf=false")
+        subprocess.run(["git", *who, *windows, *words], cwd=tmp_path / where, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message=all")
+    git("clone", "--quiet", "--config=core.autocrlf=true", "here", "there", where=".")
+    changed = [
+        name_of(path)
+        for path in chosen
+        if (tmp_path / "there" / path.relative_to(ROOT)).read_bytes() != path.read_bytes()
+    ]
+    assert changed == []
+
+
 @pytest.mark.parametrize(
     ("rule", "advice"),
     [

@@ -1,5 +1,6 @@
 """Capture sets are read with their hashes checked; what is damaged is named."""
 
+import gzip
 import json
 import lzma
 import os
@@ -223,3 +224,25 @@ def test_the_current_set_is_the_shipped_one_unless_told(
     assert store.current_set() == store.SHIPPED_SET
     monkeypatch.setenv("LABCODE_CAPTURES", "small")
     assert load_set().name == "small"
+
+
+def test_what_unpacks_without_end_is_refused_below_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_LEAST_LIMIT", 1 << 22)
+    zeros = tmp_path / "a.sqlite.xz"
+    zeros.write_bytes(lzma.compress(bytes(1 << 23), preset=0))
+    with pytest.raises(InputError, match=r"a\.sqlite\.xz: unpacks to more than 0\.00391 GiB; if it is to be"):
+        unpack_xz(zeros, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("LABCODE_LIMIT", "0.01")
+    unpack_xz(zeros, tmp_path / "out")
+    assert (tmp_path / "out").stat().st_size == 1 << 23
+
+
+def test_a_limit_is_a_number_of_gib(tmp_path: Path) -> None:
+    zeros = tmp_path / "a.trace.json.gz"
+    zeros.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * (1 << 22) + b"]}"))
+    said = labcode("--limit", "0.001", "stats", str(zeros))
+    assert "a.trace.json.gz: unpacks to more than 0.001 GiB" in one_line(said)
+    assert "--limit much: no size; give GiB, such as 64" in one_line(labcode("--limit", "much", "stats", "x"))

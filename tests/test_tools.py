@@ -163,6 +163,14 @@ def test_versions_are_read_off_the_tool(tmp_path: Path) -> None:
     assert tools.tool_version(tmp_path / "nothing") is None
 
 
+def test_a_version_of_endless_digits_is_none_and_takes_no_time(tmp_path: Path) -> None:
+    endless = program(tmp_path / "a", "head -c 1000000 /dev/zero | tr '\\0' 7")
+    began = time.process_time()
+    assert tools.tool_version(endless) is None
+    assert time.process_time() - began < 2
+    assert tools.tool_version(program(tmp_path / "b", "echo 2026.3.1-20263122")) == "2026.3.1"
+
+
 def test_toolkit_is_found_where_cuda_home_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = program(tmp_path / "bin" / "nvcc")
     monkeypatch.delenv("CUDACXX", raising=False)

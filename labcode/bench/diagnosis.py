@@ -22,7 +22,7 @@ from rich.table import Table
 
 from labcode import store
 from labcode.errors import LabError
-from labcode.outputs import whole
+from labcode.outputs import DOCUMENT_SCHEMA, whole
 from labcode.show import terminal
 
 FOLDER = "benchmarks/diagnosis"
@@ -157,7 +157,8 @@ def main(set_name: str, *, show_aside: bool, json_file: Path | None, console: Co
         console.print(f"not captured yet: {', '.join(lacking)}", highlight=False, soft_wrap=True)
     if json_file is not None:
         with whole(json_file) as made:
-            made.write_text(json.dumps({"set": set_name, "cases": [asdict(row) for row in rows]}, indent=1))
+            document = {"schema": DOCUMENT_SCHEMA, "set": set_name, "cases": [asdict(row) for row in rows]}
+            made.write_text(json.dumps(document, indent=1))
     return 0
 
 

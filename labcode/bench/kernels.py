@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from labcode.errors import LabError
-from labcode.outputs import whole
+from labcode.outputs import DOCUMENT_SCHEMA, whole
 from labcode.show import byte_text, terminal
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def main(only: list[str], repetitions: int, json_file: Path | None, plot_file: P
     record = bench(only, repetitions, lambda line: progress.print(line, highlight=False, style="dim"))
     render(record, terminal.console())
     if json_file is not None:
-        write_json(json_file, record)
+        write_json(json_file, {"schema": DOCUMENT_SCHEMA, **record})
     if plot_file is not None:
         write_plot(record, plot_file)
     return 0 if all(check["passed"] for check in record["checks"].values()) else 1

@@ -15,7 +15,7 @@ from rich.console import Console
 from labcode.analysis.kernel import products
 from labcode.errors import LabError, ToolError
 from labcode.kernels.topics import gemm
-from labcode.outputs import private_folder
+from labcode.outputs import DOCUMENT_SCHEMA, private_folder
 from labcode.show import terminal
 from labcode.tools import run_tool
 from labcode.workloads.shared.common import write_json
@@ -45,7 +45,7 @@ def main(sizes: Sequence[int], repetitions: int, json_file: Path | None, console
         ratio = triton["results"]["triton_over_cublas_ratio"]
         console.print(f"Triton, bf16, {n}: {ratio:.3f} × cuBLAS beside it", highlight=False)
     if json_file is not None:
-        write_json(json_file, {"program": "bench_products", "runs": runs})
+        write_json(json_file, {"schema": DOCUMENT_SCHEMA, "program": "bench_products", "runs": runs})
     wrong = [
         f"{name}: {check}"
         for name, record in runs.items()

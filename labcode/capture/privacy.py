@@ -157,6 +157,13 @@ _RULES = (
         _variable,
     ),
     _rule(
+        "a working directory",
+        "wW",
+        rf"(?<![A-Za-z0-9_])(?P<head>(?i:cwd)(?:{_QUOTE})?(?: ?[:=] ?| ))"
+        rf"(?:(?P<q>{_QUOTE})(?P<quoted>(?:(?!(?P=q))[^\n]){{1,65536}}+)|(?P<bare>[\w.~/\-][^\s\"',;\\]*))",
+        _variable,
+    ),
+    _rule(
         "a token",
         "_-A",
         r"(?<![A-Za-z0-9])(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[bp]-|AKIA)[A-Za-z0-9_\-]{16,}",

@@ -16,6 +16,7 @@ from labcode.cli.plain import PLAIN
 from labcode.ending import Ended, interruptible, signals_as_exceptions
 from labcode.errors import LabError, describe_os_error
 from labcode.show.terminal import guarded
+from labcode.store import LIMIT_VARIABLE, unpack_limit
 
 app = typer.Typer(
     name="labcode",
@@ -51,8 +52,19 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    limit: Annotated[
+        str,
+        typer.Option(
+            "--limit",
+            metavar="GIB",
+            help="To how many GiB a packed capture may unpack; by default 200 times its size, 0.25 at least.",
+        ),
+    ] = "",
 ) -> None:
     """Options that come before the command."""
+    if limit:
+        os.environ[LIMIT_VARIABLE] = limit  # processes that read for this one have it, too
+        unpack_limit(0)
 
 
 def _fail(message: str) -> NoReturn:

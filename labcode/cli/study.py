@@ -1,12 +1,14 @@
 """Commands of readers and authors: the exercises and the book."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from labcode.errors import LabError
+from labcode.errors import LabError, ToolError
 from labcode.show.terminal import console
 
 
@@ -85,7 +87,8 @@ def book(
     ] = False,
 ) -> None:
     """Build the book around a capture set."""
-    from labcode.book import build
+    with _needed("book"):
+        from labcode.book import build
 
     raise typer.Exit(build.build(captures, what, strict=strict, update_claims=update_claims))
 
@@ -95,6 +98,19 @@ def slides(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="The file to write.")],
 ) -> None:
     """Make slides of a page, one file: arrows turn them, n shows the notes, f fills the screen."""
-    from labcode.book import slides as made
+    with _needed("slides"):
+        from labcode.book import slides as made
 
     typer.echo(f"{output}: {made.write(page, output)} slides")
+
+
+@contextmanager
+def _needed(command: str) -> Iterator[None]:
+    """What is imported meanwhile needs the book's packages; `ToolError` without them."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ToolError(
+            f"{command}: {error.name} is not installed; in a checkout of the lab use `nox -s book`, or "
+            "pip install -c constraints.txt -e '.[book]'"
+        ) from None

@@ -199,14 +199,17 @@ def merge(paths: Sequence[Path], fmt: str, stream: TextIO) -> None:
     check_format(fmt)
     files = [file for path in paths for file in _files(path)]
     read_ones = {name: read(file) for file, name in base_names(files).items()}
-    graded = [(name, one) for name, found in read_ones.items() for one in found.parts]
-    begun = dict.fromkeys(_short(one) for _, one in graded if one.status != "to do")
+    of_each = [_by_exercise(found.parts) for found in read_ones.values()]
+    begun = {
+        exercise
+        for grades in of_each
+        for exercise, parts in grades.items()
+        if any(one.status != "to do" for one in parts)
+    }
     columns: dict[str, list[str]] = {"learner": list(read_ones)}
     for exercise in sorted(begun):
-        columns[exercise] = []
-        for found in read_ones.values():
-            parts = [one for one in found.parts if _short(one) == exercise]
-            columns[exercise].append(f"{_passed(parts)}/{len(parts)}" if parts else "")
+        found = [grades.get(exercise, []) for grades in of_each]
+        columns[exercise] = [f"{_passed(parts)}/{len(parts)}" if parts else "" for parts in found]
     everything = [found.parts for found in read_ones.values()]
     columns["parts"] = [f"{_passed(parts)}/{len(parts)}" for parts in everything]
     columns["not run"] = [str(sum(one.status == "not run" for one in parts)) for parts in everything]
@@ -223,6 +226,13 @@ def _files(path: Path) -> list[Path]:
     if not found:
         raise InputError(f"{path}: no .json in this folder; {_HOW}")
     return found
+
+
+def _by_exercise(parts: Sequence[Grade]) -> dict[str, list[Grade]]:
+    grouped: dict[str, list[Grade]] = {}
+    for one in parts:
+        grouped.setdefault(_short(one), []).append(one)
+    return grouped
 
 
 def _short(one: Grade) -> str:

@@ -123,6 +123,9 @@ def _check(output: Path, wanted: Wanted) -> None:
         raise LabError(f"kit: --python {wanted.python}: give a version as 3.12; the lab needs 3.11 or newer")
     if wanted.machine not in MACHINES:
         raise LabError(f"kit: --machine {wanted.machine}: {nearest(wanted.machine, MACHINES)}")
+    for word in wanted.more:
+        if word.startswith("-") or not word.strip():
+            raise LabError(f"kit: --with {word}: no requirement; name a package, such as einops or 'numpy<3'")
     if (free := shutil.disk_usage(output.parent).free) < _LEAST_FREE:
         raise LabError(
             f"{output.parent}: {byte_text(free)} free, and a kit takes {byte_text(_LEAST_FREE)}; "
@@ -146,7 +149,7 @@ def _wheels(folder: Path, root: Path, wanted: Wanted) -> list[Path]:
         *("--disable-pip-version-check", "--retries", "2", "--only-binary", ":all:"),
         *("--implementation", "cp", "--python-version", wanted.python),
         *(word for tag in _platforms(wanted.machine) for word in ("--platform", tag)),
-        *("--constraint", constraints, "--dest", folder, *asked, *wanted.more),
+        *("--constraint", constraints, "--dest", folder, "--", *asked, *wanted.more),
     ]
     result = run_tool(command, _PIP_LIMIT_S, what="pip")
     if result.returncode:

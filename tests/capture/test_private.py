@@ -495,3 +495,12 @@ def test_processes_have_new_numbers_in_their_order_in_all_tables(tmp_path: Path)
     scrub_export(clean, again)
     with closing(sqlite3.connect(clean)) as one, closing(sqlite3.connect(again)) as two:
         assert list(one.iterdump()) == list(two.iterdump())
+
+
+@pytest.mark.parametrize(
+    "text", ["cwd secretword", "cwd: secretword", '"cwd": "secret word"', "CWD=secretword"]
+)
+def test_the_folder_that_a_program_ran_in_is_private(text: str) -> None:
+    for clean in (privacy.reduce(text), privacy.mask(text)):
+        assert "secret" not in clean and privacy.find([clean]) == []
+    assert privacy.find([text]) != [] and privacy.find(["getcwd returned 0", "cwd"]) == []

@@ -15,6 +15,7 @@ from labcode.grading import catalogue, generate, grade, grades, progress, run
 from labcode.grading.records import Exercise, Part, Verdict
 from tests.exercises.support import ROOT, part
 from tests.support.command import labcode
+from tests.support.growth import time_growth
 
 IDLE = "nsys/ex01_timeline_basics/a_idle.py"
 
@@ -241,3 +242,12 @@ def test_links_and_large_files_are_not_read(home: Path, tmp_path: Path) -> None:
     handed.unlink()
     handed.write_text("#" * (1 << 21), encoding="utf-8")
     assert "larger than 1024 KiB" in judge(home, "nsys-ex01a", answers=tmp_path / "eve")[1]
+
+
+def test_the_time_for_a_table_grows_with_the_parts(tmp_path: Path) -> None:
+    def merged(count: int) -> None:
+        parts = [one(f"n{n:05}-ex01-x:a", "passed") for n in range(count)]
+        grades.write(tmp_path / "a.json", parts)
+        grades.merge([tmp_path / "a.json"], "csv", io.StringIO())
+
+    assert time_growth(merged, 500, 4_000) < 20  # eight times as many

@@ -99,6 +99,7 @@ def test_without_libdw_a_note_says_what_to_copy(
         ({"python": "3.10"}, "kit: --python 3.10: give a version as 3.12; the lab needs 3.11 or newer"),
         ({"python": "newest"}, "kit: --python newest: give a version as 3.12"),
         ({"machine": "x86"}, "kit: --machine x86: did you mean x86_64? There are: x86_64, aarch64"),
+        ({"more": ("--help",)}, "kit: --with --help: no requirement; name a package, such as einops"),
         ({"without": ("alpa",)}, "kit: --without alpa: it would not be in the kit; did you mean alpha?"),
         (
             {"more": ("epsilon",)},

@@ -31,6 +31,7 @@ from labcode.analysis.compare.timelines import COLUMNS, ONE_VALUE, TOO_FEW, Comp
 from labcode.analysis.ledger.judged import only_within
 from labcode.analysis.stats.writer import write
 from labcode.errors import LabError
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper, check_format, one_line
 
 __all__ = ["COLUMNS", "ONE_VALUE", "THRESHOLD", "TOO_FEW", "Comparison", "compare", "judge", "run"]
@@ -287,6 +288,7 @@ def _write_json(
         return json.loads(table.to_json(orient="records", double_precision=6))
 
     document = {
+        "schema": DOCUMENT_SCHEMA,
         "before": comparison.before,
         "after": comparison.after,
         "threshold": comparison.threshold,

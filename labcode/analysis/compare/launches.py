@@ -18,6 +18,7 @@ import pandas as pd
 from labcode.analysis.kernel.stalls import main_stall
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports import open_launches
 from labcode.reports.ncu.launch import Launch
 from labcode.reports.report import LaunchesReport
@@ -189,6 +190,7 @@ def run(
         write(found.table, fmt, output, exact=True)
     elif fmt == "json":
         document = {
+            "schema": DOCUMENT_SCHEMA,
             "before": str(before),
             "after": str(after),
             "threshold": THRESHOLD,

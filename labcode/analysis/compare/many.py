@@ -16,6 +16,7 @@ from labcode.analysis.compare.ensemble import Ensemble, ensemble, read
 from labcode.analysis.compare.interval import UNDECIDED, Limits, exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
 from labcode.errors import LabError
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper, check_format, one_line, time_text
 
 _MOST = 20  # rows of a kind that people are shown
@@ -152,6 +153,7 @@ def show(
         shown.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
         document = {
+            "schema": DOCUMENT_SCHEMA,
             "baseline": found.baseline,
             "groups": {name: [run.file for run in runs] for name, runs in found.groups.items()},
             "notes": list(found.notes),

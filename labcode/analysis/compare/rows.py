@@ -9,6 +9,7 @@ import pandas as pd
 
 from labcode.analysis.compare.interval import exit_code, limits_of, undecided
 from labcode.analysis.stats.writer import records, write
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper
 
 
@@ -38,6 +39,7 @@ def write_rows(
         table.to_csv(output, index=False, lineterminator="\n")
     elif fmt == "json":
         document = {
+            "schema": DOCUMENT_SCHEMA,
             "before": str(before),
             "after": str(after),
             "notes": list(notes),

@@ -26,6 +26,7 @@ import pandas as pd
 from labcode import store
 from labcode.analysis.stats.writer import write
 from labcode.errors import InputError, LabError
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import Paper, check_format, one_line
 from labcode.store import CLAIMS_FILE, CaptureSet, Claim, read_claims
 
@@ -105,6 +106,7 @@ def run(first: str, second: str, *, fmt: str, output: TextIO) -> None:
         found.rows.to_csv(output, index=False, float_format="%.6g", lineterminator="\n")
     elif fmt == "json":
         document = {
+            "schema": DOCUMENT_SCHEMA,
             "sets": found.names,
             "machines": found.machines,
             "remarks": found.remarks,

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 
 from labcode.analysis.energy.window import Curve, Energy, curve_of, idle_power
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports.power.log import PowerLog
 from labcode.show import jsonable
 
@@ -61,6 +62,7 @@ def as_json(log: PowerLog) -> str:
         for one in found
     ]
     document = {
+        "schema": DOCUMENT_SCHEMA,
         "command": log.command,
         "exit_code": log.exit_code,
         "seconds": (end - begin) / 1e9,

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from labcode.ending import Closing
 from labcode.errors import LabError, describe_os_error
+from labcode.outputs import private_folder
 
 T = TypeVar("T")
 
@@ -130,7 +131,9 @@ class Spreader(Closing):
             )
             return None
         self._lost = distributed.scheduler.KilledWorker
-        self._closing.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
+        folder = self._closing.enter_context(private_folder())  # Dask leaves one of its own behind
+        settings = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder)}
+        self._closing.enter_context(dask.config.set(settings))
         try:
             cluster = distributed.LocalCluster(
                 n_workers=workers,

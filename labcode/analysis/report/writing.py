@@ -10,6 +10,7 @@ from labcode import __version__
 from labcode.analysis.report.document import Changes, Document, Found, Shown
 from labcode.analysis.rules.writing import NOT_ADDITIVE, record
 from labcode.analysis.stats.writer import records
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.show import byte_text, grid, jsonable, markdown, one_line, percent, time_text, value_text
 
 ROWS_MD = 5  # of a table, in Markdown
@@ -88,6 +89,7 @@ def write_json(document: Document, output: TextIO) -> None:
     """The document as JSON: every number as it was computed."""
     found = document.iterations
     whole = {
+        "schema": DOCUMENT_SCHEMA,
         "labcode": __version__,
         "title": document.title,
         "files": [

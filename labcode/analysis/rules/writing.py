@@ -14,6 +14,7 @@ from labcode.analysis.rules.good import ID as GOOD
 from labcode.analysis.rules.ncu import ESTIMATES
 from labcode.analysis.rules.tables import Tables
 from labcode.analysis.stats.writer import records, write
+from labcode.outputs import DOCUMENT_SCHEMA
 from labcode.reports.ncu.launch import Launch, RuleResult
 from labcode.reports.report import LaunchesReport, PowerReport, TimelineReport
 from labcode.show import CELLS, jsonable, markdown, one_line, percent, time_text
@@ -60,7 +61,12 @@ def write_launches(
     """Write the verdicts on each launch as 'table', 'json' or 'md'; with ``nvidia``, its rules', too."""
     if fmt == "json":
         launches = [launch_record(launch, verdicts) for launch, verdicts in judged]
-        document = {"file": str(report.path), "note": LAUNCHES_NOT_ADDITIVE, "launches": launches}
+        document = {
+            "schema": DOCUMENT_SCHEMA,
+            "file": str(report.path),
+            "note": LAUNCHES_NOT_ADDITIVE,
+            "launches": launches,
+        }
         output.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
         return
     for place, (launch, verdicts) in enumerate(judged):
@@ -202,6 +208,7 @@ def _json(
 ) -> None:
     begin, end = report.window() if tables is None else tables.window
     whole = {
+        "schema": DOCUMENT_SCHEMA,
         "file": str(report.path),
         "window": {"start_ns": begin, "end_ns": end},
         **({} if tables is None else {"judged": judged_record(tables)}),

@@ -32,6 +32,7 @@ from labcode.book.sphinx import (
     lighter,
     mathml,
     paper,
+    publishing,
     render,
     roles,
     searching,
@@ -108,6 +109,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     failing.register(app)
     searching.register(app)
     lighter.register(app)
+    publishing.register(app)
     return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
 
 

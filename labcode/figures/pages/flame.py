@@ -40,6 +40,7 @@ from labcode.figures.style import (
     fit,
     render,
     styled,
+    tidy,
 )
 from labcode.outputs import whole
 from labcode.reports import open_timeline
@@ -202,7 +203,7 @@ def flame(folded: pd.DataFrame, *, title: str | None = None, unit: str = "sample
             x = boxes.left[i] + 0.035 / scale
             axes.text(x, boxes.depth[i] + 0.5, text, color=ink, fontsize=SMALL_PT, va="center_baseline")
     if title:
-        figure.text(0, 1 - 0.06 / height, title, fontsize=TITLE_PT, fontweight="bold", va="top")
+        figure.text(0, 1 - 0.06 / height, tidy(title), fontsize=TITLE_PT, fontweight="bold", va="top")
     what = f"{number(boxes.total / 1e6)} ms" if unit == "ns" else f"{boxes.total:,.0f} {unit}"
     note = f"{what}; the width of a box is its share, and below it is what it called"
     figure.text(0, 1 - (0.36 if title else 0.06) / height, note, color=palette.muted, va="top")

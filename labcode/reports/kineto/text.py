@@ -270,7 +270,10 @@ def _guess(data: bytes, decode: Decode) -> int:
 
 
 def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
-    """The file's text, unpacked where it is gzip's, in blocks; damage ends it with a note."""
+    """The file's text, unpacked where it is gzip's, in blocks; damage ends it with a note.
+
+    Raises `InputError` for a text without end.
+    """
     with path.open("rb") as stream:
         block = stream.read(BLOCK)
         if not block.startswith(_GZIP):
@@ -278,6 +281,9 @@ def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
                 yield block
                 block = stream.read(BLOCK)
             return
+        from labcode.store import endless, unpack_limit  # takes time to import
+
+        left = limit = unpack_limit(path.stat().st_size)
         unpack = zlib.decompressobj(31)
         while block:
             for low in range(0, len(block), _PACKED):
@@ -290,6 +296,9 @@ def _blocks(path: Path, note: Callable[[str], None]) -> Iterator[bytes]:
                         yield _salvage(before, packed)
                         note("its gzip data are damaged")
                         return
+                    left -= len(text)
+                    if left < 0:
+                        raise endless(path, limit)
                     if text:
                         yield text
                     packed = rest

@@ -23,6 +23,8 @@ ALLOCATE = "alloc"
 FREE = ("free_requested", "free_completed", "free")
 OTHER = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "user_defined", "snapshot")
 _LARGEST_TEXT = 1 << 30
+_LARGEST_SIZE = 1 << 43  # bytes of an allocation: 8 TiB
+_LIMIT = 1 << 63
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -155,12 +157,18 @@ def _history(path: Path, raw: _History) -> MemoryHistory:
     negative = sum(event.size < 0 for event in raw.events)
     if negative:
         warnings.append(f"{path}: {negative:,} events have a negative size; they are left out")
+    large = sum(not _possible(event) for event in raw.events)
+    large += sum(not _possible(block) for block in raw.live_before)
+    if large:
+        warnings.append(f"{path}: {large:,} events or blocks have numbers that no GPU has; they are left out")
     rows = [
         (event.t_us, event.action, event.addr, event.size, event.stream, stack(event.frames))
         for event in raw.events
-        if event.action in known and event.size >= 0 and abs(event.t_us) < 1 << 53
+        if event.action in known and event.size >= 0 and abs(event.t_us) < 1 << 53 and _possible(event)
     ]
-    blocks = [(b.addr, b.size, b.stream, stack(b.frames)) for b in raw.live_before if b.size >= 0]
+    blocks = [
+        (b.addr, b.size, b.stream, stack(b.frames)) for b in raw.live_before if b.size >= 0 and _possible(b)
+    ]
     types = {"t_us": "int64", "action": "str", "addr": "int64", "size": "int64", "stream": "int64"}
     events = pd.DataFrame(rows, columns=[*types, "stack"]).astype({**types, "stack": "int64"})
     backward = int((events["t_us"].diff() < 0).sum())
@@ -169,3 +177,8 @@ def _history(path: Path, raw: _History) -> MemoryHistory:
     live = pd.DataFrame(blocks, columns=["addr", "size", "stream", "stack"]).astype("int64")
     texts = tuple(tuple(frames[number] for number in key) for key in stacks)
     return MemoryHistory(path, raw.torch, events, live, texts, tuple(raw.segments), tuple(warnings))
+
+
+def _possible(one: _Event | _Block) -> bool:
+    """Whether its numbers can be: sums of a million such sizes fit into 64 bits, and so does an address."""
+    return one.size <= _LARGEST_SIZE and all(-_LIMIT <= n < _LIMIT for n in (one.addr, one.stream))

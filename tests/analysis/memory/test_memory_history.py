@@ -234,3 +234,14 @@ def test_what_a_recording_is_converted_to_is_read(tmp_path: Path) -> None:
     table = analysis.live_bytes(history)
     assert table["live_bytes"].tolist() == [512, 812, 300] and table["t_us"].tolist() == [0, 0, 500]
     assert analysis.allocations(history)["site"].tolist() == [analysis.BEFORE, LEAK]
+
+
+def test_numbers_that_no_gpu_has_are_left_out(tmp_path: Path) -> None:
+    content = histories.leaking(2)
+    before = open_history(histories.write(tmp_path, content))
+    odd = [(1, 2**63), (2**64 - 1, 8), (1, 2**62)]
+    content["events"] += [histories.event(500, "alloc", addr, size, []) for addr, size in odd]
+    content["live_before"].append({"addr": 8, "size": 2**63, "stream": 0, "frames": []})
+    found = open_history(histories.write(tmp_path, content))
+    assert found.events.equals(before.events) and found.live_before.equals(before.live_before)
+    assert [line for line in found.warnings if "4 events or blocks have numbers that no GPU has" in line]

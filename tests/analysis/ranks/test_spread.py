@@ -52,6 +52,18 @@ def test_without_dask_they_are_read_one_after_another(
         Spreader("tcp://x:1", files=1)
 
 
+def test_workers_leave_nothing_among_temporary_files(
+    files: list[Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with Spreader(files=len(files)) as spreader:
+        assert spreader.map(ranks.size, files)[0] == list(range(10))
+        assert list(folder.iterdir())
+    assert list(folder.iterdir()) == []
+
+
 def test_a_worker_that_dies_loses_its_file_alone(files: list[Path]) -> None:
     with Spreader(files=len(files)) as spreader:
         done, lost = spreader.map(ranks.dies_of_two, files)

@@ -386,3 +386,16 @@ def test_a_report_imports_no_more_than_it_needs(export: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_ranges_that_nest_deep_are_written_in_short(tmp_path: Path) -> None:
+    def text(depth: int) -> str:
+        ranges = [e.push_pop(n, 10_000 - n, f"r{n % 50}") for n in range(depth)]
+        path = e.make_export(tmp_path / f"{depth}.sqlite", nvtx=ranges)
+        return printed(path, "nvtx_pushpop_trace")
+
+    rows = list(csv.DictReader(io.StringIO(text(400))))
+    assert rows[256]["RangeStack"] == "".join(f":{n + 1}" for n in range(257))
+    assert rows[399]["RangeStack"] == "".join(f":{n + 1}" for n in range(256)) + ":…:400"
+    assert rows[399]["NameTree"] == "--" * 256 + ":r49" and rows[399]["Lvl"] == "399"
+    assert len(text(4_000)) < 2.5 * len(text(2_000))

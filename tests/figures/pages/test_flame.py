@@ -160,3 +160,9 @@ def test_the_page_asks_the_network_for_nothing() -> None:
     page = flame.flame_page(SMALL)
     own = page.replace(bokeh_script(), "")
     assert not re.search(r"https?:|src=", own)
+
+
+def test_a_title_of_a_file_whose_name_is_no_utf8() -> None:
+    title = f"b\udcffd: {'x' * 5_000}"
+    picture = render(lambda: flame.flame(folded(("a;b", 3)), title=title)).decode()
+    assert "b\\udcffd: xxx" in picture and "x" * 500 not in picture

@@ -18,6 +18,7 @@ from labcode.reports.nsys.names import pid_of, tid_of
 from labcode.reports.nsys.source import Source
 
 PUSH_POP, START_END = 59, 60
+DEEPEST = 256  # levels of ranges that are written out
 STYLE_NAMES = ("PushPop", "StartEnd")
 
 
@@ -95,23 +96,36 @@ def breadth_first(ranges: Ranges, stack: Stack) -> Ints:
 
 
 def paths(ranges: Ranges, stack: Stack) -> Made:
-    """The RangeIds from the outermost range to each, like ':3:4:5'."""
-
+    """The RangeIds from the outermost range to each, like ':3:4:5'; where a range lies deeper than `DEEPEST`
+    levels, those of the first and its own, like ':3:4:…:90'. All of them would take the square of the depth.
+    """
+    from_top = _within(stack)
     parent, own = (np.ascontiguousarray(values).data for values in (stack.parent, ranges.number))
 
     def texts(rows: Ints) -> list[str]:
         outer, place = unique(stack.parent[rows])
         known = {-1: ""}
         for row in outer.tolist():
-            steps, at = [], row
+            top = from_top[row] if row >= 0 else -1
+            steps, at = [], top
             while at not in known:
                 steps.append(f":{own[at]}")
                 at = parent[at]
-            known[row] = known[at] + "".join(reversed(steps))
+            known[top] = known[at] + "".join(reversed(steps))
+            known[row] = known[top] + (":…" if row != top else "")
         heads = objects(place, [known[row] for row in outer.tolist()])
         return list(map("%s:%d".__mod__, zip(heads.tolist(), ranges.number[rows].tolist(), strict=True)))
 
-    return Made(np.arange(len(stack.parent)), texts, 8 * (stack.level + 1))
+    return Made(np.arange(len(stack.parent)), texts, 8 * (np.minimum(stack.level, DEEPEST) + 1))
+
+
+def _within(stack: Stack) -> Sequence[int]:
+    """Of each range itself or, where it lies deeper than `DEEPEST`, the last around it that does not."""
+    found: list[int] = list(range(len(stack.level)))
+    deep = np.flatnonzero(stack.level >= DEEPEST)
+    for row in deep[np.argsort(stack.level[deep], kind="stable")].tolist():
+        found[row] = found[stack.parent[row]]
+    return found
 
 
 def _stacked(start: Ints, end: Ints, holds: NDArray[np.bool_]) -> Ints | None:
@@ -234,7 +248,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         )
         labels, place = unique(label)
         found = (divmod(number, len(names)) for number in labels.tolist())
-        return list(objects(place, ["--" * level + names[code] for level, code in found]))
+        return list(objects(place, ["--" * min(level, DEEPEST) + names[code] for level, code in found]))
 
     table: Table = {
         "Start (ns)": ranges.start,
@@ -250,7 +264,7 @@ def nvtx_pushpop_trace(source: Source, *, default_domain: str = DEFAULT_DOMAIN) 
         "RangeId": ranges.number,
         "ParentId": parent_ids(ranges, stack),
         "RangeStack": paths(ranges, stack),
-        "NameTree": Made(np.arange(len(duration)), tree_names, 2 * stack.level),
+        "NameTree": Made(np.arange(len(duration)), tree_names, 2 * np.minimum(stack.level, DEEPEST)),
     }
     return take(table, order)
 

@@ -1,0 +1,227 @@
+"""What pages say of where they are published: an address in; links, descriptions, files for servers out.
+
+The one setting is ``repository-code`` of ``CITATION.cff``. Without it nothing here makes an address up: pages
+have a description and no more. Pages on GitHub have an address that follows from the repository's; where they
+lie elsewhere, ``url`` of ``CITATION.cff`` says it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape, unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from sphinx.builders.html import StandaloneHTMLBuilder
+
+from labcode.outputs import whole
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+FEED = "feed.xml"
+_BRANCH = "main"
+_HOSTS = re.compile(r"https://(?:www\.)?git(?:hub|lab)\.com/")  # those whose links the theme knows
+_ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([\w.-]+)/([\w.-]+)")
+_RELEASE = re.compile(r"^## \[([^\]]+)\] - (\d{4}-\d{2}-\d{2})$\n(.*?)(?=^## |^\[[^\]]+\]: |\Z)", re.M | re.S)
+_LONGEST = 200  # characters of a description; search pages cut longer ones
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the repository is and where its pages are, with a slash at their end; empty where unknown."""
+
+    repository: str = ""
+    pages: str = ""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version that the changelog dates, and what it says of it, in Markdown."""
+
+    version: str
+    date: str
+    text: str
+
+
+def place_of(citation: str, edition: str = "") -> Place:
+    """Where the text of a ``CITATION.cff`` puts the book; ``edition`` is a folder of the published pages."""
+    repository = _field(citation, "repository-code").removesuffix(".git").rstrip("/")
+    if not repository:
+        return Place()
+    pages = _field(citation, "url") or _pages_on_github(repository)
+    if pages:
+        pages = pages.rstrip("/") + "/" + (f"{edition}/" if edition else "")
+    return Place(repository, pages)
+
+
+def theme_options(place: Place) -> dict[str, Any]:
+    """The theme's buttons that lead to the repository, on hosts whose addresses it knows how to make."""
+    known = _HOSTS.match(place.repository) is not None
+    buttons = dict.fromkeys(("use_repository_button", "use_edit_page_button", "use_issues_button"), known)
+    where = {"repository_url": place.repository, "repository_branch": _BRANCH, "path_to_docs": "book"}
+    return {**buttons, **(where if known else {})}
+
+
+def citation_entry(citation: str, version: str, place: Place) -> str:
+    """How to cite the book, as BibTeX, with the fields that are known."""
+    fields = {
+        "title": "{" + _field(citation, "title") + "}",
+        "author": "{" + _field(citation, "  - name") + "}",
+        "version": version,
+        "year": _field(citation, "date-released")[:4],
+        "url": place.pages or place.repository,
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value.strip("{}")]
+    return "\n".join(["@misc{profiling-lab,", *lines, "}"])
+
+
+def releases(changelog: str) -> list[Release]:
+    """The dated sections of a changelog, in its order; what is not released has no date."""
+    return [Release(version, date, text.strip()) for version, date, text in _RELEASE.findall(changelog)]
+
+
+def description_of(doctree: nodes.document) -> str:
+    """A page's first paragraph, cut at the end of a sentence or word; empty where it has none."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, nodes.section) and "lab-lacking" not in paragraph["classes"]:
+            return _cut(" ".join(paragraph.astext().split()))
+    return ""
+
+
+def head(page: str, title: str, description: str, place: Place, *, feed: bool) -> str:
+    """The tags that say what a page is about, and of published ones what a link to them shows."""
+    tags = [f'<meta name="description" content="{escape(description)}">'] if description else []
+    if place.pages:
+        told = {"og:type": "article", "og:title": title, "og:url": f"{place.pages}{page}.html"}
+        if description:
+            told["og:description"] = description
+        tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
+    if place.pages and feed:
+        address = escape(place.pages + FEED)
+        tags.append(f'<link rel="alternate" type="application/atom+xml" title="Releases" href="{address}">')
+    return "\n    ".join(tags)
+
+
+def sitemap(place: Place, pages: Iterable[str]) -> str:
+    """The list of all pages for search engines."""
+    lines = [f"  <url><loc>{escape(place.pages + page)}.html</loc></url>" for page in sorted(pages)]
+    start = (
+        '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    )
+    return "\n".join([start, *lines, "</urlset>", ""])
+
+
+def feed(place: Place, title: str, author: str, found: Iterable[Release]) -> str:
+    """The releases as an Atom feed; dates are the changelog's."""
+    found = list(found)
+    entries = [
+        f"  <entry>\n    <title>{escape(f'{title} {one.version}')}</title>\n"
+        f"    <id>{escape(place.repository)}#{escape(one.version)}</id>\n"
+        f'    <link href="{escape(place.pages)}"/>\n    <updated>{one.date}T00:00:00Z</updated>\n'
+        f'    <content type="text">{escape(one.text)}</content>\n  </entry>'
+        for one in found
+    ]
+    start = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<feed xmlns="http://www.w3.org/2005/Atom">',
+        f"  <title>{escape(title)}</title>",
+        f"  <id>{escape(place.repository)}</id>",
+        f'  <link href="{escape(place.pages)}"/>',
+        f'  <link rel="self" href="{escape(place.pages + FEED)}"/>',
+        f"  <author><name>{escape(author)}</name></author>",
+        f"  <updated>{max(one.date for one in found)}T00:00:00Z</updated>",
+    ]
+    return "\n".join([*start, *entries, "</feed>", ""])
+
+
+def not_found(place: Place, title: str) -> str:
+    """The page for addresses that lead nowhere; it may be shown at any depth, so it brings all it needs."""
+    front, search = escape(place.pages), escape(f"{place.pages}search.html")
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>No such page – {escape(title)}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ max-width: 36rem; margin: 15vh auto; padding: 0 1rem; font: 1.1rem/1.5 system-ui, sans-serif; }}
+</style>
+</head>
+<body>
+<h1>No such page</h1>
+<p>It may have moved. <a href="{search}">Search the book</a>, or begin at its
+<a href="{front}">front page</a>.</p>
+</body>
+</html>
+"""
+
+
+def register(app: Sphinx) -> None:
+    """Connect to the pages as they are written, and to the end of a build."""
+    app.add_config_value("labcode_place", Place(), "html", [Place])
+    app.add_config_value("labcode_releases", [], "html", [list])
+    app.connect("html-page-context", _describe)
+    app.connect("build-finished", _write)
+
+
+def _field(citation: str, name: str) -> str:
+    found = re.search(rf"(?m)^{re.escape(name)}: *(\S.*)$", citation)
+    return found[1].strip().strip("\"'") if found else ""
+
+
+def _pages_on_github(repository: str) -> str:
+    found = _ON_GITHUB.fullmatch(repository)
+    if found is None:
+        return ""
+    host = f"{found[1].lower()}.github.io"
+    return f"https://{host}" if found[2].lower() == host else f"https://{host}/{found[2]}"
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    sentence = max(text.rfind(mark, 0, _LONGEST) for mark in (". ", "? ", "! "))
+    if sentence >= _LONGEST // 3:
+        return text[: sentence + 1]
+    return text[: text.rfind(" ", 0, _LONGEST - 1)].rstrip(",;:–") + "…"
+
+
+def _describe(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    if doctree is None:
+        return
+    config = app.config
+    tags = str(context.get("metatags", ""))
+    description = "" if 'name="description"' in tags else description_of(doctree)
+    title = unescape(re.sub(r"<[^>]+>", "", str(context.get("title", config.project))))
+    own = head(pagename, title, description, config.labcode_place, feed=bool(config.labcode_releases))
+    context["metatags"] = f"{tags}{own}\n"
+
+
+def _write(app: Sphinx, exception: Exception | None) -> None:
+    if exception is not None or not isinstance(app.builder, StandaloneHTMLBuilder):
+        return
+    config, place = app.config, app.config.labcode_place
+    names = ("404.html", "sitemap.xml", "robots.txt", FEED)
+    files: dict[str, str | None] = {".nojekyll": "", **dict.fromkeys(names)}
+    if place.pages:
+        files["404.html"] = not_found(place, config.project)
+        files["sitemap.xml"] = sitemap(place, app.env.found_docs)
+        files["robots.txt"] = f"User-agent: *\nAllow: /\nSitemap: {place.pages}sitemap.xml\n"
+        if config.labcode_releases:
+            files[FEED] = feed(place, config.project, config.author, config.labcode_releases)
+    for name, text in files.items():
+        path = Path(app.outdir) / name
+        if text is None:
+            path.unlink(missing_ok=True)  # of a build that knew an address
+        else:
+            with whole(path) as part:
+                part.write_text(text, encoding="utf-8")
