@@ -244,6 +244,23 @@ def test_claims_on_borrowed_experiments_are_not_recorded_as_the_sets_own(house, 
     assert "fusing helps at least 2.00 – ✓ 2.00" in text_of(html(house, "claims"))
 
 
+def test_the_shipped_set_borrows_too_and_claims_nothing_that_it_did_not_measure(house, capsys):
+    """What only another set holds is that one's: a value recorded once is gone, and the lender is named."""
+    write_page(house, "page", TWO)
+    whole = write_set(house / "captures", "h200", 10.0, more={"fusion": 5.0})
+    write_set(house / "captures", "my-l4", 17.0, more={"fusion": 5.0})
+    assert build(None, "html", update_claims=True) == 0
+    assert "page#fusing-helps" in json.loads((whole / "claims.json").read_text())["claims"]
+    manifest = json.loads((whole / "manifest.json").read_text())
+    del manifest["experiments"]["fusion"]
+    (whole / "manifest.json").write_text(json.dumps(manifest))
+    assert build(None, "html", update_claims=True) == 0
+    assert "page#fusing-helps" not in json.loads((whole / "claims.json").read_text())["claims"]
+    assert "measured on MY-L4, not on H200" in text_of(html(house, "page"))
+    assert build(None, "html", strict=True) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_thin_set_shows_what_was_recorded_when_it_was_whole(house, capsys):
     """Its traces are elsewhere: the page runs on the shipped set, the claims are those of its own record."""
     write_page(house, "page", TWO)

@@ -4,7 +4,7 @@ verdict out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ class ClaimCollector(EnvironmentCollector):
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Note the claims of a page that was read."""
         docname = app.env.current_document.docname
-        found = [(Claim(**box["claim"]), bool(box["borrowed"])) for box in doctree.findall(claim_box)]
+        found = [(Claim(**box["claim"]), tuple(box["borrowed"])) for box in doctree.findall(claim_box)]
         if found:
             _by_page(app.env)[docname] = found
         lines = [
@@ -83,12 +83,24 @@ def claims_of(env: BuildEnvironment) -> dict[str, Claim | None]:
     Of a value that rests on experiments of another set this is the one recorded when the set was whole, or
     ``None``.
     """
-    recorded = recorded_claims(env.config.labcode_set)
+    recorded, whole = recorded_claims(env.config.labcode_set), _measured_by(env.config.labcode_set)
     return {
-        (name := f"{page}#{claim.key}"): recorded.get(name) if borrowed else claim
+        (name := f"{page}#{claim.key}"): _own(recorded, name, borrowed, whole) if borrowed else claim
         for page in _reading_order(env)
         for claim, borrowed in _by_page(env).get(page, ())
     }
+
+
+def _measured_by(set_name: str) -> frozenset[str]:
+    """The experiments that a set has measured, also those whose traces are elsewhere."""
+    return frozenset(store.load_set(set_name).experiments)
+
+
+def _own(
+    recorded: Mapping[str, Claim], key: str, borrowed: Sequence[str], whole: frozenset[str]
+) -> Claim | None:
+    """What a set recorded of a claim that now rests on another set: only if it measured all of that."""
+    return recorded.get(key) if whole.issuperset(borrowed) else None
 
 
 def recorded_claims(set_name: str) -> dict[str, Claim]:
@@ -156,6 +168,7 @@ class SideBySide:
         self.current = current
         self.claims = {name: recorded_claims(name) for name in store.list_sets()}
         self.labels = provenance.set_labels()
+        self.whole = _measured_by(current)
 
     def complete(self, box: claim_box, key: str) -> None:
         """Put the current set's value into a box whose value was computed from another one, and add the line
@@ -164,15 +177,17 @@ class SideBySide:
         computed = claim = Claim(**box["claim"])
         notes: list[list[nodes.Node]] = []
         others = [name for name in self.claims if name != self.current]
-        if box["borrowed"] and key in self.claims[self.current]:
-            claim = self.claims[self.current][key]
+        mine = _own(self.claims[self.current], key, box["borrowed"], self.whole)
+        if box["borrowed"] and mine is not None:
+            claim = mine
             fill_claim(box, claim)
             notes.append([nodes.Text("recorded with the whole set")])
         elif box["borrowed"]:
             box["classes"] = ["lab-claim", "lab-claim-borrowed"]
-            here, there = self.labels[self.current], self.labels[store.SHIPPED_SET]
+            lender = store.holder(self.current, box["borrowed"][0]).name
+            here, there = self.labels[self.current], self.labels[lender]
             notes.append([nodes.Text(f"measured on {there}, not on {here}")])
-            others = [name for name in others if name != store.SHIPPED_SET]
+            others = [name for name in others if name != lender]
         own = claim is not computed or not box["borrowed"]
         if own and not claim.holds and self.current != store.SHIPPED_SET:
             notes.append([nodes.Text("does not hold on this GPU")])
@@ -278,12 +293,12 @@ def _warn(page: str | None, message: str) -> None:
     LOGGER.warning(message, location=page, type="labcode", subtype="claim")
 
 
-def _by_page(env: BuildEnvironment) -> dict[str, list[tuple[Claim, bool]]]:
-    """The claims of each page, each with whether its value rests on another set."""
+def _by_page(env: BuildEnvironment) -> dict[str, list[tuple[Claim, tuple[str, ...]]]]:
+    """The claims of each page, each with the experiments of another set it rests on."""
     state: Any = env
     if not hasattr(state, "labcode_claims"):
         state.labcode_claims = {}
-    found: dict[str, list[tuple[Claim, bool]]] = state.labcode_claims
+    found: dict[str, list[tuple[Claim, tuple[str, ...]]]] = state.labcode_claims
     return found
 
 
