@@ -74,7 +74,7 @@ def test_paths_of_ranges_are_not_held_together(fmt: str, tmp_path: Path) -> None
     def work(count: int) -> None:
         output = Counted()
         print_all([tmp_path / f"{count}.sqlite"], ["nvtx_pushpop_trace"], fmt, output)
-        assert output.written > count * count  # what is printed does grow with the square, up to the cut
+        assert output.written > 1_000 * count  # paths are written, each up to the cut
 
     for count in (1_200, 3_600):
         make_export(
