@@ -69,7 +69,8 @@ def test_commands_programs_and_modules_exist() -> None:
 
 def test_variables_of_the_lab_are_read() -> None:
     named = set(re.findall(r"LABCODE_\w+", GUIDES["environment.md"]))
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "labcode").rglob("*.py"))
+    files = (ROOT / "conf.py", *(ROOT / "labcode").rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
     assert named and named <= set(re.findall(r"LABCODE_\w+", source))
 
 
