@@ -55,7 +55,7 @@ def clean(job: Job) -> tuple[Part, ...]:
 
 def program(job: Job, step: str, suffix: str) -> Part:
     """A run without a profiler that leaves its record in the file with ``suffix``."""
-    return Part(step, partial(run, job, suffix), job.file(suffix))
+    return Part(step, partial(run, job, suffix))
 
 
 def check_record(path: Path, what: str) -> dict[str, Any]:

@@ -12,13 +12,10 @@ Seconds = dict[str, float]  # what took how long, in the order of the steps
 
 @dataclass(frozen=True)
 class Part:
-    """One program of a run: which step of it that is, what runs it to its end, the record that it writes,
-    and what happens around its turn.
-    """
+    """One program of a run: which step that is, what runs it to its end, what happens around its turn."""
 
     step: str
     run: Callable[[], Any]
-    record: Path
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 

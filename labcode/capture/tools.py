@@ -69,7 +69,7 @@ def parts(job: Job, doctor: Doctor) -> tuple[Part, ...]:
     ``doctor`` says what `labcode doctor` finds here, which is what a run of the tool ``doctor`` files.
     """
     if job.tool == "doctor":
-        return (Part("run", partial(_doctor, job, doctor), job.file(".json")),)
+        return (Part("run", partial(_doctor, job, doctor)),)
     tool = TOOLS[job.tool]
     return *(bench.clean(job) if tool.alone else ()), tool.part(job)
 
@@ -107,7 +107,7 @@ def finish(job: Job, run: Measured) -> Measured:
 
 
 def _nsys_part(job: Job) -> Part:
-    return Part("under nsys", partial(_under_nsys, job), job.file(".json"))
+    return Part("under nsys", partial(_under_nsys, job))
 
 
 def _under_nsys(job: Job) -> Told:
@@ -240,7 +240,7 @@ def _metered_part(job: Job) -> Part:
             return told
         return replace(told, said=_under_nsys(job).said)
 
-    return Part("under the meter", run, job.file(".json"), around=metered)
+    return Part("under the meter", run, around=metered)
 
 
 def _finish_metered(job: Job, run: Measured) -> Measured:
@@ -264,7 +264,7 @@ def _doctor(job: Job, doctor: Doctor) -> None:
 
 
 def _part(step: str, run: Callable[[Job], Told]) -> Callable[[Job], Part]:
-    return lambda job: Part(step, partial(run, job), job.file(".json"))
+    return lambda job: Part(step, partial(run, job))
 
 
 def _asked(job: Job) -> Told:

@@ -257,7 +257,7 @@ def test_who_is_killed_keeps_in_the_archive_what_was_finished(
         found.append(packed.read_bytes())  # what a kill at this moment would leave
         raise KeyboardInterrupt
 
-    ends = runner.tools.Tool(lambda _: Part("run", killed, tmp_path / "record.json"), alone=False)
+    ends = runner.tools.Tool(lambda _: Part("run", killed), alone=False)
     monkeypatch.setitem(runner.tools.TOOLS, "bench", ends)
     with pytest.raises(KeyboardInterrupt):
         lab.capture("alpha", "beta", archive=packed)

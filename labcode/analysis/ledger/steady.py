@@ -6,7 +6,6 @@ of code at its beginning. A range ``lab:measured`` is the outer bound of either.
 start-up, warm-up or the end: a table of its own, for a longer run has the same start-up and a smaller share.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -248,13 +247,3 @@ def phases(report: TimelineReport, judged: Steady) -> pd.DataFrame:
     table["duration_ns"] -= table["start_ns"]
     stops_of = table["start_ns"] + table["duration_ns"]
     return table.assign(loading_ns=intervals.covered_within(*loads, table["start_ns"], stops_of))
-
-
-def edges_of(judged: Steady, pid: int | None = None) -> Iterator[tuple[int, int]]:
-    """Begin and end of the iterations of a process that lie in the window; the window itself without any."""
-    rows = judged.rows if pid is None else judged.rows[judged.rows["pid"] == pid]
-    if not len(rows):
-        yield judged.window
-        return
-    for start, spent in zip(rows["start_ns"].tolist(), rows["duration_ns"].tolist(), strict=True):
-        yield start, start + spent
