@@ -24,7 +24,7 @@ from pathlib import Path
 from labcode.errors import InputError, LabError
 
 _KNOWN = (
-    *(".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
+    *(".nsys.xz", ".sqlite.xz", ".sqlite", ".nsys-rep", ".ncu-rep", ".qdrep", ".db"),
     *(
         ".memory.json.xz",
         ".memory.json",

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from labcode import columnar
 from labcode.errors import InputError, LabError
 from labcode.inputs import plain_file, refuse_pointer
 from labcode.outputs import private_folder
@@ -27,7 +28,12 @@ from labcode.outputs import private_folder
 MANIFEST_SCHEMA = 2
 SHIPPED_SET = "h200"
 CLAIMS_FILE = "claims.json"
-_TRACES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz")  # what may be elsewhere; the rest is small
+_TRACES = (
+    columnar.SUFFIX,
+    ".sqlite.xz",
+    ".ncu-rep.xz",
+    ".trace.json.gz",
+)  # what may be elsewhere; the rest is small
 _COMPRESSED = ".xz"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _LARGEST_JSON = 1 << 28  # bytes
@@ -168,8 +174,11 @@ class CaptureSet:
 
     def stored(self, experiment: str, run: str, suffix: str) -> Path:
         """The file as it lies in the set (still compressed), without checking its hash."""
+        names = {run + suffix, run + suffix + _COMPRESSED} | (
+            {run + columnar.SUFFIX} if suffix == ".sqlite" else set()
+        )
         for file in self.run(experiment, run).files:
-            if file.name in (run + suffix, run + suffix + _COMPRESSED):
+            if file.name in names:
                 return self.path / experiment / file.name
         raise InputError(f"{self.path / experiment}: run {run!r} has no {suffix} file")
 
@@ -358,7 +367,8 @@ def unpack_tar(tar: tarfile.TarFile, folder: Path) -> None:
 def unpack_xz(source: Path, target: Path) -> None:
     """Unpack ``source`` (xz) into ``target``: afterwards the whole file is there, or after an error none.
 
-    Raises `InputError` for what is no .xz file, and for one that becomes larger than `unpack_limit`.
+    Of an export by columns (`labcode.columnar`) that is the SQLite file. Raises `InputError` for what is no
+    .xz file, and for one that becomes larger than `unpack_limit`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -368,6 +378,9 @@ def unpack_xz(source: Path, target: Path) -> None:
             raw.seek(0)
             left = limit = unpack_limit(source.stat().st_size)
             with lzma.open(raw) as packed:
+                if packed.peek(len(columnar.MAGIC)).startswith(columnar.MAGIC):
+                    columnar.unpack(packed, target, limit)
+                    return
                 while part := packed.read(1 << 20):
                     left -= len(part)
                     if left < 0:
@@ -375,7 +388,9 @@ def unpack_xz(source: Path, target: Path) -> None:
                     out.write(part)
     except BaseException as error:
         target.unlink(missing_ok=True)
-        if not isinstance(error, lzma.LZMAError | EOFError):
+        if isinstance(error, columnar.TooLargeError):
+            raise endless(source, unpack_limit(source.stat().st_size)) from None
+        if not isinstance(error, lzma.LZMAError | EOFError | columnar.UnreadableError):
             raise
         raise InputError(f"{source}: cannot be unpacked ({error}); fetch the file again") from None
 

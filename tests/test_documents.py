@@ -13,8 +13,8 @@ from tests.support.command import labcode
 
 ROOT = Path(__file__).parents[1]
 SET = ROOT / "captures" / "h200"
-BEFORE, AFTER = (SET / "timeline_basics" / f"{name}.sqlite.xz" for name in ("baseline", "improved"))
-MORE = [SET / "timeline_basics" / f"exam_{name}.sqlite.xz" for name in ("baseline", "improved")]
+BEFORE, AFTER = (SET / "timeline_basics" / f"{name}.nsys.xz" for name in ("baseline", "improved"))
+MORE = [SET / "timeline_basics" / f"exam_{name}.nsys.xz" for name in ("baseline", "improved")]
 TRACE, OTHER = (SET / "torch_profiler" / f"{name}.trace.json.gz" for name in ("baseline", "improved"))
 LAUNCHES, POWER = SET / "ncu_softmax" / "steps.ncu-rep.xz", SET / "energy_ranges" / "phases.power.json.xz"
 

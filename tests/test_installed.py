@@ -23,9 +23,9 @@ from tests.support import power
 ROOT = Path(__file__).parent.parent
 SHIPPED = ROOT / "captures" / "h200"
 INPUTS = {
-    "report.sqlite": "cpu_sampling/exam_baseline.sqlite.xz",
-    "before.sqlite": "timeline_basics/baseline.sqlite.xz",
-    "after.sqlite": "timeline_basics/baseline.sqlite.xz",
+    "report.sqlite": "cpu_sampling/exam_baseline.nsys.xz",
+    "before.sqlite": "timeline_basics/baseline.nsys.xz",
+    "after.sqlite": "timeline_basics/baseline.nsys.xz",
     "kernels.ncu-rep": "ncu_roofline/fp32.ncu-rep.xz",
     "trace.json": "torch_conv/benchmark.trace.json.gz",
     "before.json": "torch_conv/bf16.trace.json.gz",

@@ -42,7 +42,8 @@ def rows_of(nsys: str, packed: Path) -> list[int]:
 
 def main(nsys: str, *folders: str) -> None:
     """Ask about all exports of which a set keeps something."""
-    kept = {path.name for path in HERE.parent.parent.glob("captures/*/diagnosis*/*.sqlite.xz")}
+    names = (path.name for path in HERE.parent.parent.glob("captures/*/diagnosis*/*.nsys.xz"))
+    kept = {name.replace(".nsys.xz", ".sqlite.xz") for name in names}
     found = [path for folder in folders for path in Path(folder).glob("*.sqlite.xz")]
     packed = sorted(path for path in found if path.name.replace(".", "-", 1) in kept)
     with ThreadPoolExecutor(2) as pool:

@@ -139,7 +139,7 @@ def main(set_name: str, *, show_aside: bool, json_file: Path | None, console: Co
         raise LabError(
             f"{set_name}: holds no cases of diagnosis; capture them with `labcode capture diagnosis`"
         )
-    paths = {name: store.sets_root() / set_name / of / f"{name}.sqlite.xz" for name, of in held.items()}
+    paths = {name: captures.stored(of, name, ".sqlite") for name, of in held.items()}
     with ProcessPoolExecutor() as pool, console.status("judging"):
         verdicts = dict(zip(paths, pool.map(judged, map(str, paths.values())), strict=True))
     seconds = {name: _seconds(path.with_name(f"{name}.clean.json")) for name, path in paths.items()}

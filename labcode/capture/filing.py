@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labcode import columnar
 from labcode.capture.scrub import compress
 from labcode.errors import LabError, describe_os_error
 from labcode.outputs import WORK, whole
@@ -176,6 +177,19 @@ def packed(folder: Path, names: list[str]) -> list[str]:
             name += ".xz"
         found.append(name)
     return found
+
+
+def file_export(path: Path) -> Path:
+    """Compress an export by columns, or as it is where columns would not give all of it back."""
+    target = path.with_name(path.name.removesuffix(".sqlite") + columnar.SUFFIX)
+    try:
+        columnar.pack(path, target)
+    except (ValueError, OverflowError):
+        target.unlink(missing_ok=True)
+        target = path.with_name(f"{path.name}.xz")
+        compress(path, target)
+    path.unlink()
+    return target
 
 
 def files_record(folder: Path, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from labcode import columnar
 from labcode.capture import privacy
 from labcode.capture.privacy import Names
 from labcode.capture.trim import METADATA, columns, is_kept, table_names
@@ -20,6 +21,7 @@ from labcode.inputs import plain_file
 from labcode.outputs import private_folder
 from labcode.reports.ncu import wire
 from labcode.reports.ncu.open import check_frame
+from labcode.store import unpack_xz
 
 _LARGEST_UNPACKED = 1 << 30
 _CHUNK = 1 << 20
@@ -53,7 +55,10 @@ def look_into(path: Path, where: str, names: Names = (), harmless: set[str] | No
         return _content(texts, names, harmless)
     with private_folder() as work:
         unpacked = path
-        if path.suffix == ".xz":
+        if path.name.endswith(columnar.SUFFIX):
+            unpacked = work / "export.sqlite"
+            unpack_xz(path, unpacked)
+        elif path.suffix == ".xz":
             unpacked = work / path.name.removesuffix(".xz")
             with unpacked.open("wb") as out:
                 _unpack(path, where, out.write)

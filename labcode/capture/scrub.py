@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labcode import columnar
 from labcode.capture import privacy, scan, trim
 from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scan import check_export, open_export
@@ -116,19 +117,21 @@ def compress(src: Path, dst: Path) -> None:
 
 
 def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
-    """Scrub an export (``.sqlite``, ``.sqlite.xz``) or, where nsys is at hand, a report (``.nsys-rep``).
+    """Scrub an export (``.sqlite``, packed or not) or, where nsys is at hand, a report (``.nsys-rep``).
 
-    ``output`` defaults to ``NAME.scrubbed.sqlite`` (with ``.xz`` for a compressed input) beside the input;
+    ``output`` defaults to ``NAME.scrubbed.sqlite`` (packed as the input is) beside the input;
     the input stays; ``also`` are names to take out. Returns the path written. Raises `InputError` for
     anything else, and when something private is left.
     """
-    packed = path.name.endswith(".sqlite.xz")
+    packed = next((end for end in (".sqlite.xz", columnar.SUFFIX) if path.name.endswith(end)), "")
     report = path.suffix == ".nsys-rep"
     plain_file(path)
     if not (packed or report or path.suffix == ".sqlite"):
-        raise InputError(f"{path}: cannot be scrubbed; give a .sqlite, .sqlite.xz or .nsys-rep file")
-    stem = path.name.removesuffix(".xz").removesuffix(path.suffix if report else ".sqlite")
-    output = output or path.with_name(f"{stem}.scrubbed.sqlite" + (".xz" if packed else ""))
+        raise InputError(
+            f"{path}: cannot be scrubbed; give a .sqlite, .sqlite.xz, .nsys.xz or .nsys-rep file"
+        )
+    stem = path.name.removesuffix(packed or path.suffix)
+    output = output or path.with_name(f"{stem}.scrubbed{packed or '.sqlite'}")
     with whole(output, reads=[path]) as made:
         source, clean = made.with_name("raw.sqlite"), made.with_name("clean.sqlite")
         if packed:
@@ -139,7 +142,9 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
             source = path
         names = scrub_export(source, clean, also).names
         scan.refuse_private(scan.sqlite_texts(clean), names, f"{path}: {LEFT}", InputError)
-        if output.name.endswith(".xz"):
+        if output.name.endswith(columnar.SUFFIX):
+            columnar.pack(clean, made)
+        elif output.name.endswith(".xz"):
             compress(clean, made)
         else:
             clean.replace(made)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from labcode.capture import bench, privacy, scan, script, torch_profile
-from labcode.capture.filing import write_json
+from labcode.capture.filing import file_export, write_json
 from labcode.capture.job import Job, Measured, Part, Seconds, timed
 from labcode.capture.ncu_scrub import scrub_report
 from labcode.capture.scrub import compress, scrub_export
@@ -131,8 +131,8 @@ def _under_nsys(job: Job) -> Told:
 def _finish_nsys(job: Job, run: Measured) -> Measured:
     """Export, trim, scrub and compress the report of a run."""
     assert job.program is not None
-    report, raw, scrubbed = (job.raw(suffix) for suffix in (nsys.SUFFIX, ".raw.sqlite", ".sqlite"))
-    packed, seconds = job.file(".sqlite.xz"), dict(run.seconds)
+    report, raw, scrubbed = job.raw(nsys.SUFFIX), job.raw(".raw.sqlite"), job.file(".sqlite")
+    seconds = dict(run.seconds)
     with timed(seconds, "export"):
         nsys.export(job.program, report, raw, what=job.what, neutral=privacy.reduce)
     plain = script.is_script(job.argv)
@@ -145,12 +145,12 @@ def _finish_nsys(job: Job, run: Measured) -> Measured:
         names = scrub_export(raw, scrubbed).names
         why = f"{job.what}: something private is left in {scrubbed.name}, so it was not filed"
         scan.refuse_private(scan.texts_of(scrubbed), names, why, LabError)
-    with timed(seconds, "compress"):
-        compress(scrubbed, packed)
     warned = [*warnings(run.said, scrubbed), *run.warnings]
-    for path in (report, raw, scrubbed):
+    with timed(seconds, "compress"):
+        filed = file_export(scrubbed)
+    for path in (report, raw):
         path.unlink()
-    return Measured([packed.name, *run.files], seconds, warned)
+    return Measured([filed.name, *run.files], seconds, warned)
 
 
 def warnings(said: str, exported: Path) -> tuple[str, ...]:

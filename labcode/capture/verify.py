@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from labcode import store
+from labcode import columnar, store
 from labcode.capture import catalogue, scan
 from labcode.capture.experiments.record import GPUS, Experiment
 from labcode.capture.filing import MANIFEST, open_set, write_json
@@ -26,7 +26,15 @@ LARGEST_SET = 32 << 20  # bytes; the whole repository must stay under 44 MiB
 LARGEST_FILE = 4 << 20
 OTHER_FILES = ("claims.json",)  # what the book keeps in a set beside its manifest
 _VERSIONS = {"driver": "driver", "CUDA": "cuda", "nsys": "nsys"}
-_SUFFIXES = (".sqlite.xz", ".ncu-rep.xz", ".trace.json.gz", ".json.xz", ".clean.json", ".json")
+_SUFFIXES = (
+    columnar.SUFFIX,
+    ".sqlite.xz",
+    ".ncu-rep.xz",
+    ".trace.json.gz",
+    ".json.xz",
+    ".clean.json",
+    ".json",
+)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def stats(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="nsys exports (.sqlite, .sqlite.xz), reports (.nsys-rep, .ncu-rep), traces of "
+            help="nsys exports (.sqlite, .sqlite.xz, .nsys.xz), reports (.nsys-rep, .ncu-rep), traces of "
             "torch.profiler (.json, .json.gz), memory histories (.memory.json.xz), "
             "power logs (.power.json, .power.json.xz); or a folder with a report for each rank."
         ),
@@ -109,7 +109,8 @@ def stats(
 
 def export(
     files: Annotated[
-        list[Path], typer.Argument(help="nsys exports (.sqlite, .sqlite.xz) or reports (.nsys-rep).")
+        list[Path],
+        typer.Argument(help="Exports of nsys (.sqlite, .sqlite.xz, .nsys.xz), or .nsys-rep."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")],
     output_format: Annotated[

@@ -1,6 +1,6 @@
 """Run a learner's query: an SQL file and an export in, the rows out, or an error the learner can read.
 
-    python -m labcode.grading.sql QUERY.sql CAPTURE.sqlite.xz
+    python -m labcode.grading.sql QUERY.sql CAPTURE.nsys.xz
 
 The export is opened read-only, only reading is permitted, and a query that takes too long, or gives more rows
 than any answer has, is stopped. Event tables that an export leaves out because they have no rows are there,

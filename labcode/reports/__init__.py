@@ -8,6 +8,7 @@ Importing this takes no pandas; opening a file imports its reader alone.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,7 +38,7 @@ class Format:
 FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
     "nsys": Format(
         "a capture of Nsight Systems",
-        (".sqlite", ".sqlite.xz", ".nsys-rep"),
+        (".nsys.xz", ".sqlite", ".sqlite.xz", ".nsys-rep"),
         "stats, export, diagnose, compare, timeline, flame, scrub",
     ),
     "ncu": Format(
@@ -96,7 +97,8 @@ def reports_of_ranks(folder: Path) -> tuple[Kind, list[Path]]:
         raise InputError(f"{folder}: holds {what}; name a folder with reports of one kind, one a rank")
     for kind, files in found.items():
         if kind == "nsys":
-            exports = {path.name.partition(".sqlite")[0] for path in files if ".sqlite" in path.name}
+            ends = re.compile(r"\.(?:sqlite(?:\.xz)?|nsys\.xz)$", re.IGNORECASE)
+            exports = {ends.sub("", path.name) for path in files if ends.search(path.name)}
             files = [p for p in files if p.suffix != ".nsys-rep" or p.name[: -len(p.suffix)] not in exports]
         return kind, files
     return "kineto", [path for path in there if path.name.lower().endswith((".json", ".json.gz"))]

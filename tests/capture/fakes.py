@@ -48,7 +48,7 @@ if verb == "export":
         time.sleep(600)
     log("end export")
     if mode == "full-disk":
-        packed = out.parent.parent / (out.name.removesuffix(".raw.sqlite") + ".sqlite.xz")
+        packed = out.parent.parent / (out.name.removesuffix(".raw.sqlite") + ".nsys.xz")
         packed.symlink_to("/dev/full")
     if mode == "export-fails":
         print("ERROR: cannot read the report", file=sys.stderr)

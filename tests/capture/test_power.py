@@ -67,7 +67,7 @@ def test_under_nsys_the_export_is_filed_too(
     monkeypatch.setattr(nsys, "export", lambda tool, report, raw, **told: fakes.private_export(raw))
     options = ("--trace=cuda", "--period-ms=5")
     made = make(lab, tmp_path, FakeNvml(FakeGpu()), monkeypatch, program=Path("nsys"), options=options)
-    assert made.files == ["record.sqlite.xz", "record.power.json.xz", "record.json"]
+    assert made.files == ["record.nsys.xz", "record.power.json.xz", "record.json"]
     assert {path.name for path in (tmp_path / "staging").iterdir()} == {"work", *made.files}
 
 

@@ -107,7 +107,7 @@ def test_in_an_export(captured: Lab, tmp_path: Path, text: str) -> None:
     assert privacy.find(scan.texts_of(clean)) == []
     texts = "".join(t for t in scan.texts_of(clean) if "GPU-" not in t)
     assert "77" not in texts and "Doe" not in texts
-    name = "baseline.sqlite.xz"
+    name = "baseline.nsys.xz"
     export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
     statement = "UPDATE NVTX_EVENTS SET text = ? WHERE text = 'inside'"
     refused(captured, "alpha", name, lzma.compress(changed(export, (statement, text)), preset=0))
@@ -134,7 +134,7 @@ def test_paths_of_every_length_are_found_in_exports(tmp_path: Path, length: int)
     ids=["UTF-16 bytes", "UTF-16 text", "column of numbers", "host"],
 )
 def test_odd_places_of_an_export(captured: Lab, tmp_path: Path, sql: tuple[str, object]) -> None:
-    name = "baseline.sqlite.xz"
+    name = "baseline.nsys.xz"
     data = changed(lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes()), sql)
     refused(captured, "alpha", name, lzma.compress(data))
     raw = tmp_path / "raw.sqlite"
@@ -143,7 +143,7 @@ def test_odd_places_of_an_export(captured: Lab, tmp_path: Path, sql: tuple[str, 
 
 
 def test_an_export_in_utf_16_and_one_with_deleted_rows(captured: Lab, tmp_path: Path) -> None:
-    name = "baseline.sqlite.xz"
+    name = "baseline.nsys.xz"
     export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(export)
@@ -167,7 +167,7 @@ def test_an_export_in_utf_16_and_one_with_deleted_rows(captured: Lab, tmp_path: 
 
 def test_an_export_that_was_never_scrubbed_is_refused(captured: Lab, tmp_path: Path) -> None:
     path = e.make_export(tmp_path / "raw.sqlite", extra_sql=["CREATE TABLE SOMETHING_NEW (number INTEGER)"])
-    refused(captured, "alpha", "baseline.sqlite.xz", lzma.compress(path.read_bytes()))
+    refused(captured, "alpha", "baseline.nsys.xz", lzma.compress(path.read_bytes()))
     assert "tables that scrubbing drops (SOMETHING_NEW)" in str(found()[0])
 
 

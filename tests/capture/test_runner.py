@@ -29,7 +29,7 @@ def test_a_capture_files_every_run_and_its_numbers_without_the_profiler(lab: Lab
     assert list(alpha.runs) == ["baseline", "improved"]
     assert alpha.runs["baseline"].argv == ("python", "-m", "program", "--variant", "baseline", "--gpus", "2")
     assert [file.name for file in alpha.runs["improved"].files] == [
-        "improved.sqlite.xz",
+        "improved.nsys.xz",
         "improved.json",
         "improved.clean.json",
     ]

@@ -394,7 +394,7 @@ def test_a_run_that_nobody_asks_for_its_own_times_is_made_once(
     assert lab.capture() == 0, lab.printed
     assert [what for what in events(log) if what.startswith("begin exam")] == ["begin exam on None"]
     held = store.load_set("mine")
-    assert [f.name for f in held.run("traced", "exam").files] == ["exam.sqlite.xz", "exam.json"]
+    assert [f.name for f in held.run("traced", "exam").files] == ["exam.nsys.xz", "exam.json"]
     assert "one.clean.json" in [f.name for f in held.run("traced", "one").files]
     assert verify.outdated("traced", held.experiments["traced"]) == ""
 

@@ -104,7 +104,7 @@ def test_a_script_is_filed_with_what_it_printed(lab: Lab, monkeypatch: pytest.Mo
     assert lab.capture("plain") == 0, lab.printed
     run = load_set("mine").experiments["plain"].runs["first-fault"]
     assert run.argv == ("python", "scripts/first/fault.py")
-    names = ["first-fault.clean.json", "first-fault.json", "first-fault.sqlite.xz"]
+    names = ["first-fault.clean.json", "first-fault.json", "first-fault.nsys.xz"]
     assert sorted(file.name for file in run.files) == names
     record = json.loads((lab.sets / "mine" / "plain" / names[0]).read_text())
     assert record["program"] == "first/fault.py"

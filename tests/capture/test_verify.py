@@ -129,10 +129,10 @@ def test_a_thin_set_lacks_what_its_manifest_says_and_gets_it_back(captured: Lab)
     sizes = [file.size_bytes for file in manifest.experiment("alpha").files if file.is_trace]
     archive = thin(captured, "beta")
     assert set(before) - set(captured.tree()) == {
-        "mine/alpha/baseline.sqlite.xz",
-        "mine/alpha/improved.sqlite.xz",
+        "mine/alpha/baseline.nsys.xz",
+        "mine/alpha/improved.nsys.xz",
     }
-    assert [f.name for f in load_set("mine").absent("alpha")] == ["baseline.sqlite.xz", "improved.sqlite.xz"]
+    assert [f.name for f in load_set("mine").absent("alpha")] == ["baseline.nsys.xz", "improved.nsys.xz"]
     assert load_set("mine").absent("beta") == ()
     assert verify.verify("mine") == []
     lacks = f"thin: traces of 1 experiments ({sum(sizes):,} bytes) are not here; "
@@ -156,10 +156,10 @@ def test_a_thin_set_lacks_what_its_manifest_says_and_gets_it_back(captured: Lab)
 def test_in_a_thin_set_only_traces_may_be_elsewhere(captured: Lab) -> None:
     thin(captured)
     (captured.sets / "mine/alpha/baseline.json").unlink()
-    (captured.sets / "mine/alpha/improved.sqlite.xz").write_bytes(b"not xz")
+    (captured.sets / "mine/alpha/improved.nsys.xz").write_bytes(b"not xz")
     assert [(f.where, f.kind) for f in found()] == [
         ("alpha/baseline.json", "missing"),
-        ("alpha/improved.sqlite.xz", "changed"),
+        ("alpha/improved.nsys.xz", "changed"),
     ]
 
 
@@ -174,19 +174,19 @@ def test_traces_go_only_where_an_archive_holds_them(captured: Lab, tmp_path: Pat
 
     assert re.search(r"mine: [\d.]+ kB of traces would be lost; name the archive that holds them", refused())
     other = rewrite(there, lambda m: edit_manifest(m, lambda d: d.update(set="yours")))
-    lost = "mine/alpha/baseline.sqlite.xz is not in there as the set has it; write another archive"
+    lost = "mine/alpha/baseline.nsys.xz is not in there as the set has it; write another archive"
     assert lost in refused("--archive", other)
     data = lzma.compress(b"SQLite format 3\0 of another run")
-    assert lost in refused("--archive", rewrite(there, lambda m: swap(m, "alpha/baseline.sqlite.xz", data)))
+    assert lost in refused("--archive", rewrite(there, lambda m: swap(m, "alpha/baseline.nsys.xz", data)))
     assert "not a whole tar archive" in refused("--archive", captured.program)
     missing = ("--archive", tmp_path / "a.tar", "--archive", tmp_path / "b.tar")
     assert "b.tar: no such file, and" in refused(*missing)
     assert "x.zip: the archive's name must end in .tar" in refused("--archive", tmp_path / "x.zip")
     assert "alpa: did you mean alpha? There are: alpha, beta" in refused("--keep", "alpa", "--archive", there)
-    trace = captured.sets / "mine/alpha/improved.sqlite.xz"
+    trace = captured.sets / "mine/alpha/improved.nsys.xz"
     trace.write_bytes(b"changed")
     before = captured.tree()
-    assert "improved.sqlite.xz: changed since it was captured" in refused("--archive", there)
+    assert "improved.nsys.xz: changed since it was captured" in refused("--archive", there)
     trace.unlink()
     assert "yours: no capture set of this name" in one_line(labcode("captures", "thin", "yours"))
 
@@ -254,7 +254,7 @@ def test_private_and_damaged_json(captured: Lab, data: bytes, kind: str, text: s
 
 
 def test_private_things_in_a_compressed_export_are_found(captured: Lab) -> None:
-    name = "baseline.sqlite.xz"
+    name = "baseline.nsys.xz"
     export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
     put(captured, "alpha", name, lzma.compress(export + b"\0LD_LIBRARY_PATH=/x\0".ljust(4096, b"\0")))
     assert [(f.where, f.kind) for f in found()] == [(f"alpha/{name}", "private")]
@@ -268,8 +268,8 @@ def test_private_things_in_a_compressed_export_are_found(captured: Lab) -> None:
     ],
 )
 def test_damaged_exports(captured: Lab, data: bytes, text: str) -> None:
-    put(captured, "alpha", "baseline.sqlite.xz", data)
-    assert [(f.where, f.kind) for f in found()] == [("alpha/baseline.sqlite.xz", "damaged")]
+    put(captured, "alpha", "baseline.nsys.xz", data)
+    assert [(f.where, f.kind) for f in found()] == [("alpha/baseline.nsys.xz", "damaged")]
     assert found()[0].text.startswith(text)
 
 
@@ -278,8 +278,8 @@ def test_large_files_and_sets(captured: Lab, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(verify, "LARGEST_SET", 4000)
     assert {f.where for f in found("large")} == {
         "mine",
-        "alpha/baseline.sqlite.xz",
-        "alpha/improved.sqlite.xz",
+        "alpha/baseline.nsys.xz",
+        "alpha/improved.nsys.xz",
     }
 
 

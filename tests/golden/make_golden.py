@@ -47,6 +47,8 @@ REPORTS = (
 )
 LIMIT_S = 300.0
 
+ENDS = (".nsys.xz", ".sqlite.xz", ".sqlite")
+
 
 def stats(nsys: Path, export: Path, folder: Path) -> list[str]:
     """Write every report of an export to ``folder/REPORT.csv``; returns the names of those without rows."""
@@ -81,14 +83,14 @@ def main(arguments: list[str]) -> int:
         return 2
     captures, out = Path(arguments[0]), Path(arguments[1])
     nsys = require_nsys()
-    exports = sorted([*captures.glob("*/*.sqlite"), *captures.glob("*/*.sqlite.xz")])
+    exports = sorted(path for end in ENDS for path in captures.glob(f"*/*{end}"))
     if not exports:
         raise LabError(f"{captures}: holds no exports")
     mode: Literal["w", "w:xz"] = "w:xz" if out.suffix == ".xz" else "w"
     versions: dict[str, object] = {"nsys": tool_version(nsys)}
     with tempfile.TemporaryDirectory() as work, tarfile.open(out, mode) as tar:
         for export in exports:
-            name = export.name.removesuffix(".xz").removesuffix(".sqlite")
+            name = next(export.name.removesuffix(end) for end in ENDS if export.name.endswith(end))
             copy = Path(work) / export.parent.name / f"{name}.sqlite"
             copy.parent.mkdir(exist_ok=True)
             if export.suffix == ".xz":

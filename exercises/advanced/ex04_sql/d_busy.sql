@@ -26,7 +26,7 @@
 --
 -- Grade it:         labcode exercises advanced-ex04d        (or: nox -s exercises -- advanced-ex04d)
 -- Get a hint:       labcode exercises advanced-ex04d --hint
--- Try it yourself:  python -m labcode.grading.sql THIS_FILE captures/h200/kernel_overlap/streams.sqlite.xz
+-- Try it yourself:  python -m labcode.grading.sql THIS_FILE captures/h200/kernel_overlap/streams.nsys.xz
 --                   (or paste it into the sqlite3 shell)
 
 -- WITH measured AS (…), ops AS (… UNION ALL …) SELECT …

@@ -164,9 +164,9 @@ def _downloads(stamp: Stamp, srcdir: Path) -> nodes.bullet_list:
 
 def _how_to_open() -> nodes.paragraph:
     parts = inline_nodes(
-        "A `.sqlite.xz` file is an Nsight Systems export, compressed: `labcode stats FILE` prints its "
-        "reports, and after `xz -dk FILE` any SQLite program opens it. A `.json` file is what the program "
-        "measured itself; the one named `.clean.json` was measured without a profiler."
+        "A `.nsys.xz` file is an Nsight Systems export, packed: `labcode stats FILE` prints its reports, and "
+        "`labcode export FILE --format sqlite -o FOLDER` writes it for any SQLite program. A `.json` file "
+        "is what the program measured itself; the one named `.clean.json` was measured without a profiler."
     )
     paragraph = nodes.paragraph()
     paragraph.extend(parts)

@@ -37,7 +37,7 @@ class Opened:
 
 
 def open_export(path: Path) -> Opened:
-    """Open ``.sqlite``, ``.sqlite.xz`` or ``.nsys-rep`` and check it.
+    """Open ``.sqlite``, ``.sqlite.xz``, ``.nsys.xz`` or ``.nsys-rep`` and check it.
 
     Raises `InputError` for a file that is missing, damaged, foreign, or of a schema that cannot be read, and
     `ToolError` when an ``.nsys-rep`` cannot be exported.
@@ -77,7 +77,9 @@ def _as_sqlite(path: Path) -> Path:
             "QdstrmImporter on it, or record again"
         )
     if path.is_dir():
-        raise InputError(f"{path}: a folder; name an nsys export (.sqlite, .sqlite.xz) or report (.nsys-rep)")
+        raise InputError(
+            f"{path}: a folder; name an nsys export (.sqlite, .sqlite.xz, .nsys.xz) or report (.nsys-rep)"
+        )
     with plain_file(path).open("rb") as handle:
         head = handle.read(64)
     if head.startswith(_SQLITE_MAGIC):

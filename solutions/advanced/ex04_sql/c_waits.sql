@@ -24,7 +24,7 @@
 --
 -- Grade it:         labcode exercises advanced-ex04c        (or: nox -s exercises -- advanced-ex04c)
 -- Get a hint:       labcode exercises advanced-ex04c --hint
--- Try it yourself:  python -m labcode.grading.sql THIS_FILE captures/h200/multi_gpu/baseline.sqlite.xz
+-- Try it yourself:  python -m labcode.grading.sql THIS_FILE captures/h200/multi_gpu/baseline.nsys.xz
 --                   (or paste it into the sqlite3 shell)
 
 -- [solution]

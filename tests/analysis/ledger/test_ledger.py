@@ -21,7 +21,7 @@ from tests.support import strangers
 from tests.support.random_export import make_random_export
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures" / SHIPPED_SET
-TIMELINES = sorted((*CAPTURES.glob("*/*.sqlite.xz"), *CAPTURES.glob("*/*.trace.json.gz")))
+TIMELINES = sorted((*CAPTURES.glob("*/*.nsys.xz"), *CAPTURES.glob("*/*.trace.json.gz")))
 US, MS = 1_000, 1_000_000
 
 

@@ -211,7 +211,7 @@ def test_the_captures_of_the_language_model_are_small_and_their_time_is_named() 
     seen = set()
     for name in names:
         for run, record in captures.experiment(name).runs.items():
-            if not any(file.name.endswith(".sqlite.xz") for file in record.files):
+            if not any(file.name.endswith(".nsys.xz") for file in record.files):
                 continue
             with open_report(captures.path_of(name, run)) as report:
                 found: Any = attribution.attribute(lm_parts.operations(report))

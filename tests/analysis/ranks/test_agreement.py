@@ -19,7 +19,7 @@ OF_ALL_ON_GPU = (600, 226292.2, 56523.3, 11712, 203702.0, 222310.2, 308492.2, 56
 
 
 def test_nccl_as_the_recipes_sum_it_up(tmp_path: Path) -> None:
-    shutil.copy(CAPTURES / "multi_gpu/improved.sqlite.xz", tmp_path / "node0.sqlite.xz")
+    shutil.copy(CAPTURES / "multi_gpu/improved.nsys.xz", tmp_path / "node0.nsys.xz")
     run = open_run(tmp_path)
     for table, sums, of_all in (
         (pacing.nccl_sum(run), SUMS, OF_ALL),

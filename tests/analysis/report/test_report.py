@@ -46,7 +46,7 @@ def test_a_capture_in_json_holds_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_ten_lines_say_where_an_iteration_goes_and_what_to_change_first() -> None:
-    with gather([shipped("timeline_basics", "baseline.sqlite.xz")]) as document:
+    with gather([shipped("timeline_basics", "baseline.nsys.xz")]) as document:
         lines = brief(document)
     assert 4 < len(lines) <= BRIEF and lines[0].startswith("Judged: ")
     shares = [float(line.split("%")[0].split()[-1]) for line in lines[1:-2]]
@@ -81,9 +81,9 @@ def test_what_is_undecided_is_told_after_what_changed(tmp_path: Path) -> None:
 
 
 def test_a_capture_and_its_power_log_are_joined_on_ranges() -> None:
-    files = [shipped("energy_ranges", name) for name in ("phases.power.json.xz", "phases.sqlite.xz")]
+    files = [shipped("energy_ranges", name) for name in ("phases.power.json.xz", "phases.nsys.xz")]
     with gather(files) as document:
-        assert document.title == "phases.sqlite.xz + phases.power.json.xz"
+        assert document.title == "phases.nsys.xz + phases.power.json.xz"
         assert [one.id for one in document.sections][:: len(document.sections) - 1] == ["joined", "energy"]
         table = document.sections[0].tables[0].rows.set_index("range")
         assert {"matmul", "copy", "softmax"} <= set(table.index)
@@ -263,7 +263,7 @@ def test_cells_have_their_units() -> None:
 
 @pytest.mark.parametrize(
     ("experiment", "name"),
-    [("lm_small", "train.sqlite.xz"), ("torch_profiler", "baseline.trace.json.gz")],
+    [("lm_small", "train.nsys.xz"), ("torch_profiler", "baseline.trace.json.gz")],
 )
 def test_of_a_language_model_markdown_says_how_much_is_matmuls_and_attention(
     experiment: str, name: str
@@ -280,5 +280,5 @@ def test_of_a_language_model_markdown_says_how_much_is_matmuls_and_attention(
 
 
 def test_of_another_program_it_does_not() -> None:
-    done = labcode("report", shipped("timeline_basics", "baseline.sqlite.xz"), "--format", "md")
+    done = labcode("report", shipped("timeline_basics", "baseline.nsys.xz"), "--format", "md")
     assert done.returncode == 0 and "Model: matmuls" not in done.stdout

@@ -83,7 +83,7 @@ def test_a_capture_without_samples_is_told_how_to_record_them(tmp_path: Path, of
 
 
 def test_a_shipped_capture_without_samples(tmp_path: Path) -> None:
-    file = sets_root() / "h200/timeline_basics/baseline.sqlite.xz"
+    file = sets_root() / "h200/timeline_basics/baseline.nsys.xz"
     with pytest.raises(LabError, match=r"holds no CPU samples; record them with .* --sample=process-tree"):
         write_flame(file, tmp_path / "a.svg", of="cpu")
 

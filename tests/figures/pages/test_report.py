@@ -58,9 +58,7 @@ def test_the_page_holds_everything_and_asks_for_nothing(tmp_path: Path) -> None:
 
 def test_verdicts_come_worst_first_with_evidence_bound_and_the_page_of_the_book(tmp_path: Path) -> None:
     page = tmp_path / "a.html"
-    report.write_report(
-        [shipped("timeline_basics", "baseline.sqlite.xz")], page, book="https://example.org/b"
-    )
+    report.write_report([shipped("timeline_basics", "baseline.nsys.xz")], page, book="https://example.org/b")
     text = page.read_text(encoding="utf-8")
     bounds = [float(one) for one in re.findall(r'class="gain">([\d.]+) % of an iteration', text)]
     assert len(bounds) >= 3 and bounds == sorted(bounds, reverse=True)

@@ -224,12 +224,12 @@ def test_there_is_nothing_to_scrub(file: Path) -> None:
 def test_stats_of_ranges_by_the_capture_of_the_same_run() -> None:
     folder = Path(__file__).resolve().parents[3] / "captures"
     log = folder / "h200" / "energy_ranges" / "phases.power.json.xz"
-    capture = folder / "h200" / "energy_ranges" / "phases.sqlite.xz"
+    capture = folder / "h200" / "energy_ranges" / "phases.nsys.xz"
     told = labcode("stats", log, "--with", capture, "-r", "range_energy_sum", "-f", "json")
     rows = {row["range"]: row for row in json.loads(told.stdout)}
     assert rows["matmul"]["how"] == "counter" and rows["matmul"]["low_j"] <= rows["matmul"]["energy_j"]
     assert rows["norm"]["how"] == "declined" and rows["norm"]["energy_j"] is None
-    other = folder / "h100" / "energy_ranges" / "phases.sqlite.xz"
+    other = folder / "h100" / "energy_ranges" / "phases.nsys.xz"
     for words, message in (
         ((log,), "the ranges are in the capture of the same run; name it: --with CAPTURE"),
         ((log, "--with", log), "`labcode stats --with` reads .sqlite and not this"),
