@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SUFFIX = ".nsys.xz"
 MAGIC = b"labcode nsys columns 1\n"
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
+# what is told of a table and of a column, and nothing else, so that no text hides there
+_TABLE = {"table", "sql", "rows", "columns"}
+_COLUMN = {"of", "way", "text", "blob"}
 _LONGEST_LINE = 1 << 20  # bytes
 _AT_ONCE = 10_000  # rows that are inserted together
 _NULL, _INTEGER, _REAL, _TEXT, _BLOB = range(5)
@@ -80,13 +83,17 @@ def unpack(packed: BinaryIO | lzma.LZMAFile, target: Path, most_bytes: int) -> N
         try:
             while True:
                 told = _told(packed)
-                if "later" in told:
+                if told.keys() == {"later"}:
                     for sql in told["later"]:
                         db.execute(str(sql))
+                    if packed.read(1):
+                        raise UnreadableError("something stands behind its end")
                     break
+                if told.keys() != _TABLE or any(not one.keys() <= _COLUMN for one in told["columns"]):
+                    raise UnreadableError("a line of another kind")
                 left -= _filled(db, packed, told, left)
             db.execute("COMMIT")
-        except (sqlite3.Error, KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        except (sqlite3.Error, LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise
             raise UnreadableError(f"damaged: {str(error)[:200] or type(error).__name__}") from None

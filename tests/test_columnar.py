@@ -96,6 +96,8 @@ def altered(packed: Path, target: Path, change: Any) -> Path:
         lambda data: data.replace(b'"later":[', b'"later":["DROP TABLE named",', 1),
         lambda data: data.replace(b'"way":[', b'"way":[1,77],"was":[', 1),
         lambda data: columnar.MAGIC + b"[]\n",
+        lambda data: data + b"/home/me/secret",
+        lambda data: data.replace(b'"rows":', b'"secret":"/home/me","rows":', 1),
         lambda data: (
             columnar.MAGIC + b'{"table":"a","sql":"SELECT 1","rows":1,"columns":[{"of":9}]}\n' + bytes(99)
         ),
@@ -111,6 +113,8 @@ def altered(packed: Path, target: Path, change: Any) -> Path:
         "drop",
         "way",
         "list",
+        "behind",
+        "hidden",
         "code",
         "endless line",
     ],

@@ -23,6 +23,7 @@ from labcode.reports.ncu import wire
 from labcode.reports.ncu.open import check_frame
 from labcode.store import unpack_xz
 
+UNPACKED = "export.sqlite"  # what an export by columns is called meanwhile
 _LARGEST_UNPACKED = 1 << 30
 _CHUNK = 1 << 20
 _SQLITE = b"SQLite format 3\0"
@@ -56,8 +57,11 @@ def look_into(path: Path, where: str, names: Names = (), harmless: set[str] | No
     with private_folder() as work:
         unpacked = path
         if path.name.endswith(columnar.SUFFIX):
-            unpacked = work / "export.sqlite"
-            unpack_xz(path, unpacked)
+            unpacked = work / UNPACKED
+            try:
+                unpack_xz(path, unpacked)
+            except InputError as error:
+                raise InputError(f"{where} {str(error).removeprefix(f'{path}: ')}") from None
         elif path.suffix == ".xz":
             unpacked = work / path.name.removesuffix(".xz")
             with unpacked.open("wb") as out:

@@ -226,9 +226,8 @@ def _private(path: Path, where: str, also: Names, review: list[str], harmless: s
     try:
         content = scan.look_into(path, where, also, harmless)
     except LabError as error:
-        said = re.sub(
-            rf"^{re.escape(where)} |\S*/{re.escape(path.name.removesuffix('.xz'))}: ", "", str(error)
-        )
+        name = rf"(?:{re.escape(path.name.removesuffix('.xz'))}|{scan.UNPACKED})"
+        said = re.sub(rf"^{re.escape(where)} |\S*/{name}: ", "", str(error))
         yield Finding(where, "damaged", said)
         return
     yield from (Finding(where, "private", text) for text in content.private)

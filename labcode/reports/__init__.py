@@ -38,7 +38,7 @@ class Format:
 FORMATS: dict[Kind, Format] = {  # the first whose suffix fits
     "nsys": Format(
         "a capture of Nsight Systems",
-        (".nsys.xz", ".sqlite", ".sqlite.xz", ".nsys-rep"),
+        (".sqlite", ".sqlite.xz", ".nsys.xz", ".nsys-rep"),
         "stats, export, diagnose, compare, timeline, flame, scrub",
     ),
     "ncu": Format(

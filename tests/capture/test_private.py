@@ -20,7 +20,7 @@ from labcode.reports.ncu.report import open_report
 from tests.capture import fakes
 from tests.capture.conftest import Lab
 from tests.capture.test_archive import edit_manifest, replace, rewrite
-from tests.capture.test_verify import found, put
+from tests.capture.test_verify import export_of, found, put
 from tests.support import exports as e
 from tests.support import ncu
 
@@ -108,7 +108,7 @@ def test_in_an_export(captured: Lab, tmp_path: Path, text: str) -> None:
     texts = "".join(t for t in scan.texts_of(clean) if "GPU-" not in t)
     assert "77" not in texts and "Doe" not in texts
     name = "baseline.nsys.xz"
-    export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
+    export = export_of(captured.sets / "mine/alpha" / name)
     statement = "UPDATE NVTX_EVENTS SET text = ? WHERE text = 'inside'"
     refused(captured, "alpha", name, lzma.compress(changed(export, (statement, text)), preset=0))
 
@@ -135,7 +135,7 @@ def test_paths_of_every_length_are_found_in_exports(tmp_path: Path, length: int)
 )
 def test_odd_places_of_an_export(captured: Lab, tmp_path: Path, sql: tuple[str, object]) -> None:
     name = "baseline.nsys.xz"
-    data = changed(lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes()), sql)
+    data = changed(export_of(captured.sets / "mine/alpha" / name), sql)
     refused(captured, "alpha", name, lzma.compress(data))
     raw = tmp_path / "raw.sqlite"
     raw.write_bytes(data)
@@ -144,7 +144,7 @@ def test_odd_places_of_an_export(captured: Lab, tmp_path: Path, sql: tuple[str, 
 
 def test_an_export_in_utf_16_and_one_with_deleted_rows(captured: Lab, tmp_path: Path) -> None:
     name = "baseline.nsys.xz"
-    export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
+    export = export_of(captured.sets / "mine/alpha" / name)
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(export)
         script = "\n".join(db.iterdump())

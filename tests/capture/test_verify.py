@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,7 +18,7 @@ from labcode.capture.catalogue import Run
 from labcode.capture.verify import Finding
 from labcode.errors import InputError
 from labcode.show import byte_text
-from labcode.store import file_sha256, load_set
+from labcode.store import file_sha256, load_set, unpack_xz
 from tests.capture.conftest import Lab
 from tests.capture.test_archive import edit_manifest, rewrite
 from tests.capture.test_archive import replace as swap
@@ -34,6 +35,13 @@ def put(lab: Lab, experiment: str, name: str, data: bytes) -> None:
         if name in run["files"]:
             run["files"][name] = {"sha256": file_sha256(path), "bytes": len(data)}
     manifest_path.write_text(json.dumps(manifest))
+
+
+def export_of(path: Path) -> bytes:
+    """The SQLite file that a set keeps packed."""
+    with TemporaryDirectory() as folder:
+        unpack_xz(path, Path(folder) / "export.sqlite")
+        return (Path(folder) / "export.sqlite").read_bytes()
 
 
 def found(kind: str = "") -> list[Finding]:
@@ -255,7 +263,7 @@ def test_private_and_damaged_json(captured: Lab, data: bytes, kind: str, text: s
 
 def test_private_things_in_a_compressed_export_are_found(captured: Lab) -> None:
     name = "baseline.nsys.xz"
-    export = lzma.decompress((captured.sets / "mine/alpha" / name).read_bytes())
+    export = export_of(captured.sets / "mine/alpha" / name)
     put(captured, "alpha", name, lzma.compress(export + b"\0LD_LIBRARY_PATH=/x\0".ljust(4096, b"\0")))
     assert [(f.where, f.kind) for f in found()] == [(f"alpha/{name}", "private")]
 
