@@ -2,8 +2,10 @@
 
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
 errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images
-that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere. Of the
-whole book also whether its search works, served and from disk, and pages that load too much.
+that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere; and of the
+first view pages whose picture comes late, that show many claims, or whose pictures have small type. Of the
+whole book also its door, switches, and paper, whether its search works, served and from disk, and pages that
+load too much.
 Exit code 1 when there is something to report.
 """
 
@@ -199,6 +201,8 @@ def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
 
 def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     """All complaints about the pages of a folder, each with its page and view."""
+    from tests.book.check_layout import complaints_about_page
+
     path = find_browser()
     if path is None:
         raise FileNotFoundError("no Chromium on this machine")
@@ -217,6 +221,8 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
                     if tab.evaluate("document.documentElement.dataset.theme") == theme
                     else ["theme ignored"]
                 )
+                if (theme, width) == VIEWS[0] and not page.startswith("reference/api/"):
+                    said += complaints_about_page(tab, folder)
                 for text in [*complaints(tab.events, host), *said]:
                     found.setdefault(f"{page}: {text}", []).append(f"{theme} {width}")
                 if shots is not None:
@@ -230,6 +236,7 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
 
 def check_use(folder: Path) -> list[str]:
     """Complaints about the search of the whole book, and about what its pages load before they are used."""
+    from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
     from tests.book.check_search import check_search
     from tests.book.check_weight import check_weight, check_without_scripts
 
@@ -240,7 +247,10 @@ def check_use(folder: Path) -> list[str]:
         tab.size(1280)
         found = check_search(tab, host) + check_search(tab, folder.resolve().as_uri())
         found += check_without_scripts(tab, host, "nsys/timeline-basics.html")
-        return found + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
+        pages = [page for page in pages if not page.startswith("_")]
+        found += check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
+        found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_paper(tab, host, pages)
+        return found + check_weight(tab, host, pages)
 
 
 def _shoot(tab: Browser, path: Path, width: int) -> None:

@@ -1,6 +1,7 @@
 """Where the book is published: what pages and servers are told once there is an address, not before."""
 
 import shutil
+import struct
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,7 +40,7 @@ CHANGELOG = """\
 
 [1.1.0]: https://example.org/
 """
-FILES = ("404.html", "feed.xml", "robots.txt", "sitemap.xml")
+FILES = ("404.html", "card.png", "feed.xml", "robots.txt", "sitemap.xml")
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "book" / "_static").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
-    looks = ("custom.css", "icons.css", "search.css")
-    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
+    looks = ("custom.css", "icons.css", "search.css", "switches.css")
+    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js", "switches.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
     (root / "book" / "index.md").write_text("# A book\n\nWhat is it?\n\n```{toctree}\npart/page\n```\n")
@@ -180,12 +181,16 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     for absent in (
         "canonical",
         "og:",
+        "twitter:",
         "application/atom+xml",
         "source-repository-button",
         "/edit/",
         "github",
     ):
         assert absent not in text, absent
+    cited = "  title = {{Q &amp; A}},\n  howpublished = {In: A lab: a book},\n"
+    assert f"@misc{{profiling-lab-part-page,\n{cited}" in text
+    assert "Captures of this page" not in text
     assert [name for name in FILES if (out / name).exists()] == []
     assert (out / ".nojekyll").is_file()
 
@@ -197,6 +202,10 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     assert f'<link rel="canonical" href="{address}part/page.html" />' in text
     assert f'<meta property="og:url" content="{address}part/page.html">' in text
     assert '<meta property="og:title" content="Q &amp; A">' in text
+    assert f'<meta property="og:image" content="{address}card.png">' in text
+    assert f"  url = {{{address}part/page.html}}," in text
+    picture = (out / "card.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and struct.unpack(">2I", picture[16:24]) == (1200, 630)
     assert f'href="{address}feed.xml"' in text
     assert 'href="https://github.com/Some-One/lab/edit/main/book/part/page.md"' in text
     assert 'href="https://github.com/Some-One/lab"' in text

@@ -26,7 +26,7 @@ Second | claims |
 
 
 def test_times_are_those_of_the_page_and_of_the_exercise() -> None:
-    assert [teaching.reading_minutes("word " * count) for count in (1, 750, 751, 4500)] == [5, 5, 10, 30]
+    assert [teaching.reading_minutes("word " * count) for count in (1, 1100, 1101, 5500)] == [5, 5, 10, 25]
     exercise, first = part("nsys-ex01a")
     assert teaching.solving_minutes(exercise, None) == exercise.minutes
     assert teaching.solving_minutes(exercise, first) == exercise.minutes // 3

@@ -16,6 +16,7 @@ from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+from labcode.book import reading
 from labcode.book.sphinx.render import plain_table
 from labcode.book.sphinx.roles import exercise_link
 from labcode.errors import LabError
@@ -25,7 +26,6 @@ from labcode.grading.records import NEEDS, Exercise, Part
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-WORDS_A_MINUTE = 150  # code included: half an hour for a page of 4500 words, which is as long as one may be
 _ROUND = 5  # minutes
 
 
@@ -36,8 +36,8 @@ def register(app: Sphinx) -> None:
 
 
 def reading_minutes(text: str) -> int:
-    """How long reading a page takes, by the words of its source; a multiple of five minutes."""
-    return _ROUND * math.ceil(len(text.split()) / WORDS_A_MINUTE / _ROUND)
+    """How long to plan for reading a page; a multiple of five minutes."""
+    return _ROUND * math.ceil(reading.minutes(text) / _ROUND)
 
 
 def solving_minutes(exercise: Exercise, part: Part | None) -> int:
