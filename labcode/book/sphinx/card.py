@@ -13,7 +13,6 @@ _DARK, _LIGHT, _QUIET, _BUSY, _GAP = "#121a1f", "#f2f5f7", "#a5adb5", "#5fd3b4",
 
 def card(title: str) -> bytes:
     """The picture, always the same for the same title."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -29,5 +28,5 @@ def card(title: str) -> bytes:
             busy = min(step - gap, width - 80 - left)
             axes.add_patch(Rectangle((left, top), busy, 44, color=_BUSY))
     content = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(content, metadata={"Software": None})
+    figure.savefig(content, format="png", dpi=_DPI, facecolor=_DARK, metadata={"Software": None})
     return content.getvalue()
