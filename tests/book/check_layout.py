@@ -150,7 +150,7 @@ def check_first_key(tab: Browser, address: str, page: str) -> list[str]:
     for kind in ("keyDown", "keyUp"):
         tab.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
     target = tab.evaluate("document.activeElement.getAttribute('href') ?? ''")
-    inside = f"document.querySelector({target!r})?.nextElementSibling?.closest('article') !== null"
+    inside = f"document.querySelector({target!r})?.parentElement.querySelector(':scope > article') !== null"
     if not str(target).startswith("#") or tab.evaluate(inside) is not True:
         return [f"{page}: the first stop of the tab key leads to {target or 'no link'!r}"]
     return []

@@ -112,7 +112,8 @@ OPENINGS: dict[str, Rows] = {
         ("block slots", (*_repeated("1", "series4", 0, 1, length=1), (2, 10, "free", "idle"))),
     ),
     "compute/optimization-loop": (
-        ("every round", _chain("a belief", "a number", "one change", "counters", "keep or drop")),
+        ("before", _chain("a belief", "a number", "one change", role="nvtx1")),
+        ("after", _chain("the time", "counters", "keep or drop")),
     ),
     "compute/roofline": (
         ("A: bytes", ((0, 9, "time that the memory needs", "h2d"),)),
@@ -167,7 +168,8 @@ OPENINGS: dict[str, Rows] = {
         ("B", ((0, 4.5, "short, at high power", "improved", 0.33),)),
     ),
     "energy/language-model": (
-        ("a token", _chain("operations", "bytes that move", "power while waiting", role="kernel")),
+        ("a step", _chain("forward", "backward", "optimizer", role="nvtx1")),
+        ("uses joules for", _chain("operations", "bytes that move", "waiting", role="kernel")),
     ),
     "foundations/measuring": (
         ("CPU", ((0, 0.7, "clock", "cpu"), (0.7, 2.7, "launch", "launch"), (2.7, 3.4, "clock", "cpu"))),
@@ -175,6 +177,7 @@ OPENINGS: dict[str, Rows] = {
     ),
     "lm/attention": (
         ("attention", _chain("Q times K: matmul", "softmax", "times V: matmul", role="kernel")),
+        ("for each pair", _chain("multiply, add", "exponential, sum, divide", "multiply, add", role="nvtx2")),
     ),
     "lm/memory": (
         ("stays", _chain("parameters", "gradients", "first moment", "second moment", role="series1")),
