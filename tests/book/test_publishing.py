@@ -1,5 +1,6 @@
 """Where the book is published: what pages and servers are told once there is an address, not before."""
 
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -153,7 +154,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "book" / "references.bib").touch()
     (root / "book" / "index.md").write_text("# A book\n\nWhat is it?\n\n```{toctree}\npart/page\n```\n")
     (root / "book" / "part").mkdir()
-    (root / "book" / "part" / "page.md").write_text('# Q & A\n\nIt says "so".\n\n{{ cite }}\n')
+    text = '# Q & A\n\nIt says "so".\n\nMore. {{ address }}\n\n{{ cite }}\n'
+    (root / "book" / "part" / "page.md").write_text(text)
     (root / "CITATION.cff").write_text(CITATION)
     (root / "CHANGELOG.md").write_text(CHANGELOG)
     write_set(root / "captures", "h200", 10.0)
@@ -191,6 +193,7 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     cited = "  title = {{Q &amp; A}},\n  howpublished = {In: A lab: a book},\n"
     assert f"@misc{{profiling-lab-part-page,\n{cited}" in text
     assert "Captures of this page" not in text
+    assert "<p>More. </p>" in text or "<p>More.</p>" in text
     assert [name for name in FILES if (out / name).exists()] == []
     assert (out / ".nojekyll").is_file()
 
@@ -209,6 +212,7 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     assert f'href="{address}feed.xml"' in text
     assert 'href="https://github.com/Some-One/lab/edit/main/book/part/page.md"' in text
     assert 'href="https://github.com/Some-One/lab"' in text
+    assert re.search(r'More. Its code: <a [^>]*href="https://github.com/Some-One/lab">', text)
     listed = ElementTree.parse(out / "sitemap.xml").getroot()
     assert [one[0].text for one in listed] == [f"{address}index.html", f"{address}part/page.html"]
     assert f"Sitemap: {address}sitemap.xml\n" in (out / "robots.txt").read_text()
