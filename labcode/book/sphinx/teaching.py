@@ -35,9 +35,9 @@ def register(app: Sphinx) -> None:
     app.add_directive("exercise-bank", ExerciseBank)
 
 
-def reading_minutes(text: str) -> int:
+def reading_minutes(page: Path) -> int:
     """How long to plan for reading a page; a multiple of five minutes."""
-    return _ROUND * math.ceil(reading.minutes(text) / _ROUND)
+    return _ROUND * math.ceil(reading.minutes(page) / _ROUND)
 
 
 def solving_minutes(exercise: Exercise, part: Part | None) -> int:
@@ -93,7 +93,7 @@ class Syllabus(SphinxDirective):
                 raise LabError(f"{name} is no page of the book")
             path = Path(self.env.doc2path(name))
             self.env.note_dependency(str(path))
-            minutes += reading_minutes(path.read_text(encoding="utf-8"))
+            minutes += reading_minutes(path)
             read += [nodes.Text("; ")] if read else []
             target = {"reftarget": f"/{name}", "refexplicit": False, "refwarn": True}
             about = {"reftype": "doc", "refdomain": "std", "refdoc": self.env.docname}
