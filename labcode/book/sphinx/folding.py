@@ -207,9 +207,11 @@ def _tell(
     """Name for `book/_templates` the switches of a page."""
     body = str(context.get("body", ""))
     context["lab_code"] = _in_classes(CODE, body)
-    others = [label for name, label in provenance.set_labels().items() if name != app.config.labcode_set]
-    found = _in_classes(OTHER_GPU, body)
-    context["lab_other_gpu"] = (others[0] if len(others) == 1 else "Other GPUs") if found else ""
+    context["lab_other_gpu"] = ""
+    if _in_classes(OTHER_GPU, body):
+        labels = provenance.set_labels()
+        others = [label for name, label in labels.items() if name != app.config.labcode_set]
+        context["lab_other_gpu"] = others[0] if len(others) == 1 else "Other GPUs"
 
 
 def _in_classes(name: str, markup: str) -> bool:
