@@ -2,10 +2,8 @@
 
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
 errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images
-that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere; and of the
-first view pages whose picture comes late, that show many claims, or whose pictures have small type. Of the
-whole book also its door, switches, and paper, whether its search works, served and from disk, and pages that
-load too much.
+that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere. Of the
+whole book also whether its search works, served and from disk, and pages that load too much.
 Exit code 1 when there is something to report.
 """
 
@@ -236,7 +234,6 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
 
 def check_use(folder: Path) -> list[str]:
     """Complaints about the search of the whole book, and about what its pages load before they are used."""
-    from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
     from tests.book.check_search import check_search
     from tests.book.check_weight import check_weight, check_without_scripts
 
@@ -247,10 +244,20 @@ def check_use(folder: Path) -> list[str]:
         tab.size(1280)
         found = check_search(tab, host) + check_search(tab, folder.resolve().as_uri())
         found += check_without_scripts(tab, host, "nsys/timeline-basics.html")
-        pages = [page for page in pages if not page.startswith("_")]
-        found += check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
-        found += check_first_key(tab, host, "nsys/timeline-basics.html") + check_paper(tab, host, pages)
-        return found + check_weight(tab, host, pages)
+        return found + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
+
+
+def check_look(folder: Path) -> list[str]:
+    """Complaints about the front page, switches, the first key, and paper (`tests.book.check_layout`)."""
+    from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
+
+    path = find_browser()
+    assert path is not None
+    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+    with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
+        found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
+        found += check_first_key(tab, host, "nsys/timeline-basics.html")
+        return found + check_paper(tab, host, [page for page in pages if not page.startswith("_")])
 
 
 def _shoot(tab: Browser, path: Path, width: int) -> None:
@@ -273,7 +280,7 @@ def main() -> int:
     given = parser.parse_args()
     found = check(given.folder, given.shots, given.only)
     if not given.only:
-        found += check_use(given.folder)
+        found += check_use(given.folder) + check_look(given.folder)
     for line in found:
         print(line)
     print(f"{len(found)} complaints")

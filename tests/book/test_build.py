@@ -62,10 +62,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     (root / "book" / "_static").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
-    looks = ("custom.css", "icons.css", "search.css", "switches.css")
-    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js", "switches.js"):
+    looks = ("custom.css", "icons.css", "search.css")
+    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
+    for path in (REPOSITORY / "book" / "_static").glob("switches.*"):
+        shutil.copy(path, root / "book" / "_static" / path.name)
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")

@@ -148,10 +148,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "book" / "_static").mkdir(parents=True)
     shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
-    looks = ("custom.css", "icons.css", "search.css", "switches.css")
-    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js", "switches.js"):
+    looks = ("custom.css", "icons.css", "search.css")
+    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
+    for path in (REPOSITORY / "book" / "_static").glob("switches.*"):
+        shutil.copy(path, root / "book" / "_static" / path.name)
     (root / "book" / "index.md").write_text("# A book\n\nWhat is it?\n\n```{toctree}\npart/page\n```\n")
     (root / "book" / "part").mkdir()
     text = '# Q & A\n\nIt says "so".\n\nMore. {{ address }}\n\n{{ cite }}\n'

@@ -121,7 +121,7 @@ def _shown(cell: nodes.Element) -> int:
     """How many things the outputs of a cell are, whatever containers they lie in."""
 
     def things(element: nodes.Element) -> int:
-        inner = [child for child in element.children if not isinstance(child, nodes.comment)]
+        inner = [child for child in element.children if not isinstance(child, nodes.Invisible)]
         if type(element) is not nodes.container:
             return 1
         return sum(things(child) if isinstance(child, nodes.Element) else 1 for child in inner)
