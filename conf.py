@@ -30,6 +30,7 @@ citation, changelog = (
     for path in (ROOT / "CITATION.cff", ROOT / "CHANGELOG.md")
 )
 labcode_place = publishing.place_of(citation, os.environ.get("LABCODE_EDITION", ""))
+labcode_citation = citation
 labcode_releases = publishing.releases(changelog)
 html_baseurl = labcode_place.pages
 
@@ -76,6 +77,7 @@ myst_enable_extensions = [
 ]
 myst_substitutions = {
     "cite": f"```bibtex\n{publishing.citation_entry(citation, __version__, labcode_place)}\n```",
+    "address": f"Its code: <{labcode_place.repository}>." if labcode_place.repository else "",
     "clone": (
         f"`git clone {labcode_place.repository} profiling-lab`"
         if labcode_place.repository
@@ -107,8 +109,8 @@ html_title = project
 html_logo = "book/_static/logo.svg"
 html_favicon = "book/_static/favicon.svg"
 html_static_path = ["book/_static"]
-html_css_files = ["custom.css", "icons.css", "search.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("search.js", "pictures.js")]
+html_css_files = ["custom.css", "icons.css", "search.css", "switches.css"]
+html_js_files = [(name, {"defer": "defer"}) for name in ("search.js", "pictures.js", "switches.js")]
 html_math_renderer = "mathml"
 html_show_sphinx = False
 html_copy_source = True
@@ -116,13 +118,15 @@ html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": project, "alt_text": f"{project}: front page"},
     "show_toc_level": 2,
-    "show_navbar_depth": 1,
+    "show_navbar_depth": 0,  # parts fold
     "collapse_navbar": True,  # Sphinx would make the whole tree anew for every page, at half a second each
     "navigation_with_keys": False,
     "use_download_button": True,
     "use_fullscreen_button": False,
     **publishing.theme_options(labcode_place),
     "navbar_persistent": [],
+    "article_header_start": ["toggle-primary-sidebar.html", "page-switches.html"],
+    "article_footer_items": ["page-facts.html"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

@@ -82,6 +82,12 @@ def stamp(captures: CaptureSet, experiment: str, wanted: str | None = None) -> S
     )
 
 
+def captured(captures: CaptureSet, experiment: str) -> tuple[str, str]:
+    """On which GPU an experiment was captured, and on which day."""
+    record = captures.experiment(experiment)
+    return gpu_label(captures.machines[record.machine]), record.captured
+
+
 def machine_facts(machine: Mapping[str, Any]) -> tuple[str, ...]:
     """GPUs, driver and CUDA of a machine, as short phrases; what the manifest does not know is left out."""
     names = [gpu["name"] for gpu in machine.get("gpus", ()) if gpu.get("name")]

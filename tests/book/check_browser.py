@@ -199,6 +199,8 @@ def complaints(events: list[dict[str, Any]], host: str) -> list[str]:
 
 def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
     """All complaints about the pages of a folder, each with its page and view."""
+    from tests.book.check_layout import complaints_about_page
+
     path = find_browser()
     if path is None:
         raise FileNotFoundError("no Chromium on this machine")
@@ -217,6 +219,8 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
                     if tab.evaluate("document.documentElement.dataset.theme") == theme
                     else ["theme ignored"]
                 )
+                if (theme, width) == VIEWS[0] and not page.startswith("reference/api/"):
+                    said += complaints_about_page(tab, folder)
                 for text in [*complaints(tab.events, host), *said]:
                     found.setdefault(f"{page}: {text}", []).append(f"{theme} {width}")
                 if shots is not None:
@@ -243,6 +247,19 @@ def check_use(folder: Path) -> list[str]:
         return found + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
 
 
+def check_look(folder: Path) -> list[str]:
+    """Complaints about the front page, switches, the first key, and paper (`tests.book.check_layout`)."""
+    from tests.book.check_layout import check_door, check_first_key, check_paper, check_switches
+
+    path = find_browser()
+    assert path is not None
+    pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+    with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
+        found = check_door(tab, host) + check_switches(tab, host, "nsys/timeline-basics.html")
+        found += check_first_key(tab, host, "nsys/timeline-basics.html")
+        return found + check_paper(tab, host, [page for page in pages if not page.startswith("_")])
+
+
 def _shoot(tab: Browser, path: Path, width: int) -> None:
     """Write a picture of the whole page."""
     tab.size(width, min(int(tab.evaluate("document.documentElement.scrollHeight")), TALLEST))
@@ -263,7 +280,7 @@ def main() -> int:
     given = parser.parse_args()
     found = check(given.folder, given.shots, given.only)
     if not given.only:
-        found += check_use(given.folder)
+        found += check_use(given.folder) + check_look(given.folder)
     for line in found:
         print(line)
     print(f"{len(found)} complaints")

@@ -48,3 +48,28 @@ def test_what_is_wrong_is_found(tmp_path):
         "scrolls sideways to 608: div “wide” (light 390, dark 390)",
     ):
         assert text in found
+
+
+def picture(folder: Path, width: int) -> None:
+    words = '<text style="font: 8px sans-serif" y="9">small</text>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} 80">{words}</svg>'
+    (folder / "drawn.svg").write_text(svg, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("above", "claims", "drawn", "said"),
+    [
+        (0, 8, 400, []),
+        (900, 8, 400, ["its first picture begins at "]),
+        (0, 9, 400, ["shows 9 claims"]),
+        (0, 8, 700, ["type of 6.9 pixels in drawn.svg"]),
+    ],
+)
+def test_late_pictures_many_claims_and_small_type_are_found(tmp_path, above, claims, drawn, said):
+    picture(tmp_path, drawn)
+    image = '<img src="drawn.svg" alt="A drawing with small type" style="width: 600px">'
+    boxes = '<div class="lab-claim">It holds.</div>' * claims
+    more = '<details><summary>1 check</summary><div class="lab-claim">It holds.</div></details>'
+    body = f'<div style="height: {above}px"></div><div style="overflow-x: auto">{image}</div>{boxes}{more}'
+    found = complaints(tmp_path, body)
+    assert [text for text in said if text not in found] == [] and (said != []) == (found != "")

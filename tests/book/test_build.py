@@ -66,6 +66,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
+    for path in (REPOSITORY / "book" / "_static").glob("switches.*"):
+        shutil.copy(path, root / "book" / "_static" / path.name)
     write_page(root, "index", INDEX)
     write_page(root, "page", PAGE)
     write_page(root, "claims", "# All claims\n\n```{all-claims}\n```\n")
@@ -438,3 +440,21 @@ def test_on_paper_folded_code_and_downloads_are_left_out(house):
     assert "shown\\PYGZus{}code" in text
     assert text.count(r"\begin{sphinxVerbatim}") == 1  # the cell that is not folded
     assert "measuring/record.json" not in text
+
+
+def test_a_page_shows_eight_claims_and_has_switches_for_what_it_folds(house):
+    cell = "\n```{code-cell} python\n:tags: [TAG]\nBODY\n```\n"
+    many = 'for n in range(10):\n    book.claim(f"the copy is fast, {n}", time, at_most=12)'
+    aside = 'book.claim("aside, it is slow", time, at_least=11)'
+    more = cell.replace("TAG", "hide-input").replace("BODY", many)
+    write_page(house, "page", PAGE + more + cell.replace("TAG", "hide-cell").replace("BODY", aside))
+    assert build("my-l4", "html", update_claims=True) == 0
+    assert build("h200", "html") == 0
+    page = html(house, "page")
+    folded = re.findall(r'<details class="lab-checks"( open)?>\n<summary>([^<]+)</summary>', page)
+    assert folded == [("", "3 checks, all hold"), (" open", "1 check, 1 does not hold")]
+    assert page.count('class="cell_input lab-code ') == 2
+    assert "Show code" not in page and "More checks" not in page
+    assert 'data-lab-switch="lab-code"' in page
+    assert re.search(r'data-lab-switch="lab-other-gpu"[^>]*>MY-L4<', page)
+    assert "data-lab-switch" not in html(house, "claims")

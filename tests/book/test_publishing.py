@@ -1,6 +1,8 @@
 """Where the book is published: what pages and servers are told once there is an address, not before."""
 
+import re
 import shutil
+import struct
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -39,7 +41,7 @@ CHANGELOG = """\
 
 [1.1.0]: https://example.org/
 """
-FILES = ("404.html", "feed.xml", "robots.txt", "sitemap.xml")
+FILES = ("404.html", "card.png", "feed.xml", "robots.txt", "sitemap.xml")
 
 
 @pytest.mark.parametrize(
@@ -150,9 +152,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
+    for path in (REPOSITORY / "book" / "_static").glob("switches.*"):
+        shutil.copy(path, root / "book" / "_static" / path.name)
     (root / "book" / "index.md").write_text("# A book\n\nWhat is it?\n\n```{toctree}\npart/page\n```\n")
     (root / "book" / "part").mkdir()
-    (root / "book" / "part" / "page.md").write_text('# Q & A\n\nIt says "so".\n\n{{ cite }}\n')
+    text = '# Q & A\n\nIt says "so".\n\nMore. {{ address }}\n\n{{ cite }}\n'
+    (root / "book" / "part" / "page.md").write_text(text)
     (root / "CITATION.cff").write_text(CITATION)
     (root / "CHANGELOG.md").write_text(CHANGELOG)
     write_set(root / "captures", "h200", 10.0)
@@ -180,12 +185,17 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     for absent in (
         "canonical",
         "og:",
+        "twitter:",
         "application/atom+xml",
         "source-repository-button",
         "/edit/",
         "github",
     ):
         assert absent not in text, absent
+    cited = "  title = {{Q &amp; A}},\n  howpublished = {In: A lab: a book},\n"
+    assert f"@misc{{profiling-lab-part-page,\n{cited}" in text
+    assert "Captures of this page" not in text
+    assert "<p>More. </p>" in text or "<p>More.</p>" in text
     assert [name for name in FILES if (out / name).exists()] == []
     assert (out / ".nojekyll").is_file()
 
@@ -197,9 +207,14 @@ def test_pages_say_where_they_are_once_they_are_published_and_nothing_before(hou
     assert f'<link rel="canonical" href="{address}part/page.html" />' in text
     assert f'<meta property="og:url" content="{address}part/page.html">' in text
     assert '<meta property="og:title" content="Q &amp; A">' in text
+    assert f'<meta property="og:image" content="{address}card.png">' in text
+    assert f"  url = {{{address}part/page.html}}," in text
+    picture = (out / "card.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and struct.unpack(">2I", picture[16:24]) == (1200, 630)
     assert f'href="{address}feed.xml"' in text
     assert 'href="https://github.com/Some-One/lab/edit/main/book/part/page.md"' in text
     assert 'href="https://github.com/Some-One/lab"' in text
+    assert re.search(r'More. Its code: <a [^>]*href="https://github.com/Some-One/lab">', text)
     listed = ElementTree.parse(out / "sitemap.xml").getroot()
     assert [one[0].text for one in listed] == [f"{address}index.html", f"{address}part/page.html"]
     assert f"Sitemap: {address}sitemap.xml\n" in (out / "robots.txt").read_text()

@@ -25,8 +25,12 @@ Second | claims |
 """
 
 
-def test_times_are_those_of_the_page_and_of_the_exercise() -> None:
-    assert [teaching.reading_minutes("word " * count) for count in (1, 750, 751, 4500)] == [5, 5, 10, 30]
+def test_times_are_those_of_the_page_and_of_the_exercise(tmp_path: Path) -> None:
+    page, times = tmp_path / "page.md", []
+    for count in (1, 1100, 1101, 5500):
+        page.write_text("word " * count, encoding="utf-8")
+        times.append(teaching.reading_minutes(page))
+    assert times == [5, 5, 10, 25]
     exercise, first = part("nsys-ex01a")
     assert teaching.solving_minutes(exercise, None) == exercise.minutes
     assert teaching.solving_minutes(exercise, first) == exercise.minutes // 3

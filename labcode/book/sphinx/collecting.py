@@ -19,6 +19,7 @@ from labcode.book import claims as claims_file
 from labcode.book import provenance
 from labcode.book.sphinx.directives import all_claims, stamp_box
 from labcode.book.sphinx.failing import failed
+from labcode.book.sphinx.folding import OTHER_GPU
 from labcode.book.sphinx.render import DIFFERS, claim_box, fill_claim, inline_nodes, plain_table
 from labcode.store import Claim
 
@@ -193,16 +194,19 @@ class SideBySide:
             notes.append([nodes.Text("does not hold on this GPU")])
         if computed.host:
             notes.append([nodes.Text("depends on the host")])
+        own_notes = len(notes)
         for name in others:
             other = self.claims[name].get(key)
             if other is not None:
                 bound = f" ({other.bound})" if other.bound != claim.bound else ""
                 notes.append([nodes.Text(f"{self.labels[name]}: "), *_value(other), nodes.Text(bound)])
         if notes:
-            line = nodes.paragraph(classes=["lab-claim-compare"])
+            line = nodes.paragraph(classes=["lab-claim-compare", *([] if own_notes else [OTHER_GPU])])
             for position, note in enumerate(notes):
-                line += nodes.Text(" · " if position else "")
-                line += nodes.inline("", "", *note, classes=["lab-claim-note"])
+                switched = [OTHER_GPU] if position >= own_notes else []
+                if position:
+                    line += nodes.inline(text=" · ", classes=switched)
+                line += nodes.inline("", "", *note, classes=["lab-claim-note", *switched])
             box += line
 
 

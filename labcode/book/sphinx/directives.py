@@ -291,6 +291,7 @@ class CapturesUsed(SphinxDirective):
                 holders, wanted = [(store.holder(current, name), name) for name in names], current
             box["lacking"] = provenance.lacking(current, names) if wanted else []
             found = [provenance.stamp(captures, name, wanted) for captures, name in holders]
+            box["captured"] = sorted({provenance.captured(captures, name) for captures, name in holders})
         except LabError as error:
             raise self.error(str(error)) from None
         for (captures, _), stamp in zip(holders, found, strict=True):

@@ -29,6 +29,7 @@ from labcode.book.sphinx import (
     collecting,
     execution,
     failing,
+    folding,
     lighter,
     mathml,
     paper,
@@ -107,6 +108,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     collecting.register(app)
     paper.register(app)
     failing.register(app)
+    folding.register(app)
     searching.register(app)
     lighter.register(app)
     publishing.register(app)

@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from sphinx.builders.html import StandaloneHTMLBuilder
 
+from labcode.book.sphinx.card import SIZE, card
+from labcode.book.sphinx.directives import stamp_box
 from labcode.outputs import whole
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 FEED = "feed.xml"
+CARD = "card.png"
 _BRANCH = "main"
 _HOSTS = re.compile(r"https://(?:www\.)?git(?:hub|lab)\.com/")  # those whose links the theme knows
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([\w.-]+)/([\w.-]+)")
@@ -66,17 +69,35 @@ def theme_options(place: Place) -> dict[str, Any]:
     return {**buttons, **(where if known else {})}
 
 
-def citation_entry(citation: str, version: str, place: Place) -> str:
-    """How to cite the book, as BibTeX, with the fields that are known."""
+def citation_entry(citation: str, version: str, place: Place, page: str = "", title: str = "") -> str:
+    """How to cite the book, or a page of it, as BibTeX, with the fields that are known."""
+    address = place.pages or place.repository
+    if page and place.pages:
+        address = f"{place.pages}{page}.html"
     fields = {
-        "title": "{" + _field(citation, "title") + "}",
+        "title": "{" + (title or _field(citation, "title")) + "}",
+        "howpublished": "In: " + _field(citation, "title") if title else "",
         "author": "{" + _field(citation, "  - name") + "}",
         "version": version,
         "year": _field(citation, "date-released")[:4],
-        "url": place.pages or place.repository,
+        "url": address,
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value.strip("{}")]
-    return "\n".join(["@misc{profiling-lab,", *lines, "}"])
+    key = "-".join(["profiling-lab", *filter(None, page.split("/"))])
+    return "\n".join([f"@misc{{{key},", *lines, "}"])
+
+
+def captured(doctree: nodes.document) -> str:
+    """When a page's captures were made, machine by machine; empty where it shows none."""
+    days: dict[str, list[str]] = {}
+    for box in doctree.findall(stamp_box):
+        for machine, day in box["captured"]:
+            days.setdefault(machine, []).append(day)
+    spans = {machine: sorted(found) for machine, found in days.items()}
+    return "; ".join(
+        f"{machine}, {found[0]}" + (f" to {found[-1]}" if found[-1] != found[0] else "")
+        for machine, found in spans.items()
+    )
 
 
 def releases(changelog: str) -> list[Release]:
@@ -99,6 +120,9 @@ def head(page: str, title: str, description: str, place: Place, *, feed: bool) -
         told = {"og:type": "article", "og:title": title, "og:url": f"{place.pages}{page}.html"}
         if description:
             told["og:description"] = description
+        told |= {"og:image": place.pages + CARD, "og:image:width": str(SIZE[0])}
+        told |= {"og:image:height": str(SIZE[1]), "og:image:alt": "The title of the book above two timelines"}
+        tags.append('<meta name="twitter:card" content="summary_large_image">')
         tags += [f'<meta property="{name}" content="{escape(text)}">' for name, text in told.items()]
     if place.pages and feed:
         address = escape(place.pages + FEED)
@@ -167,6 +191,7 @@ def register(app: Sphinx) -> None:
     """Connect to the pages as they are written, and to the end of a build."""
     app.add_config_value("labcode_place", Place(), "html", [Place])
     app.add_config_value("labcode_releases", [], "html", [list])
+    app.add_config_value("labcode_citation", "", "html", str)
     app.connect("html-page-context", _describe)
     app.connect("build-finished", _write)
 
@@ -204,6 +229,10 @@ def _describe(
     title = unescape(re.sub(r"<[^>]+>", "", str(context.get("title", config.project))))
     own = head(pagename, title, description, config.labcode_place, feed=bool(config.labcode_releases))
     context["metatags"] = f"{tags}{own}\n"
+    context["lab_captured"] = captured(doctree)
+    context["lab_cite"] = citation_entry(
+        config.labcode_citation, config.version, config.labcode_place, pagename, title
+    )
 
 
 def _write(app: Sphinx, exception: Exception | None) -> None:
@@ -218,6 +247,12 @@ def _write(app: Sphinx, exception: Exception | None) -> None:
         files["robots.txt"] = f"User-agent: *\nAllow: /\nSitemap: {place.pages}sitemap.xml\n"
         if config.labcode_releases:
             files[FEED] = feed(place, config.project, config.author, config.labcode_releases)
+    picture = Path(app.outdir) / CARD
+    if place.pages:
+        with whole(picture) as part:
+            part.write_bytes(card(config.project))
+    else:
+        picture.unlink(missing_ok=True)
     for name, text in files.items():
         path = Path(app.outdir) / name
         if text is None:

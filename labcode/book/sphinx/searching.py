@@ -44,6 +44,7 @@ _LISTS = {  # of pages that list, teach or refer rather than explain; those not 
     "reference/status": 0.2,
     "reference/two-gpus": 0.7,
     "reference/what-moved": 0.3,
+    "reference/whats-new": 0.3,
     "serving/five-days": 0.6,
     "start/instructor": 0.7,
 }

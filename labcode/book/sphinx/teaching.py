@@ -16,6 +16,7 @@ from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
+from labcode.book import reading
 from labcode.book.sphinx.render import plain_table
 from labcode.book.sphinx.roles import exercise_link
 from labcode.errors import LabError
@@ -25,7 +26,6 @@ from labcode.grading.records import NEEDS, Exercise, Part
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-WORDS_A_MINUTE = 150  # code included: half an hour for a page of 4500 words, which is as long as one may be
 _ROUND = 5  # minutes
 
 
@@ -35,9 +35,9 @@ def register(app: Sphinx) -> None:
     app.add_directive("exercise-bank", ExerciseBank)
 
 
-def reading_minutes(text: str) -> int:
-    """How long reading a page takes, by the words of its source; a multiple of five minutes."""
-    return _ROUND * math.ceil(len(text.split()) / WORDS_A_MINUTE / _ROUND)
+def reading_minutes(page: Path) -> int:
+    """How long to plan for reading a page; a multiple of five minutes."""
+    return _ROUND * math.ceil(reading.minutes(page) / _ROUND)
 
 
 def solving_minutes(exercise: Exercise, part: Part | None) -> int:
@@ -93,7 +93,7 @@ class Syllabus(SphinxDirective):
                 raise LabError(f"{name} is no page of the book")
             path = Path(self.env.doc2path(name))
             self.env.note_dependency(str(path))
-            minutes += reading_minutes(path.read_text(encoding="utf-8"))
+            minutes += reading_minutes(path)
             read += [nodes.Text("; ")] if read else []
             target = {"reftarget": f"/{name}", "refexplicit": False, "refwarn": True}
             about = {"reftype": "doc", "refdomain": "std", "refdoc": self.env.docname}

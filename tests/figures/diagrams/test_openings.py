@@ -1,0 +1,43 @@
+"""Openings of pages: each is shown by its page, before the page's first question, and its words fit."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labcode.figures.diagrams.openings import LEFT, OPENINGS, RIGHT, opening
+from labcode.figures.style import TEXT_PT, style, width_in
+from tests.figures.reading import assert_readable
+
+BOOK = Path(__file__).parents[3] / "book"
+SHOWN = re.compile(r'opening\("([\w/-]+)"\)')
+
+
+def test_every_page_shows_its_own_and_every_one_is_shown():
+    shown = {
+        path.relative_to(BOOK).with_suffix("").as_posix(): found
+        for path in BOOK.rglob("*.md")
+        if (found := SHOWN.findall(path.read_text(encoding="utf-8")))
+    }
+    assert shown == {page: [page] for page in OPENINGS}
+
+
+@pytest.mark.parametrize("page", OPENINGS)
+def test_words_fit_and_boxes_stay_inside(page):
+    unit = (RIGHT - LEFT - 0.1) / 10
+    for label, boxes in OPENINGS[page]:
+        assert width_in(label, TEXT_PT) < LEFT - 0.12, label
+        for start, end, words, *_ in boxes:
+            assert 0 <= start < end <= 10
+            assert not words or width_in(words) < (end - start) * unit - 0.06, words
+    with style("light"):
+        drawn = opening(page)
+        assert drawn.get_size_inches()[1] < 2
+        assert_readable(drawn)
+
+
+@pytest.mark.parametrize("page", OPENINGS)
+def test_no_question_stands_above_it(page):
+    text = (BOOK / f"{page}.md").read_text(encoding="utf-8")
+    before = text[: text.index(f'opening("{page}")')]
+    assert "Predict first" not in before and not re.search(r"(?m)^## ", before)
