@@ -379,14 +379,20 @@ void race(Bench& b) {
     busy_s(200);
     const int count = static_cast<int>(0.4 * b.options.seconds / (busy_s(200) / 200));  // two fifths of the window at full speed
     const Cost cost{product.flop(rounds), 0, 0};
-    b.window("at once, then idle", "race", cost, [&](std::int64_t until) {
-        busy_s(count);
-        sleep_until(until);
-        return static_cast<double>(count);
-    });
-    b.window("in small portions", "race", cost, [&](std::int64_t until) {
+    // Nothing runs at either end of a window: there the energy counter is known to one update, and now that is little.
+    const auto paced = [&](const char* name, const auto& body) {
+        b.window(name, "race", cost, [&](std::int64_t) {
+            constexpr std::int64_t kRest = 250000000;
+            const std::int64_t start = now_ns() + kRest, until = start + static_cast<std::int64_t>(1e9 * b.options.seconds);
+            sleep_until(start);
+            body(start, until);
+            sleep_until(until + kRest);
+            return static_cast<double>(count);
+        });
+    };
+    paced("at once, then idle", [&](std::int64_t, std::int64_t) { busy_s(count); });
+    paced("in small portions", [&](std::int64_t start, std::int64_t until) {
         // Portions of some 37 ms, unequal in length, so that no sensor keeps step with them.
-        const std::int64_t start = now_ns();
         const int portions = std::max(1, static_cast<int>(b.options.seconds / 0.037));
         for (int k = 0, done = 0; k < portions; ++k) {
             const int upto = static_cast<int>(static_cast<long long>(count) * (k + 1) / portions);
@@ -395,13 +401,10 @@ void race(Bench& b) {
             const double place = (k + 1 + (k + 1 < portions ? 0.3 * std::sin(2.4 * k) : 0)) / portions;
             sleep_until(start + static_cast<std::int64_t>(static_cast<double>(until - start) * place));
         }
-        return static_cast<double>(count);
     });
-    b.window("on half of the SMs", "race", cost, [&](std::int64_t until) {
+    paced("on half of the SMs", [&](std::int64_t, std::int64_t) {
         for (int i = 0; i < count; ++i) half();
         LAB_CUDA(cudaDeviceSynchronize());
-        sleep_until(until);
-        return static_cast<double>(count);
     });
     product.launch(all, rounds);
     product.check("bf16 in portions");

@@ -304,6 +304,10 @@ def test_a_load_is_served_in_rounds_and_can_be_predicted(
     assert full["done"] == full["requests"] and results["same_answers"] == results["compared_answers"]
     assert full["steps"] and len(full["first_us"]) == full["requests"]
     assert len(results["calibration"]) == 2 and "warm" not in runs
+    for column in ("prompt_tokens", "tokens"):  # both ways to batch, and what is served in part, got the same
+        same = runs["static all"][column]
+        assert len(same) > full["requests"] and runs["continuous all"][column] == same
+        assert runs["graph all"][column] == full[column] == same[: full["requests"]]
     for name, run in runs.items():
         rounds = 1 if name.split()[0] in ("graph", "static", "cache") or name == "continuous all" else 2
         assert len(run["parts"]) == rounds and sum(part["done"] for part in run["parts"]) == run["done"]

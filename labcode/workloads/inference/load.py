@@ -154,10 +154,11 @@ def measure(
     """
     load, few = Load(seed, say), max(4, most // 60)
     calibrate(slots)
-    load.serve("graph all", slots, load.drawn_at(0.0, 4 * few, slots), batch=1)
-    load.serve("static all", slots, load.drawn_at(0.0, 8 * few, slots), way="static")
-    load.serve("continuous all", slots, load.drawn_at(0.0, 16 * few, slots))
-    load.serve("cache full", small, load.drawn_at(0.0, 4 * few, small))
+    asked = load.drawn_at(0.0, 16 * few, slots)  # the same for both ways to batch
+    load.serve("graph all", slots, asked[: 4 * few], batch=1)
+    load.serve("static all", slots, asked, way="static")
+    load.serve("continuous all", slots, asked)
+    load.serve("cache full", small, asked[: 4 * few])
     calibration = []
     sample = even(max(5, 4 * few // 15), seed, alone.vocabulary)
     larger = even(6 * few, seed, slots.vocabulary)
