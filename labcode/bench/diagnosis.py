@@ -26,7 +26,7 @@ from labcode.outputs import DOCUMENT_SCHEMA, whole
 from labcode.show import terminal
 
 FOLDER = "benchmarks/diagnosis"
-EXPERIMENTS = ("diagnosis", "diagnosis_later", "diagnosis_two")
+EXPERIMENTS = ("diagnosis", "diagnosis_later", "diagnosis_two", "diagnosis_two_later")
 AGAIN = 0.1  # of an iteration: what a mended program may be promised for the cause that was removed
 ALARMING = frozenset({"high", "medium"})  # verdicts of this severity on a good program are false alarms
 FACTOR = 1.5  # between the gain that is told and that of mending

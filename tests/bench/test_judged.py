@@ -9,16 +9,16 @@ from rich.console import Console
 from labcode.bench import diagnosis
 from labcode.store import repository_root
 
-KEPT = repository_root() / diagnosis.FOLDER / "judged-h100.json"
-
 
 @pytest.mark.slow
-def test_the_cases_are_judged_as_the_page_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("held", ["h100", "h200"])
+def test_the_cases_are_judged_as_the_page_says(tmp_path: Path, held: str) -> None:
     made = tmp_path / "judged.json"
-    diagnosis.main("h100", show_aside=False, json_file=made, console=Console(quiet=True))
-    now, kept = (json.loads(path.read_text(encoding="utf-8")) for path in (made, KEPT))
-    assert now["set"] == kept["set"] == "h100"
-    again = "labcode bench diagnosis --set h100 --json benchmarks/diagnosis/judged-h100.json"
+    path = repository_root() / diagnosis.FOLDER / f"judged-{held}.json"
+    diagnosis.main(held, show_aside=False, json_file=made, console=Console(quiet=True))
+    now, kept = (json.loads(one.read_text(encoding="utf-8")) for one in (made, path))
+    assert now["set"] == kept["set"] == held
+    again = f"labcode bench diagnosis --set {held} --json benchmarks/diagnosis/judged-{held}.json"
     for found, told in zip(now["cases"], kept["cases"], strict=True):
         numbers = {key: (found["told"].pop(key), told["told"].pop(key)) for key in ("gain", "least", "most")}
         numbers |= {key: (found.pop(key), told.pop(key)) for key in ("gained", "again")}

@@ -336,6 +336,13 @@ def test_parts_are_archives_in_their_own_right(captured: Lab, tmp_path: Path) ->
     }
 
 
+def test_a_large_record_travels_compressed(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labcode.capture.filing.LARGEST_PLAIN", 10)
+    lab.capture("beta", archive=tmp_path / "x.tar")
+    assert "beta/record.json.xz" in members_of(tmp_path / "x.tar")
+    assert archive.add([tmp_path / "x.tar"], tmp_path / "elsewhere") == ["mine/beta: added"]
+
+
 def test_a_set_whose_folder_was_renamed_is_packed_by_its_new_name(captured: Lab, tmp_path: Path) -> None:
     renamed = (captured.sets / "mine").rename(captured.sets / "other")
     (packed,) = archive.write(tmp_path / "x.tar", renamed, ["beta"])
