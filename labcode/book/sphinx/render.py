@@ -27,11 +27,17 @@ _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
 class LabRenderer:
-    """Renders claims, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
+    """Renders claims, answers, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
 
     mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
         ("*", mime, 1)
-        for mime in (display.CLAIM_MIME, display.TABLE_MIME, display.FIGURE_MIME, display.INTERACTIVE_MIME)
+        for mime in (
+            display.CLAIM_MIME,
+            display.TABLE_MIME,
+            display.FIGURE_MIME,
+            display.ANSWER_MIME,
+            display.INTERACTIVE_MIME,
+        )
     )
 
     @staticmethod
@@ -44,9 +50,18 @@ class LabRenderer:
             return [table_node(content)]
         if data.mime_type == display.FIGURE_MIME:
             return figure_nodes(content, renderer)
+        if data.mime_type == display.ANSWER_MIME:
+            return [measured_answer(content=content)]
         if data.mime_type == display.INTERACTIVE_MIME:
             return frame_nodes(content, figure_nodes(content["figure"], renderer))
         return None
+
+
+class measured_answer(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names node classes in lower case)
+    """What a cell answers to a question of its page; its attribute ``content`` holds what `answer` told.
+
+    `labcode.book.sphinx.predicting` takes it out of the page.
+    """
 
 
 class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
