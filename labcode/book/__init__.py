@@ -5,6 +5,7 @@ A page begins with ``from labcode import book``. The functions of this module sh
 """
 
 from labcode.book.answers import answer
+from labcode.book.calculators import calculator
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
@@ -26,6 +27,7 @@ from labcode.book.values import value
 
 __all__ = [
     "answer",
+    "calculator",
     "capture",
     "claim",
     "counted",

@@ -27,7 +27,7 @@ _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
 class LabRenderer:
-    """Renders claims, answers, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
+    """Renders claims, answers, calculators, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
 
     mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
         ("*", mime, 1)
@@ -36,6 +36,7 @@ class LabRenderer:
             display.TABLE_MIME,
             display.FIGURE_MIME,
             display.ANSWER_MIME,
+            display.CALCULATOR_MIME,
             display.INTERACTIVE_MIME,
         )
     )
@@ -52,6 +53,8 @@ class LabRenderer:
             return figure_nodes(content, renderer)
         if data.mime_type == display.ANSWER_MIME:
             return [measured_answer(content=content)]
+        if data.mime_type == display.CALCULATOR_MIME:
+            return calculator_nodes(content)
         if data.mime_type == display.INTERACTIVE_MIME:
             return frame_nodes(content, figure_nodes(content["figure"], renderer))
         return None
@@ -68,6 +71,14 @@ class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in 
     """The box of one claim: its attribute ``claim`` holds the claim's fields, ``borrowed`` the experiments of
     another set that its value rests on. What only the whole build knows is added at the end.
     """
+
+
+def calculator_nodes(content: dict[str, Any]) -> list[nodes.Element]:
+    """The container of a calculator for HTML, what it computes for every other builder."""
+    web, paper = addnodes.only(expr="html"), addnodes.only(expr="not html")
+    web += nodes.raw("", content["html"], format="html")
+    paper += nodes.paragraph(text=content["plain"])
+    return [web, paper]
 
 
 def claim_node(content: dict[str, Any]) -> nodes.Element:
