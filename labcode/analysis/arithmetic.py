@@ -55,10 +55,10 @@ def step(x: Numbers) -> dict[str, float]:
 
 
 def cache(x: Numbers) -> dict[str, float]:
-    """A step of decoding: weights once, and for each of ``batch`` sequences its cache of ``context`` tokens.
+    """A step of decoding: weights once, and for each of ``batch`` sequences a cache of ``context`` tokens.
 
-    ``parameters`` in billions; ``weight_bytes`` and ``value_bytes`` of one number; ``kv_width``: heads of keys
-    times their width; ``memory`` in GB, ``bandwidth`` in GB/s, ``peak`` in TFLOP/s. Attention's own FLOPs are
+    ``parameters`` in billions; ``weight_bytes`` and ``value_bytes`` of one number; ``kv_width``: heads of
+    keys times their width; ``memory`` in GB, ``bandwidth`` in GB/s, ``peak`` in TFLOP/s. Attention's own FLOPs are
     left out.
     """
     weights_gb = x["parameters"] * x["weight_bytes"]
@@ -79,7 +79,7 @@ def cache(x: Numbers) -> dict[str, float]:
 
 
 def allreduce(x: Numbers) -> dict[str, float]:
-    """An all-reduce of ``mib`` MiB on ``count`` GPUs, from ``alpha_us`` and ``gbps`` of two (`collectives`)."""
+    """An all-reduce of ``mib`` MiB on ``count`` GPUs, by ``alpha_us`` and ``gbps`` of two (`collectives`)."""
     same = {"alpha_low_us": x["alpha_us"], "alpha_high_us": x["alpha_us"], "worst": 0.0}
     link = collectives.Link(
         operation="all_reduce",

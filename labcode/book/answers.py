@@ -1,7 +1,7 @@
-"""Answers to a page's questions: what a cell measured in, what ``{predict}`` shows to readers who commit out.
+"""Answers to a page's questions: what a cell measured in, what ``{predict}`` shows once a reader commits out.
 
-A page asks before it measures: ``{predict} backward`` above, and ``book.answer("backward", ratio, ".2f", "×")``
-in the cell below that computes the ratio. The question never holds its answer.
+A page asks before it measures: ``{predict} back`` above, and ``book.answer("back", ratio, unit="×")`` in
+the cell below that computes the ratio. The question never holds its answer.
 """
 
 import sys
@@ -15,8 +15,8 @@ from labcode.book.values import NARROW_SPACE, format_value, is_number
 def answer(key: str, value: Any, fmt: str = ".2f", unit: str = "", *, of: str | None = None) -> None:
     """Answer the question ``key`` of this page with what was measured; nothing is shown here.
 
-    ``value`` is a number above zero, with ``fmt`` and ``unit`` as for `labcode.book.value`, or a text: the one
-    of the question's choices that the measurement names. ``of`` names the experiments behind it, as for
+    ``value`` is a number above zero, with ``fmt`` and ``unit`` as for `labcode.book.value`, or a text: that
+    of the question's choices which the measurement names. ``of`` names the experiments behind it, as for
     `labcode.book.claim`. ``ValueError`` for a number that nobody can be a factor away from.
     """
     content: dict[str, Any] = {"key": key, "borrowed": borrowed(sys._getframe(1), of)}

@@ -1,4 +1,4 @@
-"""Calculators on a page: a kind and the values of each GPU in; sliders whose answers the browser computes out.
+"""Calculators on a page: a kind and the values of each GPU in; sliders, and answers by the browser, out.
 
 ``book.calculator("roofline", {"H200": {...}})`` shows the calculator of that name of
 `labcode.analysis.arithmetic`; the cell gives what it starts from, from data sheets and captures.
@@ -152,7 +152,8 @@ SHOWN = {
     ),
     "queue": Calculator(
         "What does a busy server do to the slowest answers?",
-        "mean wait = ρ · mean · (1 + variation²) ÷ (2 · (1 − ρ)); percentiles of M/G/1, one request in ten long",
+        "mean wait = ρ · mean · (1 + variation²) ÷ (2 · (1 − ρ)); "
+        "percentiles of M/G/1, where one request in ten is long",
         (
             Input("load", "busy share, ρ", "", 0.02, 0.98, log=False),
             Input("mean_ms", "mean time of a request", "ms", 0.1, 60_000),

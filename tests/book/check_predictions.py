@@ -1,4 +1,4 @@
-"""Questions of the built book: the answer stands nowhere above its question, and the browser keeps what it is told."""
+"""Questions of the built book: no answer stands above its question, and the browser keeps predictions."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def spoilers(page: str) -> list[str]:
 
 
 def given_away(text: str, question: dict[str, Any]) -> str:
-    """Where a text tells the answer to a question: its number in its unit, or of its choices that one alone."""
+    """Where a text tells the answer to a question: its number in its unit, or that choice alone."""
     if question["value"] is None:
         named = [choice for choice in question["choices"] if choice.casefold() in text.casefold()]
         return question["shown"] if named == [question["shown"]] else ""

@@ -74,7 +74,7 @@ def _house_with(root: Path, page: str) -> None:
     write_page(root, "predictions", "# Yours\n\n```{all-predictions}\n```\n")
 
 
-def test_a_question_gets_its_answer_and_both_go_to_the_page_of_all(house: Path, capsys) -> None:
+def test_a_question_gets_its_answer_and_both_go_to_the_page_of_all(house, capsys):  # noqa: F811
     _house_with(house, PAGE)
     assert build(None, "html") == 0
     assert capsys.readouterr().err == ""
@@ -112,7 +112,7 @@ def test_a_question_gets_its_answer_and_both_go_to_the_page_of_all(house: Path, 
         (":within: 2", ":within: 1", "a factor is above 1"),
     ],
 )
-def test_what_does_not_fit_is_told(house: Path, capsys, before: str, after: str, said: str) -> None:
+def test_what_does_not_fit_is_told(house, capsys, before, after, said):  # noqa: F811
     _house_with(house, PAGE.replace(before, after))
     build(None, "html")
     assert said in capsys.readouterr().err

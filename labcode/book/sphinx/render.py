@@ -27,7 +27,7 @@ _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
 class LabRenderer:
-    """Renders claims, answers, calculators, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
+    """Renders what the book's own calls show; leaves every other MIME type to MyST-NB."""
 
     mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
         ("*", mime, 1)
