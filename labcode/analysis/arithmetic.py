@@ -58,8 +58,8 @@ def cache(x: Numbers) -> dict[str, float]:
     """A step of decoding: weights once, and for each of ``batch`` sequences a cache of ``context`` tokens.
 
     ``parameters`` in billions; ``weight_bytes`` and ``value_bytes`` of one number; ``kv_width``: heads of
-    keys times their width; ``memory`` in GB, ``bandwidth`` in GB/s, ``peak`` in TFLOP/s. Attention's own FLOPs are
-    left out.
+    keys times their width; ``memory`` in GB, ``bandwidth`` in GB/s, ``peak`` in TFLOP/s. FLOPs of attention
+    itself are left out.
     """
     weights_gb = x["parameters"] * x["weight_bytes"]
     sequence_mb = 2 * x["layers"] * x["kv_width"] * x["value_bytes"] * x["context"] / 1e6
