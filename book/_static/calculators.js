@@ -143,7 +143,7 @@
   function curve(data, now, result) {
     const [over, of] = data.curve;
     const input = data.inputs.find((one) => one.key === over), output = data.outputs.find((one) => one.key === of);
-    const width = 640, height = 200, left = 70, bottom = 34, top = 22;
+    const width = 640, height = 216, left = 80, bottom = 40, top = 26;
     const xs = Array.from({ length: 121 }, (_, index) => valueAt(input, (index * NOTCHES) / 120));
     const ys = xs.map((x) => arithmetic[data.kind]({ ...now, [over]: x })[of]);
     const log = Math.max(...ys) / Math.min(...ys) > 50 && Math.min(...ys) > 0;
@@ -161,10 +161,10 @@
     }
     for (const [level, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) {
       const value = valueAt(input, level * NOTCHES);
-      picture.append(element("text", { x: x(value), y: height - 18, "text-anchor": anchor }, number(value)));
+      picture.append(element("text", { x: x(value), y: height - 22, "text-anchor": anchor }, number(value)));
     }
     const unit = (one) => (one.unit && one.unit !== "×" ? ` (${one.unit})` : "");
-    picture.append(element("text", { x: 0, y: 13 }, output.label + unit(output)),
+    picture.append(element("text", { x: 0, y: 14 }, output.label + unit(output)),
       element("text", { x: width - 10, y: height - 3, "text-anchor": "end" }, input.label + unit(input)),
       element("path", { d: path, class: "line" }),
       element("circle", { cx: x(now[over]), cy: y(result[of]), r: 5, class: "here" }));

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from labcode.analysis.lm.decoder import Size, matmul_flops
-from labcode.analysis.scaling import collectives, laws
+from labcode.analysis.scaling import bus, collectives, laws
 from labcode.analysis.serving import queueing
 
 Numbers = Mapping[str, float]
@@ -98,7 +98,7 @@ def allreduce(x: Numbers) -> dict[str, float]:
     start_s = collectives.seconds(link, count, 0.0)
     return {
         "time_us": 1e6 * seconds,
-        "bus_gb_per_s": collectives.bus_bandwidth_gbps("all_reduce", count, size, seconds),
+        "bus_gb_per_s": bus.bus_bandwidth_gbps("all_reduce", count, size, seconds),
         "start_share": start_s / seconds,
         "half_mib": x["mib"] * start_s / (seconds - start_s),
     }

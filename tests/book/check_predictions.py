@@ -85,7 +85,9 @@ def _seen(one: PageElement) -> str:
     return re.sub(r"\s+", " ", one)
 
 
-def check_predictions(tab: Browser, address: str, page: str) -> list[str]:
+def check_predictions(
+    tab: Browser, address: str, page: str, mine: str = "reference/predictions.html"
+) -> list[str]:
     """Complaints about a page with a question, served at an address, when somebody predicts there."""
     found = []
     tab.open(f"{address}/{page}")
@@ -105,7 +107,7 @@ def check_predictions(tab: Browser, address: str, page: str) -> list[str]:
         text = tab.evaluate(f"{first}.querySelector('output').innerText")
         if "You:" not in text or "Measured:" not in text:
             found.append(f"a prediction is not shown beside the measurement: {text!r}")
-    tab.open(f"{address}/reference/predictions.html")
+    tab.open(f"{address}/{mine}")
     text = tab.evaluate("document.querySelector('.lab-predictions').innerText")
     if "of 1 right" not in text or "Export as JSON" not in text:
         found.append(f"the page of one's predictions says {text[:80]!r}")

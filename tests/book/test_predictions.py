@@ -10,7 +10,8 @@ import pytest
 
 from labcode.book import answers, display
 from labcode.book.build import build
-from tests.book.check_predictions import given_away, spoilers
+from tests.book.check_browser import Browser, complaints, served
+from tests.book.check_predictions import check_predictions, given_away, spoilers
 from tests.book.test_build import HEADER, REPOSITORY, house, html, write_page  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*HandleFootnoteTransform")
@@ -184,3 +185,20 @@ def test_the_script_judges_and_sums_up(tmp_path: Path) -> None:
         ("nsys", 2, 0),
         ("lm", 2, 2),
     ]
+
+
+def test_in_a_browser_a_prediction_is_kept_and_can_be_forgotten(house, tab: Browser):  # noqa: F811
+    _house_with(house, PAGE)
+    assert build(None, "html") == 0
+    with served(house / "_build" / "html") as address:
+        tab.size(390)
+        assert check_predictions(tab, address, "page.html", "predictions.html") == []
+        assert complaints(tab.events, address) == []
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
+        tab.open(f"{address}/page.html")  # a choice, by the keyboard's own way: a radio button and Enter
+        tab.evaluate(
+            "(() => { const box = document.querySelector('#predict-limit');"
+            "box.querySelector('input[value=arithmetic]').click(); box.querySelector('form').requestSubmit(); })()"
+        )
+        assert "✗ not right" in tab.evaluate("document.querySelector('#predict-limit output').innerText")
+        assert tab.evaluate("document.activeElement.tagName") == "OUTPUT"
