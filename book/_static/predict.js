@@ -25,12 +25,12 @@
     return { count: rows.length, right: right, share: right / rows.length, sure: sure };
   }
 
-  // Of rows {page, right, off, sure}: all of them, by how sure one was, and by part of the book.
+  // Of rows {part, right, off, sure}: all of them, by how sure one was, and by part of the book.
   function summary(rows) {
     const offs = rows.map((row) => row.off).filter((off) => off !== null);
     const by = (keys, of) => keys.map((key) => [key, rows.filter((row) => of(row) === key)])
       .filter(([, found]) => found.length).map(([key, found]) => ({ key: key, ...together(found) }));
-    const part = (row) => row.page.split("/")[0];
+    const part = (row) => row.part;
     return {
       all: rows.length ? together(rows) : null,
       factor: offs.length ? median(offs.map((off) => Math.max(off, 1 / off))) : null,
@@ -91,7 +91,8 @@
     if (found.off === null) return word;
     if (Math.abs(found.off - 1) < 0.005) return "right on it";
     const factor = Math.max(found.off, 1 / found.off);
-    return `${number(factor)}× too ${found.off > 1 ? "high" : "low"}: ${word} within ${number(question.within)}×`;
+    const where = `${found.right ? "within" : "beyond"} ${number(question.within)}×`;
+    return `${where}: ${number(factor)}× too ${found.off > 1 ? "high" : "low"}`;
   }
 
   function attach(root, place) {
@@ -177,7 +178,7 @@
 
     function rowsOf(all) {
       return questions.filter((one) => all[one.id]).map((one) => ({
-        question: one, page: one.id, ...all[one.id], ...judge(one, all[one.id].given),
+        question: one, part: one.part, ...all[one.id], ...judge(one, all[one.id].given),
       }));
     }
     function show() {
@@ -195,7 +196,7 @@
       }
       const groups = (of, name) => of.map((one) => [
         name(one.key), String(one.count), `${one.right} (${percent(one.share)})`, percent(one.sure), verdict(one)]);
-      const columns = ["predictions", "right", "sure", "in all"];
+      const columns = ["predictions", "right", "sure on average", ""];
       const everything = rows.map((row) => {
         const forget = element("button", { type: "button", "aria-label": `Forget: ${row.question.text}` }, "Forget");
         forget.addEventListener("click", () => {
@@ -224,7 +225,7 @@
       });
       shown.replaceChildren(
         first,
-        table("By how sure you were", ["sure", ...columns], groups(found.bySure, (key) => `${key}${THIN}%`)),
+        table("By how sure you were", ["how sure", ...columns], groups(found.bySure, (key) => `${key}${THIN}%`)),
         table("By part of the book", ["part", ...columns], groups(found.byPart, (key) => key)),
         table("Every prediction", ["question", "you", "measured", "", "sure", ""], everything),
         element("p", { class: "lab-predictions-buttons" }, exported, " ", erase),

@@ -165,10 +165,10 @@ def test_the_script_judges_and_sums_up(tmp_path: Path) -> None:
     number = {"value": 2.0, "within": 1.5, "shown": "2.0×"}
     choice = {"value": None, "shown": "memory"}
     rows = [
-        {"page": "nsys/a#x", "right": False, "off": 4.0, "sure": 90},
-        {"page": "nsys/b#x", "right": False, "off": 0.5, "sure": 90},
-        {"page": "lm/a#x", "right": True, "off": None, "sure": 90},
-        {"page": "lm/b#x", "right": True, "off": 1.0, "sure": 50},
+        {"part": "nsys", "right": False, "off": 4.0, "sure": 90},
+        {"part": "nsys", "right": False, "off": 0.5, "sure": 90},
+        {"part": "lm", "right": True, "off": None, "sure": 90},
+        {"part": "lm", "right": True, "off": 1.0, "sure": 50},
     ]
     cases = {"judged": [[number, 3], [number, 1.3], [choice, "memory"], [choice, "links"]], "rows": rows}
     (tmp_path / "cases.json").write_text(json.dumps(cases))
@@ -198,7 +198,8 @@ def test_in_a_browser_a_prediction_is_kept_and_can_be_forgotten(house, tab: Brow
         tab.open(f"{address}/page.html")  # a choice, by the keyboard's own way: a radio button and Enter
         tab.evaluate(
             "(() => { const box = document.querySelector('#predict-limit');"
-            "box.querySelector('input[value=arithmetic]').click(); box.querySelector('form').requestSubmit(); })()"
+            "box.querySelector('input[value=arithmetic]').click();"
+            "box.querySelector('form').requestSubmit(); })()"
         )
         assert "✗ not right" in tab.evaluate("document.querySelector('#predict-limit output').innerText")
         assert tab.evaluate("document.activeElement.tagName") == "OUTPUT"

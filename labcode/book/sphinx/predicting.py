@@ -197,13 +197,16 @@ def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def _all_html(app: Sphinx, docname: str) -> str:
     """The data of the script, and a list of all questions for everybody."""
+    from labcode.book.two_sets import PARTS  # and with it pandas, which other pages do without
+
     data, lines = list[dict[str, Any]](), list[str]()
     for page in filter(_by_page(app.env).get, reading_order(app.env)):
         title = app.env.titles[page].astext()
         for question in _by_page(app.env)[page]:
             anchor = f"predict-{question.id.split('#')[1]}"
             link = f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
-            data.append(asdict(question) | {"title": title, "link": link})
+            part = PARTS.get(page.split("/")[0], "Start")
+            data.append(asdict(question) | {"title": title, "part": part, "link": link})
             lines.append(f'<li><a href="{html(link)}">{html(title)}</a>: {html(question.text)}</li>')
     return (
         f'<div class="lab-predictions"><script type="application/json">{page_data(data)}</script>'

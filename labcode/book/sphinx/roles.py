@@ -1,8 +1,8 @@
 """Names in running text: an exercise or a capture named on a page in, a link to where the book shows it out.
 
 ``{exercise}`` around an exercise's name, or a part's; ``{capture}`` around an experiment, or one of its runs
-as ``dataloader/workers``. A name that is not there fails the build. ``{seen}`` around a range or kernel, which
-the interactive timeline before it shows alone while a reader points at the name.
+as ``dataloader/workers``. A name that is not there fails the build. ``{seen}`` around a range or a kernel,
+which the interactive timeline before it shows alone while a reader points at the name.
 """
 
 from __future__ import annotations
