@@ -42,6 +42,8 @@ book.interactive(
     caption="Where `load` stands",
 )
 ```
+
+It is {seen}`load` that takes the time, {seen}`all of it <main>`.
 """
 )
 
@@ -106,6 +108,7 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     file = (out / "part" / address).resolve()
     assert file.is_file() and len(list(file.parent.glob("bokeh-*.js"))) == 1
     assert 'data-title="The &quot;loading&quot; of files"' in text and "<iframe" not in text
+    assert '<span class="lab-seen" data-find="load"><code' in text and 'data-find="main">all of it<' in text
     assert "lab-interactive-still" in text and "An empty figure that stands" in text
 
     # incremental: another page changes, this one is neither executed nor written
@@ -138,7 +141,8 @@ def test_in_a_browser_the_frame_opens_when_asked_for_and_follows_the_page(house:
             tab.call("Emulation.setEmulatedMedia", media="screen")
             tab.open(f"{address}/page.html")
             assert tab.evaluate("document.querySelector('iframe')") is None and tab.evaluate(still) == "block"
-            tab.evaluate("document.querySelector('.lab-interactive button').click()")
+            opener = ".lab-interactive button" if width == 390 else "[data-find=load]"
+            tab.evaluate(f"document.querySelector('{opener}').click()")
             tab.wait(f"{inside}?.dataset.ready === 'true'")
             for theme in ("dark", "light"):
                 tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")

@@ -38,16 +38,16 @@ class place_link(nodes.inline):  # noqa: N801 (docutils names node classes in lo
     """A link to a place of the book; its attributes are ``page`` and ``anchor``."""
 
 
-class seen_name(nodes.literal):  # noqa: N801
-    """A name that an interactive timeline of its page shows."""
+class seen_name(nodes.inline):  # noqa: N801
+    """Words that an interactive timeline of its page shows; its attribute ``find`` is what to look for."""
 
 
 def _visit_seen(translator: Any, node: seen_name) -> None:
-    translator.body.append(f'<code class="literal" data-find="{html(node.astext())}">')
+    translator.body.append(f'<span class="lab-seen" data-find="{html(node["find"])}">')
 
 
 def _depart_seen(translator: Any, node: seen_name) -> None:
-    translator.body.append("</code>")
+    translator.body.append("</span>")
 
 
 def exercise_link(text: str) -> place_link:
@@ -115,8 +115,11 @@ class CaptureRole(SphinxRole):
 
 
 class SeenRole(SphinxRole):
-    """A name of a range or kernel in the interactive timeline before it."""
+    """A range or kernel in the interactive timeline before it; or words for it, as ``words <name>``."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """The name as code."""
-        return [seen_name(text=self.text)], []
+        """The name as code, or the words."""
+        words, _, name = self.text.removesuffix(">").partition(" <")
+        made = seen_name(find=name or words)
+        made += nodes.Text(words) if name else nodes.literal(text=words)
+        return [made], []
