@@ -97,6 +97,11 @@ def test_a_question_gets_its_answer_and_both_go_to_the_page_of_all(house, capsys
     ]
     assert spoilers(page) == []
 
+    # a question changes: the page of all is written anew, though it is not read again
+    write_page(house, "page", PAGE.replace("What limits it?", "What holds it up?"))
+    assert build(None, "html") == 0
+    assert "What holds it up?" in html(house, "predictions")
+
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),

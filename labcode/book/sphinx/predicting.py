@@ -96,6 +96,7 @@ class QuestionCollector(EnvironmentCollector):
     def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
         """Forget a page that is read again or gone."""
         _by_page(env).pop(docname, None)
+        _listing_pages(env).discard(docname)
 
     def merge_other(
         self, app: Sphinx, env: BuildEnvironment, docnames: AbstractSet[str], other: BuildEnvironment
@@ -103,12 +104,15 @@ class QuestionCollector(EnvironmentCollector):
         """Take over what a reading process found."""
         for docname in docnames & set(_by_page(other)):
             _by_page(env)[docname] = _by_page(other)[docname]
+        _listing_pages(env).update(docnames & _listing_pages(other))
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Give each question of a page its answer; a warning for one without, and the other way round."""
         found = list(_answered(doctree, app.env.current_document.docname, app.config.labcode_set))
         if found:
             _by_page(app.env)[app.env.current_document.docname] = found
+        if any(True for _ in doctree.findall(all_predictions)):
+            _listing_pages(app.env).add(app.env.current_document.docname)
 
 
 def _answered(doctree: nodes.document, page: str, set_name: str) -> Iterator[Question]:
@@ -177,13 +181,21 @@ def _by_page(env: BuildEnvironment) -> dict[str, list[Question]]:
     return found
 
 
+def _listing_pages(env: BuildEnvironment) -> set[str]:
+    state: Any = env
+    if not hasattr(state, "labcode_prediction_pages"):
+        state.labcode_prediction_pages = set()
+    found: set[str] = state.labcode_prediction_pages
+    return found
+
+
 def _pages_to_rewrite(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
     """The page of all questions, whenever one of them differs from when it was last written."""
     state: Any = env
     if getattr(state, "labcode_questions_listed", None) == _by_page(env):
         return []
     state.labcode_questions_listed = dict(_by_page(env))
-    return [page for page in env.found_docs if "predictions" in page]
+    return sorted(_listing_pages(env))
 
 
 def _resolve(app: Sphinx, doctree: nodes.document, docname: str) -> None:
