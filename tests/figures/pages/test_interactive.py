@@ -53,7 +53,8 @@ def test_the_page_brings_everything_along(tmp_path):
 
 
 def test_a_page_opens_at_the_part_that_is_asked_for(tmp_path):
-    with open_report(make_export(tmp_path / "a.sqlite", kernels=[kernel(100, 200), kernel(800, 900)])) as report:
+    made = make_export(tmp_path / "a.sqlite", kernels=[kernel(100, 200), kernel(800, 900)])
+    with open_report(made) as report:
         assert data_of(interactive_page(report, window=(100, 900), view=(300, 700)))["view"] == [200, 600]
         assert "view" not in data_of(interactive_page(report, window=(100, 900)))
 
