@@ -4,6 +4,8 @@ A page begins with ``from labcode import book``. The functions of this module sh
 `labcode.book.sphinx.extension` is the Sphinx side of the same.
 """
 
+from labcode.book.answers import answer
+from labcode.book.calculators import calculator
 from labcode.book.claims import claim
 from labcode.book.figures import figure
 from labcode.book.frames import interactive
@@ -24,6 +26,8 @@ from labcode.book.tables import table
 from labcode.book.values import value
 
 __all__ = [
+    "answer",
+    "calculator",
     "capture",
     "claim",
     "counted",

@@ -11,6 +11,8 @@ from typing import Any
 CLAIM_MIME = "application/vnd.labcode.claim+json"
 TABLE_MIME = "application/vnd.labcode.table+json"
 FIGURE_MIME = "application/vnd.labcode.figure+json"
+ANSWER_MIME = "application/vnd.labcode.answer+json"
+CALCULATOR_MIME = "application/vnd.labcode.calculator+json"
 INTERACTIVE_MIME = "application/vnd.labcode.interactive+json"
 GLUE_PREFIX = "application/papermill.record/"
 WEB_ALONE = "LABCODE_WEB"  # set where pages are built for the web alone, where figures are SVG

@@ -1,5 +1,6 @@
 """Interactive pages inside the book: a self-contained HTML page in, a frame with it on the book's page out.
 
+Readers see the still figure until they ask for the frame, so that a page loads no more than it shows first.
 The page travels inside the cell's output, compressed and without Bokeh's script, so it is there whenever the
 output is, also when the cell was not executed again. It becomes a file beside the book's pages when Sphinx
 writes the page that shows it; its name holds a digest of its content. Bokeh's script is one file for all.
@@ -31,17 +32,6 @@ FOLDER = "_interactive"  # of the built book
 _HEIGHTS = (200, 1200)
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SCRIPT = "bokeh.js"
-_TELL_THEME = """<script>
-window.labTellTheme ??= (() => {
-  const root = document.documentElement;
-  const tell = (target) => target.postMessage({ labTheme: root.dataset.theme ?? "" }, "*");
-  addEventListener("message", (event) => { if (event.data?.labTheme === "?") tell(event.source); });
-  new MutationObserver(() => document.querySelectorAll("iframe.lab-interactive-frame")
-    .forEach((frame) => tell(frame.contentWindow))).observe(root, { attributeFilter: ["data-theme"] });
-  return true;
-})();
-</script>
-"""
 
 
 def interactive(
@@ -58,7 +48,8 @@ def interactive(
 
     ``page`` gives its HTML. ``name`` names its file, ``title`` says what is in the frame to those who do not
     see it, ``height`` is in pixels. ``fallback`` draws the same as a still figure, with ``alt`` and
-    ``caption`` as for `labcode.book.figure`: it is what print, notebooks and browsers without scripts show.
+    ``caption`` as for `labcode.book.figure`: it is what readers see first, and all that print, notebooks and
+    browsers without scripts show.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"book.interactive: name={name!r}: use lower-case letters, digits and -")
@@ -88,23 +79,26 @@ class interactive_frame(nodes.General, nodes.Element):  # noqa: N801 (docutils n
 
 
 def frame_nodes(content: dict[str, Any], still: list[nodes.Element]) -> list[nodes.Element]:
-    """The frame, for HTML; and the still figure (of `render.figure_nodes`) for print and other builders."""
+    """The still figure (of `render.figure_nodes`), and for HTML what opens the frame in its place."""
     web, *paper = still
     for drawn in web.children:
         drawn["classes"].append("lab-interactive-still")  # type: ignore[index]
-    kept = {key: value for key, value in content.items() if key != "figure"}
     frame = addnodes.only(expr="html")
-    frame += interactive_frame(content=kept)
-    for caption in list(web.findall(nodes.caption))[:1]:  # the same in light and dark
-        below = nodes.paragraph(classes=["lab-interactive-caption"])
-        below += [part.deepcopy() for part in caption.children]
-        frame += below
-    return [frame, web, *paper]
+    frame += interactive_frame(content={key: value for key, value in content.items() if key != "figure"})
+    return [web, frame, *paper]
 
 
 def register(app: Sphinx) -> None:
-    """Add the node to the application."""
+    """Add the node to the application, and the script that opens frames to the pages that have one."""
     app.add_node(interactive_frame, html=(_visit, _depart))
+    app.connect("html-page-context", _add_script)
+
+
+def _add_script(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
+) -> None:
+    if 'class="lab-interactive"' in str(context.get("body", "")):
+        app.add_js_file("frames.js", loading_method="defer")
 
 
 def _visit(translator: Any, node: interactive_frame) -> None:
@@ -113,10 +107,9 @@ def _visit(translator: Any, node: interactive_frame) -> None:
     address = "../" * builder.current_docname.count("/") + f"{FOLDER}/{file}"
     title = html(node["content"]["title"])
     translator.body.append(
-        f'<div class="lab-interactive">\n<iframe class="lab-interactive-frame" src="{address}" '
-        f'title="{title}" loading="lazy" height="{node["content"]["height"]}"></iframe>\n'
-        f'<p class="lab-interactive-links"><a href="{address}" target="_blank" rel="noopener">'
-        f"Open {title} in a tab of its own</a></p>\n</div>\n{_TELL_THEME}"
+        f'<div class="lab-interactive" data-src="{address}" data-title="{title}" '
+        f'data-height="{node["content"]["height"]}"><p class="lab-interactive-links">'
+        f'<a href="{address}" target="_blank" rel="noopener">Open {title} in a tab of its own</a></p></div>\n'
     )
     raise nodes.SkipNode
 

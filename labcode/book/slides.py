@@ -164,7 +164,8 @@ def _blocks(section: Tag) -> Iterator[Tag]:
 
 def _kind(block: Tag) -> str:
     classes = set(block.get("class") or [])
-    if "admonition" in classes and "predict" in block.get_text()[:40].lower():
+    asks = "admonition" in classes and "predict" in block.get_text()[:40].lower()
+    if asks or "lab-predict" in classes:
         return "predict"
     if "lab-exercise" in classes:
         return "exercise"

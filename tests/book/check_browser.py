@@ -3,7 +3,8 @@
 Serves ``_build/html`` to a headless Chromium and reports, for wide and narrow screens, in light and dark:
 errors on the console, requests to other hosts, files that do not load, pages that scroll sideways, images
 that are broken or say nothing to those who do not see them, doubled ids, links that lead nowhere. Of the
-whole book also whether its search works, served and from disk, and pages that load too much.
+whole book also whether its search works, served and from disk, whether predictions are kept and no answer
+stands above its question, and pages that load too much.
 Exit code 1 when there is something to report.
 """
 
@@ -234,17 +235,20 @@ def check(folder: Path, shots: Path | None = None, only: str = "") -> list[str]:
 
 def check_use(folder: Path) -> list[str]:
     """Complaints about the search of the whole book, and about what its pages load before they are used."""
+    from tests.book.check_predictions import check_predictions, check_spoilers
     from tests.book.check_search import check_search
     from tests.book.check_weight import check_weight, check_without_scripts
 
     path = find_browser()
     assert path is not None
     pages = sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+    spoiled = check_spoilers(folder, [page for page in pages if not page.startswith("_")])
     with served(folder) as host, browser(path) as chromium, new_tab(chromium) as tab:
         tab.size(1280)
         found = check_search(tab, host) + check_search(tab, folder.resolve().as_uri())
         found += check_without_scripts(tab, host, "nsys/timeline-basics.html")
-        return found + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
+        found += check_predictions(tab, host, "nsys/timeline-basics.html")
+        return found + spoiled + check_weight(tab, host, [page for page in pages if not page.startswith("_")])
 
 
 def check_look(folder: Path) -> list[str]:

@@ -63,7 +63,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, builds_at_hand: Path)
     shutil.copytree(REPOSITORY / "book" / "_templates", root / "book" / "_templates")
     shutil.copy(REPOSITORY / "conf.py", root / "conf.py")
     looks = ("custom.css", "icons.css", "search.css")
-    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js"):
+    for name in ("logo.svg", "favicon.svg", *looks, "search.js", "pictures.js", "frames.js"):
         shutil.copy(REPOSITORY / "book" / "_static" / name, root / "book" / "_static" / name)
     (root / "book" / "references.bib").touch()
     for path in (REPOSITORY / "book" / "_static").glob("switches.*"):

@@ -42,6 +42,8 @@ book.interactive(
     caption="Where `load` stands",
 )
 ```
+
+It is {seen}`load` that takes the time, {seen}`all of it <main>`.
 """
 )
 
@@ -105,7 +107,8 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     out = house / "_build" / "html"
     file = (out / "part" / address).resolve()
     assert file.is_file() and len(list(file.parent.glob("bokeh-*.js"))) == 1
-    assert 'title="The &quot;loading&quot; of files"' in text and 'loading="lazy"' in text
+    assert 'data-title="The &quot;loading&quot; of files"' in text and "<iframe" not in text
+    assert '<span class="lab-seen" data-find="load"><code' in text and 'data-find="main">all of it<' in text
     assert "lab-interactive-still" in text and "An empty figure that stands" in text
 
     # incremental: another page changes, this one is neither executed nor written
@@ -126,18 +129,20 @@ def test_a_page_of_the_book_shows_it_also_when_nothing_is_executed_again(house: 
     assert file.is_file() and address in html(house, "part/page")
 
 
-def test_in_a_browser_the_frame_follows_the_page(house: Path, tab: Browser) -> None:
+def test_in_a_browser_the_frame_opens_when_asked_for_and_follows_the_page(house: Path, tab: Browser) -> None:
     write_page(house, "page", PAGE)
     shutil.copytree(REPOSITORY / "book" / "_static", house / "book" / "_static", dirs_exist_ok=True)
     assert build(None, "html") == 0
     inside = "document.querySelector('iframe').contentDocument?.documentElement"
-    still = "getComputedStyle(document.querySelector('.lab-interactive-still')).display"
+    still = "getComputedStyle(document.querySelector('.lab-interactive-still .lab-figure-frame')).display"
     with served(house / "_build" / "html") as address:
         for width in (390, 1280):
             tab.size(width)
             tab.call("Emulation.setEmulatedMedia", media="screen")
             tab.open(f"{address}/page.html")
-            tab.evaluate("document.querySelector('iframe').scrollIntoView()")
+            assert tab.evaluate("document.querySelector('iframe')") is None and tab.evaluate(still) == "block"
+            opener = ".lab-interactive button" if width == 390 else "[data-find=load]"
+            tab.evaluate(f"document.querySelector('{opener}').click()")
             tab.wait(f"{inside}?.dataset.ready === 'true'")
             for theme in ("dark", "light"):
                 tab.evaluate(f"document.documentElement.dataset.theme = '{theme}'")

@@ -134,6 +134,11 @@ def fit(law: Law, times: Times) -> Fit:
     return Fit(law, form.names, best, low, high, drawn)
 
 
+def speedup(law: Law, count: int, *values: float) -> float:
+    """What a law with these parameters gives ``count`` GPUs."""
+    return float(_FORMS[law].speedup(np.array([float(count)]), np.array([values]))[0, 0])
+
+
 def predict(found: Fit, counts: list[int]) -> pd.DataFrame:
     """count, speedup, low, high by a fitted law; `InputError` for counts below 1."""
     if any(count < 1 for count in counts):

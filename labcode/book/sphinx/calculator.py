@@ -61,7 +61,7 @@ def calculator_html(cc: str, *, threads: int, registers: int, shared_bytes: int)
 
 
 def register(app: Sphinx) -> None:
-    """Add the directive, and its script and style to the pages that use it."""
+    """Add the directive, and scripts and styles of calculators to the pages that use them."""
     app.add_directive("occupancy-calculator", OccupancyCalculator)
     app.connect("html-page-context", _add_files)
 
@@ -69,6 +69,8 @@ def register(app: Sphinx) -> None:
 def _add_files(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: object
 ) -> None:
-    if "lab-occupancy" in str(context.get("body", "")):
-        app.add_js_file("occupancy.js", loading_method="defer")
-        app.add_css_file("occupancy.css")
+    body = str(context.get("body", ""))
+    for mark, name in (("lab-occupancy", "occupancy"), ("lab-calculator", "calculators")):
+        if f'class="{mark}"' in body:
+            app.add_js_file(f"{name}.js", loading_method="defer")
+            app.add_css_file(f"{name}.css")

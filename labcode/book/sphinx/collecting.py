@@ -87,7 +87,7 @@ def claims_of(env: BuildEnvironment) -> dict[str, Claim | None]:
     recorded, whole = recorded_claims(env.config.labcode_set), _measured_by(env.config.labcode_set)
     return {
         (name := f"{page}#{claim.key}"): _own(recorded, name, borrowed, whole) if borrowed else claim
-        for page in _reading_order(env)
+        for page in reading_order(env)
         for claim, borrowed in _by_page(env).get(page, ())
     }
 
@@ -330,7 +330,7 @@ def _listing_pages(env: BuildEnvironment) -> set[str]:
     return found
 
 
-def _reading_order(env: BuildEnvironment) -> list[str]:
+def reading_order(env: BuildEnvironment) -> list[str]:
     """All pages in the order of the table of contents; pages outside of it last, by name."""
     ordered: dict[str, None] = {}
 

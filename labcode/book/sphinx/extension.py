@@ -33,6 +33,7 @@ from labcode.book.sphinx import (
     lighter,
     mathml,
     paper,
+    predicting,
     publishing,
     render,
     roles,
@@ -104,6 +105,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     roles.register(app)
     teaching.register(app)
     calculator.register(app)
+    predicting.register(app)
     citations.register()
     collecting.register(app)
     paper.register(app)

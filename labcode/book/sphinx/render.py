@@ -27,11 +27,18 @@ _CODE_OR_TEXT = re.compile(r"`([^`]+)`")
 
 
 class LabRenderer:
-    """Renders claims, tables, figures and interactive pages; leaves every other MIME type to MyST-NB."""
+    """Renders what the book's own calls show; leaves every other MIME type to MyST-NB."""
 
     mime_priority_overrides: ClassVar[Sequence[tuple[str, str, int | None]]] = tuple(
         ("*", mime, 1)
-        for mime in (display.CLAIM_MIME, display.TABLE_MIME, display.FIGURE_MIME, display.INTERACTIVE_MIME)
+        for mime in (
+            display.CLAIM_MIME,
+            display.TABLE_MIME,
+            display.FIGURE_MIME,
+            display.ANSWER_MIME,
+            display.CALCULATOR_MIME,
+            display.INTERACTIVE_MIME,
+        )
     )
 
     @staticmethod
@@ -44,15 +51,34 @@ class LabRenderer:
             return [table_node(content)]
         if data.mime_type == display.FIGURE_MIME:
             return figure_nodes(content, renderer)
+        if data.mime_type == display.ANSWER_MIME:
+            return [measured_answer(content=content)]
+        if data.mime_type == display.CALCULATOR_MIME:
+            return calculator_nodes(content)
         if data.mime_type == display.INTERACTIVE_MIME:
             return frame_nodes(content, figure_nodes(content["figure"], renderer))
         return None
+
+
+class measured_answer(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names node classes in lower case)
+    """What a cell answers to a question of its page; its attribute ``content`` holds what `answer` told.
+
+    `labcode.book.sphinx.predicting` takes it out of the page.
+    """
 
 
 class claim_box(nodes.container):  # noqa: N801 (docutils names node classes in lower case)
     """The box of one claim: its attribute ``claim`` holds the claim's fields, ``borrowed`` the experiments of
     another set that its value rests on. What only the whole build knows is added at the end.
     """
+
+
+def calculator_nodes(content: dict[str, Any]) -> list[nodes.Element]:
+    """The container of a calculator for HTML, what it computes for every other builder."""
+    web, paper = addnodes.only(expr="html"), addnodes.only(expr="not html")
+    web += nodes.raw("", content["html"], format="html")
+    paper += nodes.paragraph(text=content["plain"])
+    return [web, paper]
 
 
 def claim_node(content: dict[str, Any]) -> nodes.Element:

@@ -1,12 +1,13 @@
 """Names in running text: an exercise or a capture named on a page in, a link to where the book shows it out.
 
 ``{exercise}`` around an exercise's name, or a part's; ``{capture}`` around an experiment, or one of its runs
-as ``dataloader/workers``. A name that is not there fails the build.
+as ``dataloader/workers``. A name that is not there fails the build. ``{seen}`` around a range or a kernel,
+which the interactive timeline before it shows alone while a reader points at the name.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from sphinx.errors import NoUri
@@ -15,6 +16,7 @@ from sphinx.util.docutils import SphinxRole
 from labcode import store
 from labcode.errors import InputError, LabError
 from labcode.grading import catalogue
+from labcode.show import html
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -26,12 +28,26 @@ def register(app: Sphinx) -> None:
     """Add the roles and their node to the application."""
     app.add_role("exercise", ExerciseRole())
     app.add_role("capture", CaptureRole())
+    app.add_role("seen", SeenRole())
+    app.add_node(seen_name, html=(_visit_seen, _depart_seen))
     app.add_node(place_link)
     app.connect("doctree-resolved", _resolve)
 
 
 class place_link(nodes.inline):  # noqa: N801 (docutils names node classes in lower case)
     """A link to a place of the book; its attributes are ``page`` and ``anchor``."""
+
+
+class seen_name(nodes.inline):  # noqa: N801
+    """Words that an interactive timeline of its page shows; its attribute ``find`` is what to look for."""
+
+
+def _visit_seen(translator: Any, node: seen_name) -> None:
+    translator.body.append(f'<span class="lab-seen" data-find="{html(node["find"])}">')
+
+
+def _depart_seen(translator: Any, node: seen_name) -> None:
+    translator.body.append("</span>")
 
 
 def exercise_link(text: str) -> place_link:
@@ -96,3 +112,14 @@ class CaptureRole(SphinxRole):
             return [capture_link(self.text, self.config.labcode_set)], []
         except LabError as error:
             return [], [self.inliner.reporter.warning(str(error), line=self.lineno)]
+
+
+class SeenRole(SphinxRole):
+    """A range or kernel in the interactive timeline before it; or words for it, as ``words <name>``."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """The name as code, or the words."""
+        words, _, name = self.text.removesuffix(">").partition(" <")
+        made = seen_name(find=name or words)
+        made += nodes.Text(words) if name else nodes.literal(text=words)
+        return [made], []

@@ -307,6 +307,10 @@
   }
   window.labFollowTheme(paint, () => theme);
   resize();
+  if (data.view) show(...data.view);
+  addEventListener("message", (event) => {
+    if (typeof event.data?.labFind === "string") search(event.data.labFind);
+  });
   window.labTimeline = { range, show, search, step, visible, boxes, zoomTo, span };
   document.documentElement.dataset.ready = "true";
 })();

@@ -65,12 +65,14 @@ def interactive_page(
     report: Report,
     *,
     window: Window | None = None,
+    view: Window | None = None,
     title: str = "Timeline",
     most: int | None = None,
     around: int | None = None,
 ) -> str:
     """The whole page, as HTML; window: (start_ns, end_ns), by default the measured part.
 
+    It opens at ``view``, a part of the window, by default at all of it.
     With ``most``, a window of more events is `Thinned` to about so many, all kept from ``around`` (ns) on.
     Raises `LabError` when the window holds no events or more than `MOST_EVENTS`, and `ToolError` without
     Bokeh.
@@ -87,6 +89,8 @@ def interactive_page(
             )
     events = _collect(report, shown)
     data = _document(events, report, shown)
+    if view is not None:
+        data["view"] = [view[0] - shown[0], view[1] - shown[0]]
     return assemble("interactive", title, data, count=f"{len(events.start):,}")
 
 

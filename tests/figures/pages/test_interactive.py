@@ -52,6 +52,13 @@ def test_the_page_brings_everything_along(tmp_path):
     assert "src=" not in own
 
 
+def test_a_page_opens_at_the_part_that_is_asked_for(tmp_path):
+    made = make_export(tmp_path / "a.sqlite", kernels=[kernel(100, 200), kernel(800, 900)])
+    with open_report(made) as report:
+        assert data_of(interactive_page(report, window=(100, 900), view=(300, 700)))["view"] == [200, 600]
+        assert "view" not in data_of(interactive_page(report, window=(100, 900)))
+
+
 def test_the_legend_of_a_trace_speaks_of_annotations(tmp_path):
     with open_trace(traces.training(tmp_path)[0]) as report:
         legend = {entry["name"] for entry in data_of(interactive_page(report))["legend"]}
