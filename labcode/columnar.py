@@ -46,7 +46,10 @@ class TooLargeError(Exception):
 
 
 def pack(source: Path, target: Path) -> None:
-    """Write the SQLite file ``source`` by columns, and read it back: `ValueError` when anything differs."""
+    """Write the SQLite file ``source`` by columns, and read it back: `ValueError` when anything differs.
+
+    `sqlite3.Error` for a text that is no UTF-8.
+    """
     with closing(_connected(source)) as db, lzma.open(target, "wb", filters=_FILTERS) as out:
         out.write(MAGIC)
         made, later = _declared(db)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labcode import columnar
+from labcode.capture.filing import file_export
 from labcode.errors import InputError
 from labcode.store import unpack_xz
 
@@ -77,6 +78,18 @@ def test_what_text_cannot_give_back_is_refused(tmp_path: Path) -> None:
         db.commit()
     with pytest.raises((ValueError, sqlite3.OperationalError)):
         columnar.pack(tmp_path / "a.sqlite", tmp_path / "a.nsys.xz")
+
+
+def test_such_an_export_is_filed_as_it_is(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.sqlite")) as db:
+        db.execute("CREATE TABLE a (text)")
+        db.execute("INSERT INTO a VALUES (CAST(x'ff' AS TEXT))")
+        db.commit()
+    data = (tmp_path / "a.sqlite").read_bytes()
+    filed = file_export(tmp_path / "a.sqlite")
+    assert filed.name == "a.sqlite.xz" and lzma.decompress(filed.read_bytes()) == data
+    assert [path.name for path in tmp_path.iterdir()] == ["a.sqlite.xz"]
+    assert file_export(database(tmp_path / "b.sqlite")).name == "b.nsys.xz"
 
 
 def altered(packed: Path, target: Path, change: Any) -> Path:

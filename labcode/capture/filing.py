@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -184,7 +185,7 @@ def file_export(path: Path) -> Path:
     target = path.with_name(path.name.removesuffix(".sqlite") + columnar.SUFFIX)
     try:
         columnar.pack(path, target)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, sqlite3.Error):
         target.unlink(missing_ok=True)
         target = path.with_name(f"{path.name}.xz")
         compress(path, target)
