@@ -339,7 +339,7 @@ class Profile:
                     inside.reset(token)
                 if mark is not None:
                     if isinstance(value, _LAZY):
-                        return later(value, mark)
+                        return cast("R", later(value, mark))
                     end(mark)
                 return value
 
@@ -566,7 +566,8 @@ def auto_profile(name: Any = "", /, **options: Any) -> Any:
     The function runs as often as it is called and returns its own value; async functions are awaited. Its
     results are in ``function.profile``: ``result``, ``get_summary()``. ``devices`` are the GPUs to record
     events on, by default those on which PyTorch holds memory when measuring begins. Nothing waits for the GPU
-    before the results are asked for. Raises `LabError` for counts that make no sense, and for generators.
+    before the results are asked for. A function that calls itself counts once. Raises `LabError` for counts
+    that make no sense, for classes and for generators.
     """
     if callable(name):
         return Profile()(name)
