@@ -22,13 +22,13 @@ import math
 import resource
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
-from types import TracebackType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from labcode.errors import LabError
@@ -350,7 +350,7 @@ class Profile:
     def _later(self, value: Any, mark: _Mark) -> Any:
         """What a call returned that works only afterwards: a coroutine, to be measured as it is awaited;
         `LabError` for a generator."""
-        if not isinstance(value, Coroutine):
+        if not isinstance(value, CoroutineType):
             raise self._lazy(self.name)
 
         async def awaited() -> Any:
@@ -530,7 +530,7 @@ def _named(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-_LAZY = (Coroutine, Generator, AsyncGenerator)  # what works after the call that made it
+_LAZY = (CoroutineType, GeneratorType, AsyncGeneratorType)  # what works after the call that made it
 _Events = list[tuple[int, Any, Any]]  # device, begin, end
 _Mark = tuple[int, _Events | None]
 
