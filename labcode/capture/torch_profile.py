@@ -23,7 +23,7 @@ from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
-from labcode.outputs import whole
+from labcode.outputs import free, whole
 from labcode.store import repository_root
 from labcode.workloads.shared.recording import Request
 
@@ -302,7 +302,7 @@ def pack(data: bytes, packing: str) -> bytes:
     return lzma.compress(data, preset=6)
 
 
-def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, force: bool = True) -> Path:
     """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``); of a snapshot of the
     allocator (``.pickle``) make a history.
 
@@ -313,8 +313,8 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
     dumped = path.suffix.lower() in snapshot.SUFFIXES
     output = output or path.with_name(f"{stem}.scrubbed.{'memory.json' if dumped else rest}")
-    packed = (output if dumped else path).suffix
-    packing = packed if packed in _OPEN else ""
+    packing = output.suffix if output.suffix in _OPEN else ""
+    free(output, force=force, reads=[path])
     with whole(output, reads=[path]) as part:
         content, names = _content(path)
         names = (*also, *privacy.machine_names(), *names)
