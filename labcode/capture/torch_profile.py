@@ -329,10 +329,14 @@ def _dumped(content: dict[str, Any]) -> bytes:
 
 
 def _scrubbed(path: Path, content: dict[str, Any], names: Names) -> dict[str, Any]:
-    if isinstance(content.get("traceEvents"), list):
-        return scrub_trace(content, repository_root(), names)
-    if {"events", "frames", "schema"} <= set(content):
-        return scrub_memory(content, repository_root(), names)
+    try:
+        if isinstance(content.get("traceEvents"), list):
+            return scrub_trace(content, repository_root(), names)
+        if {"events", "frames", "schema"} <= set(content):
+            return scrub_memory(content, repository_root(), names)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(f"{path}: not as PyTorch writes it ({why}); record it again") from None
     raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 

@@ -38,14 +38,11 @@ def nsys(rng: random.Random, folder: Path, name: str = "run") -> Path:
         operations = [(t, t % 2, 4096 + t // 2, 1 << 20) for t in range(20)]
         memory_usage.add_memory_usage(path, operations)
     with closing(sqlite3.connect(path)) as db:
-        db.text_factory = bytes
         if more > 0.6:
             sql = stacks.cpu_samples([(t, ("main", f"f{t % 3}")) for t in range(0, 60, 5)])
             for statement in sql:
                 db.execute(statement)
-        tables = [
-            row[0].decode() for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
+        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for _ in range(rng.choice((1, 1, 2, 4))):
             with suppress(sqlite3.Error):
                 _change_export(rng, db, rng.choice(tables))
@@ -72,7 +69,9 @@ def _value(rng: random.Random) -> Any:
 
 
 def _change_export(rng: random.Random, db: sqlite3.Connection, table: str) -> None:
-    columns = [row[1].decode() for row in db.execute(f'PRAGMA table_info("{table}")')]
+    columns = [
+        str(row[0]) for row in db.execute(f'SELECT CAST(name AS TEXT) FROM pragma_table_info("{table}")')
+    ]
     if not columns:  # all of them are gone
         return
     column = rng.choice(columns)
