@@ -23,9 +23,9 @@ app = typer.Typer(
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
     epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
     "one ended it, which is 141 where whoever read the output (`| head`) had enough. Files appear whole or "
-    "not at all, and those that are there already are overwritten with --force alone. Tables and Markdown show "
-    "control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes have "
-    "them as they were recorded.",
+    "not at all, and those that are there already are overwritten with --force alone. Tables and Markdown "
+    "show control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes "
+    "have them as they were recorded.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -111,11 +111,15 @@ def _pairs() -> Iterator[Pair]:
         yield Pair(
             f"{name}:flame",
             _reads(
-                generate, "flame", "FILE", "-o", "OUT/a.svg||OUT/a.html||OUT/a.json||OUT/a.txt",
+                generate,
+                "flame",
+                "FILE",
+                "-o",
+                "OUT/a.svg||OUT/a.html||OUT/a.json||OUT/a.txt",
                 "--of=python||--of=cpu||--of=launches||--of=modules",
             ),
             DEAR,
-        )  # fmt: skip
+        )
         yield Pair(
             f"{name}:export",
             _reads(generate, "export", "FILE", "-o", "OUT", "-f", "csv||parquet||sqlite"),
@@ -179,32 +183,65 @@ def _options(rng: random.Random, folder: Path) -> Asked:
     )
     command = rng.choice(
         (
-            ["stats", path, f"--report={text}"], ["stats", path, "-f", text], ["stats", path, f"--with={text}"],
-            ["stats", path, "-o", f"{{out}}/{text[:100].replace('/', '')}", "--all"], ["stats", text],
-            ["stats", path, f"--launch={text}"], ["stats", path, f"--kernel={text}"], [text], [f"--{text}"],
-            ["stats", f"--{text}"], ["diagnose", path, f"--only={text}"], ["compare", path, path, f"--fail-above={text}"],
-            ["compare", path, path, f"--gate={text}"], ["compare", path, path, f"--only={text}"],
-            ["compare", f"--group={text}", path], ["compare", path, path, f"--column={text}"],
-            ["compare", path, f"--keep={text}", "--baselines={out}/b.json"], ["compare", path, "--baseline", text],
-            ["compare", path, path, f"--undecided-exit={text}"], ["flame", path, "-o", "{out}/a.svg", f"--of={text}"],
-            ["flame", path, "-o", "{out}/a.svg", f"--thread={text}"], ["report", path, f"--title={text}", "-f", "md"],
-            ["report", path, f"--title={text}", "-o", "{out}/a.html"], ["report", path, f"--book={text}", "-f", "md"],
-            ["report", path, f"--book={text}", "-o", "{out}/a.html"], ["report", path, f"--before={text}"],
-            ["export", path, "-o", "{out}", f"--table={text}"], ["export", path, "-o", "{out}", f"--format={text}"],
-            ["scrub", path, "-o", "{out}/a.sqlite", f"--also={text}"], ["exercises", text], ["exercises", f"--reset={text}"],
-            ["exercises", f"--answers={text}"], ["captures", "verify", text], ["captures", "compare", text, text],
-            ["capture", text, "--set", "mine"], ["capture", "--set", text], ["capture", "--set", "m", f"--budget={text}"],
-            ["capture", "--set", "m", f"--gpus={text}"], ["capture", "--set", "m", f"--archive={text}"],
-            ["kit", f"--python={text}", "-o", "{out}/k.tar"], ["kit", f"--machine={text}", "-o", "{out}/k.tar"],
-            ["kit", f"--with=--{text}", "-o", "{out}/k.tar"], ["energy", f"--period={text}", "--", "true"],
-            ["energy", f"--idle={text}", "--", "true"], ["record", f"--tool={text}", "--", "true"],
-            ["profile", f"--mode={text}", "--dry-run", "true"], ["profile", f"--delay={text}", "--dry-run", "true"],
-            ["profile", f"--limit={text}", "--dry-run", "true"], ["profile", f"--rendezvous={text}", "--dry-run", "true"],
-            ["profile", f"--range={text}", "--dry-run", "true"], ["profile", "--dry-run", text or "x"],
-            ["--limit", text, "stats", path, "--all"], ["grades", text], ["slides", text, "-o", "{out}/a.html"],
-            ["bench", text], ["bench", f"--{text}"], ["roofline", path, "-o", "{out}/a.svg", f"--precision={text}"],
+            ["stats", path, f"--report={text}"],
+            ["stats", path, "-f", text],
+            ["stats", path, f"--with={text}"],
+            ["stats", path, "-o", f"{{out}}/{text[:100].replace('/', '')}", "--all"],
+            ["stats", text],
+            ["stats", path, f"--launch={text}"],
+            ["stats", path, f"--kernel={text}"],
+            [text],
+            [f"--{text}"],
+            ["stats", f"--{text}"],
+            ["diagnose", path, f"--only={text}"],
+            ["compare", path, path, f"--fail-above={text}"],
+            ["compare", path, path, f"--gate={text}"],
+            ["compare", path, path, f"--only={text}"],
+            ["compare", f"--group={text}", path],
+            ["compare", path, path, f"--column={text}"],
+            ["compare", path, f"--keep={text}", "--baselines={out}/b.json"],
+            ["compare", path, "--baseline", text],
+            ["compare", path, path, f"--undecided-exit={text}"],
+            ["flame", path, "-o", "{out}/a.svg", f"--of={text}"],
+            ["flame", path, "-o", "{out}/a.svg", f"--thread={text}"],
+            ["report", path, f"--title={text}", "-f", "md"],
+            ["report", path, f"--title={text}", "-o", "{out}/a.html"],
+            ["report", path, f"--book={text}", "-f", "md"],
+            ["report", path, f"--book={text}", "-o", "{out}/a.html"],
+            ["report", path, f"--before={text}"],
+            ["export", path, "-o", "{out}", f"--table={text}"],
+            ["export", path, "-o", "{out}", f"--format={text}"],
+            ["scrub", path, "-o", "{out}/a.sqlite", f"--also={text}"],
+            ["exercises", text],
+            ["exercises", f"--reset={text}"],
+            ["exercises", f"--answers={text}"],
+            ["captures", "verify", text],
+            ["captures", "compare", text, text],
+            ["capture", text, "--set", "mine"],
+            ["capture", "--set", text],
+            ["capture", "--set", "m", f"--budget={text}"],
+            ["capture", "--set", "m", f"--gpus={text}"],
+            ["capture", "--set", "m", f"--archive={text}"],
+            ["kit", f"--python={text}", "-o", "{out}/k.tar"],
+            ["kit", f"--machine={text}", "-o", "{out}/k.tar"],
+            ["kit", f"--with=--{text}", "-o", "{out}/k.tar"],
+            ["energy", f"--period={text}", "--", "true"],
+            ["energy", f"--idle={text}", "--", "true"],
+            ["record", f"--tool={text}", "--", "true"],
+            ["profile", f"--mode={text}", "--dry-run", "true"],
+            ["profile", f"--delay={text}", "--dry-run", "true"],
+            ["profile", f"--limit={text}", "--dry-run", "true"],
+            ["profile", f"--rendezvous={text}", "--dry-run", "true"],
+            ["profile", f"--range={text}", "--dry-run", "true"],
+            ["profile", "--dry-run", text or "x"],
+            ["--limit", text, "stats", path, "--all"],
+            ["grades", text],
+            ["slides", text, "-o", "{out}/a.html"],
+            ["bench", text],
+            ["bench", f"--{text}"],
+            ["roofline", path, "-o", "{out}/a.svg", f"--precision={text}"],
         )
-    )  # fmt: skip
+    )
     return Asked([word.encode("utf-8", "replace").decode() for word in command])
 
 
@@ -293,7 +330,8 @@ def _no_nsys(rng: random.Random, folder: Path) -> Asked:
         )
     )
     (programs / "nsys").write_text(
-        '#!/bin/sh\nout=\nfor w in "$@"; do case $w in --output=*) out=${w#--output=};; *.sqlite) out=$w;; esac; done\n'
+        '#!/bin/sh\nout=\nfor w in "$@"; do case $w in --output=*) out=${w#--output=};; '
+        "*.sqlite) out=$w;; esac; done\n"
         f'if [ "$1" = --version ]; then echo NVIDIA Nsight Systems version 2025.3.1.90-1v0; exit 0; fi\n'
         f"cat {folder}/home/said; cat {folder}/home/said >&2\n{does}\n"
     )
@@ -316,22 +354,41 @@ def _places(rng: random.Random, folder: Path) -> Asked:
     (folder / "in" / "folder.svg").mkdir()
     (folder / "in" / "dangling.svg").symlink_to("nowhere/at-all.svg")
     place = rng.choice(
-        (*("run.sqlite", "link.sqlite", "hard.sqlite", "run.sqlite/a.svg", "none/a.svg", "folder.svg"),
-         *("dangling.svg", "a" * 300 + ".svg", "taken.svg", ".", "..", "/dev/full", "/dev/null", "/proc/a.svg"))
-    )  # fmt: skip
+        (
+            *("run.sqlite", "link.sqlite", "hard.sqlite", "run.sqlite/a.svg", "none/a.svg", "folder.svg"),
+            *(
+                "dangling.svg",
+                "a" * 300 + ".svg",
+                "taken.svg",
+                ".",
+                "..",
+                "/dev/full",
+                "/dev/null",
+                "/proc/a.svg",
+            ),
+        )
+    )
     target = place if place.startswith("/") else str(folder / "in" / place)
     words = rng.choice(
         (
-            ["timeline", str(path), "-o", target], ["report", str(path), "-o", target], ["scrub", str(path), "-o", target],
-            ["stats", str(path), "--all", "-o", target], ["export", str(path), "-o", target],
-            ["flame", str(path), "-o", target], ["report", str(path), "-f", "md", "-o", target],
+            ["timeline", str(path), "-o", target],
+            ["report", str(path), "-o", target],
+            ["scrub", str(path), "-o", target],
+            ["stats", str(path), "--all", "-o", target],
+            ["export", str(path), "-o", target],
+            ["flame", str(path), "-o", target],
+            ["report", str(path), "-f", "md", "-o", target],
             ["compare", str(path), str(path), "--column", "a=1,2", "--plot", target],
-            ["exercises", "--hand-out", target], ["kit", "-o", target, "--python", "x"],
-            ["slides", "intro", "-o", target], ["captures", "pack", "h200", "sweeps", "--archive", target],
-            ["record", "-o", target, "--tool", "torch", "--", "true"], ["energy", "-o", target, "--", "true"],
+            ["exercises", "--hand-out", target],
+            ["kit", "-o", target, "--python", "x"],
+            ["slides", "intro", "-o", target],
+            ["captures", "pack", "h200", "sweeps", "--archive", target],
+            ["record", "-o", target, "--tool", "torch", "--", "true"],
+            ["energy", "-o", target, "--", "true"],
         )
-    )  # fmt: skip
+    )
     return Asked(words)
 
 
 PAIRS: Sequence[Pair] = tuple(_pairs())
+FOUND = ("kineto:scrub/6",)  # cases that broke something, beyond those that are sampled

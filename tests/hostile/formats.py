@@ -351,10 +351,25 @@ def other(rng: random.Random, folder: Path) -> Path:
     import os
 
     name = rng.choice(
-        ("run.sqlite", "run.sqlite.xz", "run.ncu-rep", "run.trace.json", "run.trace.json.gz", "run.memory.json",
-         "run.power.json", "run.nsys-rep", "run", "a.pickle", "\u202erun.sqlite", "--all", "-", "run\n.sqlite",
-         os.fsdecode(b"\xff.sqlite"), "a" * 255)
-    )  # fmt: skip
+        (
+            "run.sqlite",
+            "run.sqlite.xz",
+            "run.ncu-rep",
+            "run.trace.json",
+            "run.trace.json.gz",
+            "run.memory.json",
+            "run.power.json",
+            "run.nsys-rep",
+            "run",
+            "a.pickle",
+            "\u202erun.sqlite",
+            "--all",
+            "-",
+            "run\n.sqlite",
+            os.fsdecode(b"\xff.sqlite"),
+            "a" * 255,
+        )
+    )
     path = folder / name
     what = rng.randrange(10)
     if what == 0:
@@ -385,11 +400,25 @@ def other(rng: random.Random, folder: Path) -> Path:
 def python(rng: random.Random, folder: Path) -> Path:
     """Rules of one's own, as a file of Python that is none, or that misbehaves."""
     text = rng.choice(
-        ("", "def", "raise SystemExit(3)", "1/0", "import os; os._exit(0)" * 0 + "x = 1", "RULES = 3",
-         "\x00", "# -*- coding: utf-7 -*-\nx", "from labcode.analysis.rules import nothing", "RULES = [1, 'a']",
-         "def rule(): pass\nRULES = [rule]", "raise KeyboardInterrupt" * 0 + "raise RecursionError",
-         f"print({TEXTS[0]!r})", "raise Exception('\\x1b[31m')", "()" * 300, "\ud800")
-    )  # fmt: skip
+        (
+            "",
+            "def",
+            "raise SystemExit(3)",
+            "1/0",
+            "import os; os._exit(0)" * 0 + "x = 1",
+            "RULES = 3",
+            "\x00",
+            "# -*- coding: utf-7 -*-\nx",
+            "from labcode.analysis.rules import nothing",
+            "RULES = [1, 'a']",
+            "def rule(): pass\nRULES = [rule]",
+            "raise KeyboardInterrupt" * 0 + "raise RecursionError",
+            f"print({TEXTS[0]!r})",
+            "raise Exception('\\x1b[31m')",
+            "()" * 300,
+            "\ud800",
+        )
+    )
     path = folder / "rules.py"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     return path

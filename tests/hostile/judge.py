@@ -1,4 +1,4 @@
-"""One judge for all cases: a command of ``labcode`` and what it reads in; what is wrong with how it ended out.
+"""One judge for all cases: a command of ``labcode`` and what it reads in; what is wrong with its end out.
 
 Each case runs in a process of its own that this one forks, with everything imported already, so that it costs
 milliseconds, and so that what it holds, how long it takes and what it leaves behind can be told. Whatever it
@@ -38,9 +38,9 @@ STEERS = re.compile(  # what a terminal would obey, or what turns and hides text
 
 @dataclass(frozen=True)
 class Asked:
-    """The words after ``labcode``; ``{out}`` in them is a new folder. ``output`` is in Markdown, JSON or else.
+    """The words after ``labcode``; ``{out}`` in them is a new folder, and what is printed Markdown or JSON.
 
-    ``after`` looks at the folder once the command is done, in the process of the case, and says what is wrong.
+    ``after`` looks at the folder once the command is done, in the process of the case; it says what is wrong.
     """
 
     words: Sequence[str]
@@ -289,7 +289,7 @@ def _held(folder: Path) -> dict[str, tuple[int, str]]:
     for path in sorted(folder.rglob("*")):
         name = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
         if path.is_symlink():
-            found[name] = (0, os.readlink(path))
+            found[name] = (0, str(path.readlink()))
         elif path.is_file():
             with path.open("rb") as handle:
                 found[name] = (path.stat().st_size, hashlib.file_digest(handle, "sha256").hexdigest())

@@ -1,6 +1,6 @@
 """Nothing private is in what ships, by a scanner that shares no line with the one that scrubs.
 
-It knows nothing of formats but how they are packed: it unpacks, and looks at bytes, as they are and as UTF-16.
+It knows of formats only how they are packed: it unpacks, and looks at bytes, as they are and as UTF-16.
 """
 
 import bz2
@@ -33,7 +33,7 @@ SECRETS = (  # nowhere, not even in an example
     rb"\bey[JK][\w-]{20,}\.ey[JK][\w-]{20,}\.",
     rb"\bAIza[\w-]{35}",
 )
-PERSONAL = (  # in nothing that was recorded; each begins with letters that are rare, for there is much to read
+PERSONAL = (  # in nothing that was recorded; each begins with what is rare, for there is much to read
     rb"/(?:home|Users|export/home|data/home|people)/" + NAME,
     rb"/root/" + NAME,
     rb"/(?:scratch|lustre|gpfs|mnt|media|nfs|srv|workspace|private|var/folders)/" + NAME,
@@ -131,10 +131,19 @@ def private_in(
 
 def test_the_scanner_finds_what_is_planted() -> None:
     planted = (
-        b"/home/mallory/run.py", b"C:\\Users\\mallory", b"mallory@lab.example.edu", b"10.11.12.13", b"ip-10-0-0-7",
-        b"node7.svc.cluster.local", b"de:ad:be:ef:00:01", b"GPU-1a2b3c4d-0000-", b"HOSTNAME=node7", b"AKIA" + b"A" * 16,
-        b"-----BEGIN OPENSSH PRIVATE " + b"KEY-----", b"ghp_" + b"a" * 36,
-    )  # fmt: skip
+        b"/home/mallory/run.py",
+        b"C:\\Users\\mallory",
+        b"mallory@lab.example.edu",
+        b"10.11.12.13",
+        b"ip-10-0-0-7",
+        b"node7.svc.cluster.local",
+        b"de:ad:be:ef:00:01",
+        b"GPU-1a2b3c4d-0000-",
+        b"HOSTNAME=node7",
+        b"AKIA" + b"A" * 16,
+        b"-----BEGIN OPENSSH PRIVATE " + b"KEY-----",
+        b"ghp_" + b"a" * 36,
+    )
     for text in planted:
         for put in (
             text,

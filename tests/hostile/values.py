@@ -71,7 +71,7 @@ def weird(rng: random.Random) -> Any:
 
 
 def changed(rng: random.Random, value: Any, times: int) -> Any:
-    """A JSON value with so many of its parts replaced, dropped, doubled, renamed or wrapped; it is used up."""
+    """A JSON value with so many parts replaced, dropped, doubled, renamed or wrapped; it is used up."""
     for _ in range(times):
         value = _changed_once(rng, value)
     return value
@@ -112,7 +112,7 @@ def _changed_once(rng: random.Random, value: Any) -> Any:
 
 
 def as_json(rng: random.Random, value: Any) -> bytes:
-    """JSON, now and then no longer quite: cut off, with garbage, doubled, endless numbers, half characters."""
+    """JSON, now and then no longer quite: cut off, with garbage, doubled, endless, half characters."""
     text = json.dumps(value, ensure_ascii=rng.random() < 0.5)
     data = text.encode("utf-8", errors="surrogatepass")
     what = rng.randrange(16)
