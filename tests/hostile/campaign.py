@@ -148,6 +148,7 @@ def _pairs() -> Iterator[Pair]:
     yield Pair("tools:doctor", _doctor, DEAR)
     yield Pair("tools:report", _no_nsys, DEAR)
     yield Pair("outputs:places", _places, CHEAP)
+    yield Pair("outputs:full", _full, CHEAP)
 
 
 def _windows(rng: random.Random, folder: Path) -> Asked:
@@ -342,6 +343,35 @@ def _no_nsys(rng: random.Random, folder: Path) -> Asked:
     )
     file = str(folder / "in" / "run.nsys-rep")
     return Asked([words[0], file, *words[1:]], environment={"PATH": f"{programs}:/usr/bin:/bin"})
+
+
+def _full(rng: random.Random, folder: Path) -> Asked:
+    """A disk that is full somewhere in what is written."""
+    export = str(formats.make_random_export(folder / "in" / "run.sqlite", rng.randrange(1 << 30)))
+    trace = str(formats.traces.training(folder / "in", steps=2, layers=1)[0])
+    words = rng.choice(
+        (
+            *(
+                ["timeline", file, "-o", f"{{out}}/a.{end}"]
+                for file in (export, trace)
+                for end in ("svg", "html", "json")
+            ),
+            *(
+                ["report", file, "-o", f"{{out}}/a.{end}"]
+                for file in (export, trace)
+                for end in ("html", "md", "json")
+            ),
+            *(
+                ["stats", file, "--all", "-f", end, "-o", "{out}"]
+                for file in (export, trace)
+                for end in ("csv", "md")
+            ),
+            *(["export", export, "-o", "{out}", "-f", end] for end in ("csv", "parquet", "sqlite")),
+            *(["scrub", export, "-o", "{out}/a.sqlite.xz"], ["scrub", trace, "-o", "{out}/a.trace.json"]),
+            *(["captures", "pack", "h200", "easy_overhead", "--archive", "{out}/a.tar"],),
+        )
+    )
+    return Asked(words, file_bytes=rng.choice((4096, 5000, 8192, 20_000, 65_536, 200_000)))
 
 
 def _places(rng: random.Random, folder: Path) -> Asked:
