@@ -231,7 +231,7 @@ def _left(folder: Path, before: Mapping[str, tuple[int, str]], code: int, beside
         elif name.startswith("out/"):
             if code == 2:
                 faults.append(f"{name} is there although it failed")
-            elif fault := _half(folder / name):
+            elif after[name][1] != "folder" and (fault := _half(folder / name)):
                 faults.append(f"{name}: {fault}")
         elif not name.startswith("home/"):
             faults.append(f"{name} is left")

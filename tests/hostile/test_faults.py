@@ -24,7 +24,8 @@ def test_killed_at_any_point(kills: int, tmp_path: Path, monkeypatch: pytest.Mon
         _capture(lab, rng.uniform(0, 1.1 * took))
         captures = store.load_set("mine")
         assert {"beta"} <= set(captures.experiments) <= {"beta", "alpha"}
-        assert [str(one) for one in verify.verify("mine")] == []
+        told = [str(one) for one in verify.verify("mine")]
+        assert [one for one in told if "stray: left by an interrupted capture" not in one] == []
         assert all(lab.tree()[name] == data for name, data in before.items() if name.startswith("beta/"))
     assert lab.capture("alpha") == 0  # what killed ones left is in nobody's way
     left = [path.name for path in (lab.sets / "mine").iterdir() if path.name.startswith(".")]
