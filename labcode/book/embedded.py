@@ -32,7 +32,7 @@ def table() -> pd.DataFrame:
     rows = []
     for name, what in EMBEDDED.items():
         about = _of(name).metadata
-        stated = about.get("License-Expression") or next(
+        stated = (about.get_all("License-Expression") or [""])[0] or next(
             (_NAMES[one] for one in about.get_all("Classifier") or [] if one in _NAMES), ""
         )
         rows.append({"package": name, "version": about["Version"], "license": stated, "in pages": what})

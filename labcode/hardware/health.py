@@ -3,6 +3,7 @@
 Only counters that GPUs keep are read, and only while nothing is measured, for reading delays a GPU.
 """
 
+import importlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = F
     moment = time.monotonic(), time.time()
     if nvml is None:
         try:
-            import pynvml as nvml
+            nvml = importlib.import_module("pynvml")
         except ImportError:
             return Look({}, *moment)
     try:

@@ -204,7 +204,7 @@ def _judged(folder: Path, told: Path, status: int | None, usage: Any) -> Ended:
             json.loads(out, parse_constant=_no_constant)
         except ValueError as error:
             faults.append(f"no JSON: {error}")
-    beside = any(str(word).endswith(("in/.", "in/..")) for word in found["asked"])  # a folder to write into
+    beside = any(str(word).endswith(("/in", "/in/..")) for word in found["asked"])  # a folder to write into
     faults += _left(folder, found["before"], code, beside)
     if found["after"]:
         faults.append(found["after"])
