@@ -281,6 +281,7 @@ def _archive(rng: random.Random, folder: Path) -> Asked:
         from labcode.capture import verify
 
         found = [line for name in (one.name for one in sets.iterdir()) for line in verify.verify(name)]
+        found = [line for line in map(str, found) if "stale:" not in line]  # which adding them has said
         return f"added, and then: {found[0]}" if found else ""
 
     return Asked(["captures", "add", str(path)], environment=environment, after=after)

@@ -161,6 +161,7 @@ def test_the_scanner_finds_what_is_planted() -> None:
         assert private_in(harmless) == []
 
 
+@pytest.mark.timeout(900)
 def test_nothing_private_ships() -> None:
     names, found = own_names(), {}
     for file in tracked():
