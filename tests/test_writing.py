@@ -34,7 +34,7 @@ class Writing:
     folder: str = ""  # the command is told a folder and makes the file in it
 
     def told(self, place: Path) -> tuple[object, ...]:
-        return *self.words, "-o", place / (self.folder or self.output)
+        return *self.words, "--force", "-o", place / (self.folder or self.output)
 
     def made(self, place: Path) -> Path:
         return place / self.folder / self.output
@@ -80,16 +80,16 @@ WRITINGS = {
     "scrub-trace": (("scrub", TRACE), "x.trace.json"),
     "scrub-memory": (("scrub", "m.memory.json.xz"), "x.memory.json.xz"),
     "scrub-ncu": (("scrub", NCU), "x.ncu-rep"),
-    "stats-nsys": (("stats", NSYS, "-r", "cuda_gpu_trace", "-f", "csv", "--force"), "a_cuda_gpu_trace.csv"),
-    "stats-trace": (("stats", TRACE, "-r", "op_sum", "-f", "csv", "--force"), "t_op_sum.csv"),
-    "stats-memory": (("stats", MEMORY, "-r", "sites", "-f", "csv", "--force"), "m_sites.csv"),
-    "stats-ncu": (("stats", NCU, "-r", "raw", "-f", "csv", "--force"), "n_raw.csv"),
-    "export-csv": (("export", NSYS, "-f", "csv", "--table", "api", "--force"), "a_api.csv"),
+    "stats-nsys": (("stats", NSYS, "-r", "cuda_gpu_trace", "-f", "csv"), "a_cuda_gpu_trace.csv"),
+    "stats-trace": (("stats", TRACE, "-r", "op_sum", "-f", "csv"), "t_op_sum.csv"),
+    "stats-memory": (("stats", MEMORY, "-r", "sites", "-f", "csv"), "m_sites.csv"),
+    "stats-ncu": (("stats", NCU, "-r", "raw", "-f", "csv"), "n_raw.csv"),
+    "export-csv": (("export", NSYS, "-f", "csv", "--table", "api"), "a_api.csv"),
     "export-parquet": (
-        ("export", NSYS, "-f", "parquet", "--table", "api", "--force"),
+        ("export", NSYS, "-f", "parquet", "--table", "api"),
         "a_api.parquet",
     ),
-    "export-sqlite": (("export", NSYS, "-f", "sqlite", "--force"), "a.sqlite"),
+    "export-sqlite": (("export", NSYS, "-f", "sqlite"), "a.sqlite"),
 }
 
 
