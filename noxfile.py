@@ -147,6 +147,18 @@ def nightly(session: nox.Session) -> None:
 
 
 @session
+def hostile(session: nox.Session) -> None:
+    """Give every command what nobody expects, 4,000 times and more: nox -s hostile -- nsys:stats.
+
+    Each case runs in a process of its own under limits; `tests/hostile` tries a sample of them in each change.
+    """
+    python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
+    python("-m", "tests.hostile", *session.posargs)
+    if not session.posargs:
+        python("-m", "pytest", "-m", "slow", "tests/hostile", "-o", "timeout=3000")
+
+
+@session
 def exercises(session: nox.Session) -> None:
     """Grade your answers. An exercise's ID and options go after --."""
     python = environment(session, "lab", "-e", ".[ncu]", *([TORCH] if shutil.which("nvidia-smi") else []))

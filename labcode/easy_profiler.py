@@ -28,10 +28,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
-from types import TracebackType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
-from labcode.errors import LabError, ToolError
+from labcode.errors import LabError
 from labcode.meter import Meter, open_gpus
 from labcode.meter.meter import Metered
 from labcode.reports.power.schema import COMMAND
@@ -58,8 +58,9 @@ class GPUMonitor:
     """A power meter around a block: energy with error bars, power, clocks, temperature of the GPUs.
 
     Those that CUDA shows this process are metered, by a thread that samples every ``period_s`` seconds.
-    Work of PyTorch is waited for at both ends of the block and of `window`. Entering raises `LabError` where
-    NVML, a GPU or its energy counter is missing.
+    Work of PyTorch is waited for at both ends of the block and of `window`. Where NVML, a GPU or its energy
+    counter is missing, a line on stderr says so (``missing`` has it), and `get_summary` has times alone, by
+    CUDA events; where PyTorch uses no GPU either, entering raises `LabError`.
     """
 
     def __init__(self, period_s: float = 0.1, *, gpus: Sequence[Metered] | None = None) -> None:
@@ -67,10 +68,20 @@ class GPUMonitor:
         self._gpus = gpus
         self._meter: Meter | None = None
         self._over = False
+        self.missing = ""
+        self._timed: dict[str, Profile] = {}
 
     def __enter__(self) -> Self:
-        self._over = False
-        self._meter = Meter(open_gpus() if self._gpus is None else self._gpus, period_s=self._period_s)
+        self._over, self.missing = False, ""
+        try:
+            self._meter = Meter(open_gpus() if self._gpus is None else self._gpus, period_s=self._period_s)
+        except LabError as error:
+            if _gpu_torch() is None:
+                raise
+            self.missing, self._timed = str(error), {}
+            print(f"GPUMonitor: no energy, times alone: {error}", file=sys.stderr)
+            self._times("this program").__enter__()
+            return self
         _synchronize()
         self._meter.start()
         self._meter.begin(COMMAND)
@@ -79,6 +90,9 @@ class GPUMonitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.missing:
+            self._times("this program").__exit__(kind, error, trace)
+            return
         meter = self._entered()
         try:
             if kind is None:
@@ -96,6 +110,10 @@ class GPUMonitor:
     @contextmanager
     def window(self, name: str) -> Iterator[None]:
         """Measure a part of the block by itself, under a name; parts may repeat and overlap."""
+        if self.missing:
+            with self._times(name):
+                yield
+            return
         meter = self._entered()
         _synchronize()
         with meter.window(name):
@@ -119,7 +137,10 @@ class GPUMonitor:
         return windows(self.log)
 
     def get_summary(self) -> str:
-        """The energy of the block in lines for people."""
+        """The energy of the block in lines for people; its times where nothing measures energy."""
+        if self.missing:
+            times = [one.get_summary() for one in self._timed.values() if one.measured]
+            return "\n".join([f"energy: not measured ({self.missing})", *times])
         from labcode.analysis.energy.summary import as_text
 
         return as_text(self.log)
@@ -128,7 +149,12 @@ class GPUMonitor:
         """Write the power log (``.power.json``, ``.power.json.xz``)."""
         return self._entered().write(Path(path), command="this program")
 
+    def _times(self, name: str) -> Profile:
+        return self._timed.setdefault(name, Profile(name, warmup=0, energy=False))
+
     def _entered(self) -> Meter:
+        if self.missing:
+            raise LabError(f"GPUMonitor: energy was not measured ({self.missing}); see get_summary()")
         if self._meter is None:
             raise LabError("GPUMonitor: nothing was measured yet; put the work inside `with GPUMonitor()`")
         return self._meter
@@ -136,10 +162,17 @@ class GPUMonitor:
 
 def _synchronize() -> None:
     """Wait for what PyTorch has put on the GPU, where this process uses it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    torch = _gpu_torch()
+    if torch is not None:
         for device in range(torch.cuda.device_count()):
             torch.cuda.synchronize(device)
+
+
+def _gpu_torch() -> Any:
+    """PyTorch where this process uses it on a GPU, else None."""
+    torch: Any = sys.modules.get("torch")
+    used = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    return torch if used else None
 
 
 # ---- times of functions and blocks
@@ -230,8 +263,10 @@ class Profile:
         energy: bool = True,
         gpus: Sequence[Metered] | None = None,
     ) -> None:
-        if warmup < 0 or (iterations is not None and iterations < 1):
-            raise LabError("auto_profile: warmup counts from 0, iterations from 1")
+        counts = [warmup, *([] if iterations is None else [iterations])]
+        whole = all(isinstance(count, int) and not isinstance(count, bool) for count in counts)
+        if not whole or warmup < 0 or (iterations is not None and iterations < 1):
+            raise LabError("auto_profile: warmup counts from 0, iterations from 1, in whole numbers")
         self.name = name or "block"
         self.warmup = warmup
         self.iterations = iterations
@@ -261,21 +296,30 @@ class Profile:
                 f"auto_profile: measures functions, and this is a {type(function).__name__}; put it below "
                 "@property, @classmethod and the like"
             )
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        if isinstance(function, type):
             raise LabError(
-                f"auto_profile: {function.__name__} is a generator, which works while others take from it; "
-                "measure the loop around it: with auto_profile()"
+                f"auto_profile: {function.__name__} is a class; decorate its methods, or measure the "
+                "block that makes one: with auto_profile()"
             )
+        if _is(function, inspect.isgeneratorfunction, inspect.isasyncgenfunction):
+            raise self._lazy(_named(function))
         if self.name == "block":
-            self.name = getattr(function, "__qualname__", type(function).__name__)
-        begin, end = self._begin, self._end
+            self.name = _named(function)
+        begin, end, later = self._begin, self._end, self._later
+        inside: ContextVar[bool] = ContextVar("inside", default=False)
         measured: Any
-        if inspect.iscoroutinefunction(function):
+        if _is(function, inspect.iscoroutinefunction):
 
             @functools.wraps(function)
             async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+                if inside.get():
+                    return await cast("Any", function)(*args, **kwargs)
+                token = inside.set(True)
                 mark = begin()
-                value = await function(*args, **kwargs)
+                try:
+                    value = await cast("Any", function)(*args, **kwargs)
+                finally:
+                    inside.reset(token)
                 if mark is not None:
                     end(mark)
                 return value
@@ -285,15 +329,42 @@ class Profile:
 
             @functools.wraps(function)
             def called(*args: P.args, **kwargs: P.kwargs) -> R:
+                if inside.get():  # a call of itself is part of the outermost one
+                    return function(*args, **kwargs)
+                token = inside.set(True)
                 mark = begin()
-                value = function(*args, **kwargs)
+                try:
+                    value = function(*args, **kwargs)
+                finally:
+                    inside.reset(token)
                 if mark is not None:
+                    if isinstance(value, _LAZY):
+                        return cast("R", later(value, mark))
                     end(mark)
                 return value
 
             measured = called
         measured.profile = self
         return cast("Profiled[P, R]", measured)
+
+    def _later(self, value: Any, mark: _Mark) -> Any:
+        """What a call returned that works only afterwards: a coroutine, to be measured as it is awaited;
+        `LabError` for a generator."""
+        if not isinstance(value, CoroutineType):
+            raise self._lazy(self.name)
+
+        async def awaited() -> Any:
+            found = await value
+            self._end(mark)
+            return found
+
+        return awaited()
+
+    def _lazy(self, name: str) -> LabError:
+        return LabError(
+            f"auto_profile: {name} is a generator, which works while others take from it; "
+            "measure the loop around it: with auto_profile()"
+        )
 
     def __enter__(self) -> Self:
         self._marks.set((*self._marks.get(), self._begin()))
@@ -311,9 +382,9 @@ class Profile:
 
     def measure(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function until warm-up and iterations (ten, if not told) are done; its last value."""
-        if inspect.iscoroutinefunction(function):
+        if _is(function, inspect.iscoroutinefunction):
             raise LabError(
-                f"auto_profile: {function.__name__} is async; decorate it, and await it in a loop of your own"
+                f"auto_profile: {_named(function)} is async; decorate it, and await it in a loop of your own"
             )
         if self.iterations is None:
             self._last = self.warmup + 10
@@ -324,6 +395,11 @@ class Profile:
         return cast("R", value)
 
     # ---- the results
+
+    @property
+    def measured(self) -> int:
+        """How many calls were measured so far."""
+        return len(self._host)
 
     @property
     def result(self) -> Result:
@@ -396,8 +472,8 @@ class Profile:
     def _prepare(self) -> None:
         """Before the first measured call: events, the peak of memory, the meter."""
         self._ready = True
-        torch = sys.modules.get("torch")
-        if torch is None or not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        torch = _gpu_torch()
+        if torch is None:
             return
         self._torch, self._stream = torch, torch.cuda.current_stream
         used = self._devices
@@ -409,8 +485,11 @@ class Profile:
             torch.cuda.reset_peak_memory_stats(device)
         if self._energy:
             try:
-                self._monitor = GPUMonitor(gpus=self._gpus).__enter__()
-            except (ToolError, LabError):  # no NVML, or no counter
+                metered = open_gpus() if self._gpus is None else self._gpus
+                self._monitor = GPUMonitor(gpus=metered).__enter__()
+            except LabError:  # no NVML, or no counter
+                self._monitor = None
+            if self._monitor is not None and self._monitor.missing:
                 self._monitor = None
 
     def _events(self) -> _Events:
@@ -437,6 +516,21 @@ class Profile:
             self._joules = float(table["counter_j"].sum()) / count, float(table["error_j"].sum()) / count
 
 
+def _is(function: Any, *kinds: Callable[[Any], bool]) -> bool:
+    """Whether a function, what a partial calls, or the ``__call__`` of an object is of one of the kinds."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    own = type(function).__call__
+    return any(kind(function) or kind(own) for kind in kinds)
+
+
+def _named(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+_LAZY = (CoroutineType, GeneratorType, AsyncGeneratorType)  # what works after the call that made it
 _Events = list[tuple[int, Any, Any]]  # device, begin, end
 _Mark = tuple[int, _Events | None]
 
@@ -472,7 +566,8 @@ def auto_profile(name: Any = "", /, **options: Any) -> Any:
     The function runs as often as it is called and returns its own value; async functions are awaited. Its
     results are in ``function.profile``: ``result``, ``get_summary()``. ``devices`` are the GPUs to record
     events on, by default those on which PyTorch holds memory when measuring begins. Nothing waits for the GPU
-    before the results are asked for. Raises `LabError` for counts that make no sense, and for generators.
+    before the results are asked for. A function that calls itself counts once. Raises `LabError` for counts
+    that make no sense, for classes and for generators.
     """
     if callable(name):
         return Profile()(name)

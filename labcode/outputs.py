@@ -120,16 +120,32 @@ def refuse_inputs(outputs: Iterable[Path], reads: Iterable[Path]) -> None:
                     raise InputError(f"{output}: is the input itself; choose another name for the output")
 
 
+def free(*outputs: Path | None, force: bool, reads: Iterable[Path] = ()) -> None:
+    """`LabError` where one of the files is there already, unless ``force`` says to overwrite it, and where it
+    is one of those that are read.
+
+    The rule of all commands, for what they are told to write and for what they name themselves; asked before
+    the work begins.
+    """
+    for output in outputs:
+        if output is not None:
+            refuse_inputs([output], reads)
+            refuse_existing(output.parent, [output.name], force=force)
+
+
 def refuse_existing(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """`LabError` when one of the files is in the folder already, unless ``force`` says to overwrite it."""
-    there = [name for name in names if (folder / name).exists()]
+    try:
+        there = [name for name in names if os.path.lexists(folder / name)]
+    except ValueError:  # a name with a zero
+        return
     for name in there:
-        if not (folder / name).is_file():
-            raise LabError(f"{folder / name}: a folder or a device, not a file; choose another folder")
+        if not (folder / name).is_file() and not (folder / name).is_symlink():
+            raise LabError(f"{folder / name}: a folder or a device, not a file; choose another output")
     if there and not force:
         more = f" (and {len(there) - 1} more)" if len(there) > 1 else ""
         raise LabError(
-            f"{folder / there[0]}: there already{more}; overwrite with --force or choose another folder"
+            f"{folder / there[0]}: there already{more}; overwrite with --force or name another output"
         )
 
 

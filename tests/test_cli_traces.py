@@ -120,7 +120,7 @@ def test_memory_histories(trace: Path, tmp_path: Path) -> None:
     for words, message in (
         (("stats", path, trace, "-r", "peak"), "'peak' is not a report of traces"),
         (
-            ("timeline", path, "-o", tmp_path / "x.svg", "--window", "all"),
+            ("timeline", path, "-o", tmp_path / "y.svg", "--window", "all"),
             "--window is for timelines of captures",
         ),
         (("stats", tmp_path / "none.memory.json"), "none.memory.json: no such file"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import math
 import sys
@@ -10,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from labcode.easy_profiler import GPUMonitor, Profile, Result, auto_profile, sweep
-from labcode.errors import LabError
+from labcode.errors import LabError, ToolError
 from labcode.meter.gpus import Gpu
 from labcode.reports.power.log import open_log
 from tests.support.fake_nvml import FakeGpu, FakeNvml
@@ -294,3 +296,63 @@ def test_blocks_of_tasks_that_take_turns_are_told_apart() -> None:
     asyncio.run(both())
     short, long = profile.result.times_us
     assert 20_000 <= short < 60_000 <= long
+
+
+def test_what_works_only_after_the_call_is_measured_or_refused() -> None:
+    class Model:
+        async def __call__(self) -> int:
+            await asyncio.sleep(0.02)
+            return 3
+
+    async def step() -> int:
+        return await Model()()
+
+    for made in (Model(), lambda: Model()(), functools.partial(step)):
+        measured: Any = auto_profile(warmup=0)(made)
+        assert asyncio.run(alone(measured)) == 3
+        assert measured.profile.result.median_us >= 20_000
+
+    def numbers(count: int) -> Iterator[int]:
+        yield count
+
+    with pytest.raises(LabError, match="numbers is a generator, which works while others take from it"):
+        auto_profile(functools.partial(numbers, 3))
+    with pytest.raises(LabError, match="is a generator, which works while others take from it"):
+        auto_profile(warmup=0)(lambda: numbers(3))()
+    with pytest.raises(LabError, match="Model is a class; decorate its methods"):
+        auto_profile(Model)
+    with pytest.raises(LabError, match="warmup counts from 0, iterations from 1, in whole numbers"):
+        auto_profile(warmup="3")  # type: ignore[call-overload]
+
+
+async def alone(measured: Any) -> Any:
+    return await measured()
+
+
+def test_a_call_of_itself_is_part_of_the_outermost() -> None:
+    @auto_profile(warmup=0)
+    def down(count: int) -> int:
+        return down(count - 1) + 1 if count else 0
+
+    assert down(10) == 10 and len(down.profile.result.times_us) == 1
+
+
+@pytest.mark.usefixtures("waited")
+def test_without_nvml_the_times_are_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> list[Gpu]:
+        raise ToolError("NVML: not found")
+
+    monkeypatch.setattr("labcode.easy_profiler.open_gpus", refuse)
+    with GPUMonitor() as monitor, monitor.window("part"):
+        time.sleep(0.01)
+    assert capsys.readouterr().err == "GPUMonitor: no energy, times alone: NVML: not found\n"
+    first, *others = monitor.get_summary().splitlines()
+    assert first == "energy: not measured (NVML: not found)"
+    assert [line.partition(":")[0] for line in others if "by CUDA events" in line] == ["this program", "part"]
+    with pytest.raises(LabError, match="energy was not measured"):
+        monitor.windows()
+    monkeypatch.setitem(sys.modules, "torch", None)  # type: ignore[arg-type]
+    with pytest.raises(ToolError, match="NVML: not found"):
+        GPUMonitor().__enter__()

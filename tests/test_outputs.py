@@ -10,6 +10,9 @@ import pytest
 from labcode import outputs
 from labcode.errors import LabError, describe_os_error
 from labcode.outputs import base_names, staged, whole
+from tests.support import histories
+from tests.support.command import labcode, one_line
+from tests.support.random_export import make_random_export
 
 
 def test_files_are_there_when_all_is_done(tmp_path: Path) -> None:
@@ -115,3 +118,43 @@ def test_names_that_stay_alike_are_refused(tmp_path: Path) -> None:
     files = [tmp_path / "a" / "run.sqlite", tmp_path / "a" / "run.nsys-rep"]
     with pytest.raises(LabError, match=r"run\.nsys-rep: what is made of it would be named a-run, as for"):
         base_names(files)
+
+
+def test_every_command_leaves_what_is_there_unless_told(tmp_path: Path) -> None:
+    export = make_random_export(tmp_path / "run.sqlite", 1)
+    history = histories.write(tmp_path, histories.leaking())
+    commands: dict[str, tuple[object, ...]] = {
+        "a.svg": ("timeline", export, "-o"),
+        "b.svg": ("timeline", history, "-o"),
+        "a.txt": ("flame", export, "--of", "launches", "-o"),
+        "a.md": ("report", export, "-o"),
+        "a.sqlite": ("scrub", export, "-o"),
+        "c.svg": ("compare", export, export, "--column", "a=1,2", "--plot"),
+        "a.ncu.svg": ("roofline", tmp_path / "run.ncu-rep", "-o"),
+        "a.tar": ("captures", "pack", "h200", "--archive"),
+        "b.tar": ("exercises", "--hand-out"),
+        "c.tar": ("kit", "-o"),
+        "d.tar": ("capture", "--set", "mine", "--archive"),
+        "a.xml": ("exercises", "--grades"),
+        "a.html": ("slides", "intro", "-o"),
+        "a.power.json": ("energy", "--idle", "0s", "-o"),
+        "a.json": ("bench", "products", "--json"),
+    }
+    for name, words in commands.items():
+        place = tmp_path / name
+        place.write_text("mine")
+        more = ("--", "true") if words[0] == "energy" else ()
+        assert f"{name}: there already; overwrite with --force" in one_line(labcode(*words, place, *more)), (
+            words
+        )
+        assert place.read_text() == "mine"
+        if words[0] in ("timeline", "report", "scrub"):
+            assert labcode(*words, place, "--force").returncode == 0 and place.read_bytes() != b"mine"
+        help_text = labcode(*words[: 2 if words[0] in ("captures", "bench") else 1], "--help").stdout
+        assert "--force" in help_text, words
+
+
+def test_a_command_does_not_replace_what_it_reads_even_when_told(tmp_path: Path) -> None:
+    export = make_random_export(tmp_path / "run.sqlite", 1)
+    for command in ("timeline", "flame", "report", "scrub"):
+        assert "is the input itself" in one_line(labcode(command, export, "-o", export, "--force"))

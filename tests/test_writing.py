@@ -34,7 +34,7 @@ class Writing:
     folder: str = ""  # the command is told a folder and makes the file in it
 
     def told(self, place: Path) -> tuple[object, ...]:
-        return *self.words, "-o", place / (self.folder or self.output)
+        return *self.words, "--force", "-o", place / (self.folder or self.output)
 
     def made(self, place: Path) -> Path:
         return place / self.folder / self.output
@@ -80,16 +80,16 @@ WRITINGS = {
     "scrub-trace": (("scrub", TRACE), "x.trace.json"),
     "scrub-memory": (("scrub", "m.memory.json.xz"), "x.memory.json.xz"),
     "scrub-ncu": (("scrub", NCU), "x.ncu-rep"),
-    "stats-nsys": (("stats", NSYS, "-r", "cuda_gpu_trace", "-f", "csv", "--force"), "a_cuda_gpu_trace.csv"),
-    "stats-trace": (("stats", TRACE, "-r", "op_sum", "-f", "csv", "--force"), "t_op_sum.csv"),
-    "stats-memory": (("stats", MEMORY, "-r", "sites", "-f", "csv", "--force"), "m_sites.csv"),
-    "stats-ncu": (("stats", NCU, "-r", "raw", "-f", "csv", "--force"), "n_raw.csv"),
-    "export-csv": (("export", NSYS, "-f", "csv", "--table", "api", "--force"), "a_api.csv"),
+    "stats-nsys": (("stats", NSYS, "-r", "cuda_gpu_trace", "-f", "csv"), "a_cuda_gpu_trace.csv"),
+    "stats-trace": (("stats", TRACE, "-r", "op_sum", "-f", "csv"), "t_op_sum.csv"),
+    "stats-memory": (("stats", MEMORY, "-r", "sites", "-f", "csv"), "m_sites.csv"),
+    "stats-ncu": (("stats", NCU, "-r", "raw", "-f", "csv"), "n_raw.csv"),
+    "export-csv": (("export", NSYS, "-f", "csv", "--table", "api"), "a_api.csv"),
     "export-parquet": (
-        ("export", NSYS, "-f", "parquet", "--table", "api", "--force"),
+        ("export", NSYS, "-f", "parquet", "--table", "api"),
         "a_api.parquet",
     ),
-    "export-sqlite": (("export", NSYS, "-f", "sqlite", "--force"), "a.sqlite"),
+    "export-sqlite": (("export", NSYS, "-f", "sqlite"), "a.sqlite"),
 }
 
 
@@ -139,7 +139,7 @@ def test_no_command_writes_over_what_it_reads(
     output = tmp_path / (f"mine{writing.output[1:]}" if writing.folder else writing.output)
     if output != mine:
         link(output, mine)
-    said = one_line(labcode(verb, mine, *rest, "-o", tmp_path if writing.folder else output))
+    said = one_line(labcode(verb, mine, *rest, "--force", "-o", tmp_path if writing.folder else output))
     assert f"{output}: is the input itself; choose another name for the output" in said
     assert mine.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, output.name}
@@ -156,14 +156,14 @@ def test_nor_does_it_by_the_same_name(inputs: Path, tmp_path: Path, words: tuple
 def test_a_roofline_is_not_written_over_its_ceilings(inputs: Path, tmp_path: Path) -> None:
     table = tmp_path / "c.svg"
     table.write_text('{"ceilings": []}')
-    said = one_line(labcode("roofline", inputs / ROOFS, "--ceilings", table, "-o", table))
+    said = one_line(labcode("roofline", inputs / ROOFS, "--ceilings", table, "--force", "-o", table))
     assert "c.svg: is the input itself" in said and table.read_text() == '{"ceilings": []}'
 
 
 def test_a_timeline_is_not_written_over_a_rank_of_its_folder(tmp_path: Path) -> None:
     one, other = traces.training(tmp_path, ranks=2, steps=2, layers=2, packed=False)
     before = one.read_bytes()
-    said = one_line(labcode("timeline", tmp_path, "-o", one))
+    said = one_line(labcode("timeline", tmp_path, "--force", "-o", one))
     assert f"{one}: is the input itself" in said and one.read_bytes() == before and other.exists()
 
 
@@ -182,7 +182,7 @@ def test_a_link_to_the_output_stays_a_link(inputs: Path, tmp_path: Path) -> None
     real.write_text("older")
     real.chmod(0o640)
     link.symlink_to(real)
-    assert labcode("flame", inputs / NSYS, "-o", link).returncode == 0
+    assert labcode("flame", inputs / NSYS, "--force", "-o", link).returncode == 0
     assert link.is_symlink() and "labcode/a.py" in real.read_text() and real.stat().st_mode & 0o777 == 0o640
 
 
@@ -200,7 +200,7 @@ def slow(source, target, also):
     time.sleep(60)
 
 check, scrub.scrub_export = scrub.scrub_export, slow
-sys.argv = ["labcode", "scrub", {file!r}, "-o", {output!r}]
+sys.argv = ["labcode", "scrub", {file!r}, "--force", "-o", {output!r}]
 from labcode.cli import main
 main()
 """
@@ -251,7 +251,7 @@ def test_what_a_killed_command_left_is_removed_by_the_next_one(inputs: Path, tmp
         process.wait()
         assert (left / "raw.sqlite").exists()
         (tmp_path / ".labcode-of-somebody-else").mkdir()
-        assert labcode("scrub", inputs / "a.sqlite.xz", "-o", output).returncode == 0
+        assert labcode("scrub", inputs / "a.sqlite.xz", "--force", "-o", output).returncode == 0
         assert not left.exists() and output.exists()
         assert (alive / "raw.sqlite").exists() and running.poll() is None
         assert (tmp_path / ".labcode-of-somebody-else").exists()

@@ -19,7 +19,7 @@ from labcode.capture import privacy, scan
 from labcode.capture.privacy import Names
 from labcode.capture.scrub import LEFT, compress
 from labcode.errors import InputError
-from labcode.outputs import refuse_inputs, whole
+from labcode.outputs import free, whole
 from labcode.reports.ncu import wire as ncu_wire
 from labcode.reports.ncu.open import check_frame, unpacked
 from labcode.reports.ncu.wire import Field
@@ -87,12 +87,12 @@ def scrub_report(src: Path, dst: Path, also: Names = ()) -> None:
             made.write_bytes(clean)
 
 
-def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, force: bool = True) -> Path:
     """Scrub ``.ncu-rep`` or ``.ncu-rep.xz`` into ``output``, by default ``NAME.scrubbed.ncu-rep[.xz]``."""
     packed = ".xz" if path.name.endswith(".xz") else ""
     stem = path.name.removesuffix(".xz").removesuffix(".ncu-rep")
     output = output or path.with_name(f"{stem}.scrubbed.ncu-rep{packed}")
-    refuse_inputs([output], [path])
+    free(output, force=force, reads=[path])
     scrub_report(path, output, also)
     return output
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ from labcode.capture.job import Job, Measured, one_by_one
 from labcode.capture.schedule import Pace, alone
 from labcode.errors import LabError, ToolError, describe_os_error
 from labcode.freshness import source_digests, version_digest
-from labcode.hardware import driver, needs
+from labcode.hardware import driver, health, needs
 from labcode.kernels import build
 from labcode.show import byte_text, period
 from labcode.tools import find_ncu, guided, require_nsys
@@ -267,12 +267,21 @@ def _measure(
     """Make all runs of an experiment; each is finished meanwhile, those of one that runs alone afterwards."""
     undisturbed = alone(one.experiment)
     began, measured = time.monotonic(), []
-    with guided(stop, _environment(one, site)):
+    environment = _environment(one, site)
+    visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    numbers = [word.strip() for word in visible.split(",")]
+    gpus = [int(word) for word in numbers] if all(word.isdecimal() for word in numbers) else None
+    with guided(stop, environment):
         for job in one.jobs:
             parts = tools.parts(job, site.doctor)
+            before = health.look(gpus)
             results = [*one_by_one([(f"{job.what}: {part.step}", part) for part in parts], show)]
+            told = health.between(before, health.look(gpus, ended=True))
+            if told.void:
+                raise ToolError(f"{job.what}: {told.void[0]}")
             seconds = {part.step: round(took, 3) for part, (_, took) in zip(parts, results, strict=True)}
             made = tools.measured(job, [result for result, _ in results], seconds)
+            made = replace(made, warnings=[*made.warnings, *told.warnings])
             measured.append((job, made))
             if not undisturbed:
                 one.ending.append(helpers.submit(_finish, job, made, say, stop))

@@ -25,6 +25,7 @@ from labcode.store import unpack_xz
 
 UNPACKED = "export.sqlite"  # what an export by columns is called meanwhile
 _LARGEST_UNPACKED = 1 << 30
+_MOST_HELD = 1 << 30  # bytes of the objects that a JSON file becomes
 _CHUNK = 1 << 20
 _SQLITE = b"SQLite format 3\0"
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK\x03\x04")
@@ -94,6 +95,9 @@ def texts_of(path: Path) -> Iterator[str]:
 
 def json_texts(data: bytes) -> list[str]:
     """Every text in a JSON value, also under keys that are there twice; `ValueError` for other bytes."""
+    held = 32 * data.count(b",") + 64 * data.count(b"[")  # at least, as Python holds it
+    if held > _MOST_HELD:
+        raise ValueError(f"{data.count(b','):,} values, which would take {held / (1 << 30):.1f} GiB")
     texts: list[str] = []
     top = json.loads(data, object_pairs_hook=lambda pairs: texts.extend(privacy.texts_of_json(pairs)))
     texts += privacy.texts_of_list([top])

@@ -18,7 +18,7 @@ from labcode.capture.scan import check_export, open_export
 from labcode.capture.trim import columns, table_names
 from labcode.errors import InputError
 from labcode.inputs import plain_file
-from labcode.outputs import whole
+from labcode.outputs import free, whole
 from labcode.record.nsys import export
 from labcode.store import repository_root, unpack_xz
 from labcode.tools import find_nsys
@@ -116,7 +116,7 @@ def compress(src: Path, dst: Path) -> None:
         shutil.copyfileobj(raw, packed, 1 << 20)
 
 
-def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, force: bool = True) -> Path:
     """Scrub an export (``.sqlite``, packed or not) or, where nsys is at hand, a report (``.nsys-rep``).
 
     ``output`` defaults to ``NAME.scrubbed.sqlite`` (packed as the input is) beside the input;
@@ -132,6 +132,7 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
         )
     stem = path.name.removesuffix(packed or path.suffix)
     output = output or path.with_name(f"{stem}.scrubbed{packed or '.sqlite'}")
+    free(output, force=force, reads=[path])
     with whole(output, reads=[path]) as made:
         source, clean = made.with_name("raw.sqlite"), made.with_name("clean.sqlite")
         if packed:

@@ -23,7 +23,7 @@ from labcode.capture.privacy import FIRST_PID, Names
 from labcode.capture.scrub import LEFT
 from labcode.errors import InputError, LabError, ToolError
 from labcode.inputs import plain_file
-from labcode.outputs import whole
+from labcode.outputs import free, whole
 from labcode.store import repository_root
 from labcode.workloads.shared.recording import Request
 
@@ -302,7 +302,7 @@ def pack(data: bytes, packing: str) -> bytes:
     return lzma.compress(data, preset=6)
 
 
-def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path:
+def scrub_file(path: Path, output: Path | None = None, also: Names = (), *, force: bool = True) -> Path:
     """Scrub a trace (``.json``, ``.json.gz``) or a memory history (also ``.json.xz``); of a snapshot of the
     allocator (``.pickle``) make a history.
 
@@ -313,8 +313,8 @@ def scrub_file(path: Path, output: Path | None = None, also: Names = ()) -> Path
     stem, rest = path.name.partition(".")[0], path.name.partition(".")[2]
     dumped = path.suffix.lower() in snapshot.SUFFIXES
     output = output or path.with_name(f"{stem}.scrubbed.{'memory.json' if dumped else rest}")
-    packed = (output if dumped else path).suffix
-    packing = packed if packed in _OPEN else ""
+    packing = output.suffix if output.suffix in _OPEN else ""
+    free(output, force=force, reads=[path])
     with whole(output, reads=[path]) as part:
         content, names = _content(path)
         names = (*also, *privacy.machine_names(), *names)
@@ -329,10 +329,14 @@ def _dumped(content: dict[str, Any]) -> bytes:
 
 
 def _scrubbed(path: Path, content: dict[str, Any], names: Names) -> dict[str, Any]:
-    if isinstance(content.get("traceEvents"), list):
-        return scrub_trace(content, repository_root(), names)
-    if {"events", "frames", "schema"} <= set(content):
-        return scrub_memory(content, repository_root(), names)
+    try:
+        if isinstance(content.get("traceEvents"), list):
+            return scrub_trace(content, repository_root(), names)
+        if {"events", "frames", "schema"} <= set(content):
+            return scrub_memory(content, repository_root(), names)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(f"{path}: not as PyTorch writes it ({why}); record it again") from None
     raise InputError(f"{path}: JSON, but neither a trace of torch.profiler nor a memory history")
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import PLAIN
+from labcode.cli.plain import PLAIN, Force
+from labcode.outputs import free
 
 bench_app = typer.Typer(
     help="Measure what the book teaches: its kernels beside libraries, its verdicts beside planted causes.",
@@ -27,6 +28,7 @@ def bench_kernels(
     plot_file: Annotated[
         Path | None, typer.Option("--plot", help="Draw the ratios into X.svg, X.png or X.pdf.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Check the kernels, then time them beside the device copy and the libraries, all in one run."""
     from labcode.bench import kernels
@@ -34,6 +36,7 @@ def bench_kernels(
     if list_only:
         kernels.list_kernels(only or [])
         return
+    free(json_file, plot_file, force=force)
     raise typer.Exit(kernels.main(only or [], repetitions, json_file, plot_file))
 
 
@@ -45,11 +48,13 @@ def bench_products(
     ] = None,
     repetitions: Annotated[int, typer.Option("--repetitions", help="Timings of each candidate.")] = 12,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+    force: Force = False,
 ) -> None:
     """Check every step of the matmul ladders and time it beside cuBLAS and Triton."""
     from labcode.bench import products
     from labcode.show.terminal import console
 
+    free(json_file, force=force)
     raise typer.Exit(products.main(n or [], repetitions, json_file, console()))
 
 
@@ -60,9 +65,11 @@ def bench_diagnosis(
         bool, typer.Option("--aside", help="Show the cases set aside, too; not for who writes rules.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the record here.")] = None,
+    force: Force = False,
 ) -> None:
     """Judge programs with one planted cause each: whether `labcode diagnose` names it first, and its gain."""
     from labcode.bench import diagnosis
     from labcode.show.terminal import console
 
+    free(json_file, force=force)
     raise typer.Exit(diagnosis.main(set_name, show_aside=aside, json_file=json_file, console=console()))

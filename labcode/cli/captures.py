@@ -1,12 +1,14 @@
 """Commands on capture sets: list, verify, carry between machines, make thin, compare."""
 
+import glob
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import PLAIN, Also, PartSize, Review, judge
+from labcode.cli.plain import PLAIN, Also, Force, PartSize, Review, judge
+from labcode.outputs import free
 from labcode.show import byte_text
 from labcode.show.terminal import console
 
@@ -82,6 +84,7 @@ def captures_pack(
     ] = None,
     archive: Annotated[Path, typer.Option("--archive", help="The .tar file to write.")] = ...,  # type: ignore[assignment]
     part_size: PartSize = None,
+    force: Force = False,
 ) -> None:
     """Write experiments of a set into an archive that `labcode captures add` takes, or into several."""
     from labcode import store
@@ -89,6 +92,10 @@ def captures_pack(
 
     captures = store.load_set(set_name)
     archives.check_target(archive)
+    if part_size is None:
+        free(archive, force=force)
+    else:
+        free(*archive.parent.glob(f"{glob.escape(archive.stem)}-[0-9]*.tar"), force=force)
     names = [captures.experiment(name).id for name in experiments or captures.experiments]
     for path in archives.write(archive, captures.path, dict.fromkeys(names), part_bytes=part_size):
         size = path.stat().st_size

@@ -22,7 +22,8 @@ app = typer.Typer(
     name="labcode",
     help="The Profiling Lab: capture, read, analyze and draw GPU profiles; grade the book's exercises.",
     epilog="Exit codes: 0 done; 1 the answer is no; 2 bad use or bad input; 128 and a signal's number where "
-    "one ended it, which is 141 where whoever read the output (`| head`) had enough. Tables and Markdown "
+    "one ended it, which is 141 where whoever read the output (`| head`) had enough. Files appear whole or "
+    "not at all, and those that are there already are overwritten with --force alone. Tables and Markdown "
     "show control characters of names as ␛ or \\u202e and cut endless names; CSV and JSON in files and pipes "
     "have them as they were recorded.",
     no_args_is_help=True,

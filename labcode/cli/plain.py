@@ -17,6 +17,7 @@ Also = Annotated[
     list[str] | None,
     typer.Option("--also", metavar="NAME", help="A name that must not be published: a host's, a person's."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")]
 Review = Annotated[
     bool, typer.Option("--review", help="List what cannot be told from harmless text, for you to judge.")
 ]

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from labcode.cli.plain import Also, Review, judge
+from labcode.cli.plain import Also, Force, Review, judge
 from labcode.errors import LabError
+from labcode.outputs import free
 from labcode.reports import expect
 
 KernelName = Annotated[
@@ -61,7 +62,7 @@ def stats(
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="Write a file for each capture and report."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+    force: Force = False,
     kernel: KernelName = None,
     launch: LaunchNumber = None,
     beside: Annotated[
@@ -119,7 +120,7 @@ def export(
     table: Annotated[
         list[str] | None, typer.Option("--table", help="Only this table of the reader; may be repeated.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+    force: Force = False,
 ) -> None:
     """Write the tables of captures to files; a report (.nsys-rep) is exported by nsys first."""
     from labcode.reports.nsys import export as nsys_export
@@ -228,6 +229,7 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="X.svg", help="Draw the times over the --column.")
     ] = None,
+    force: Force = False,
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="NAME", help="Keep these runs as a baseline of this name.")
     ] = None,
@@ -255,6 +257,7 @@ def compare(
 
     if plot is not None and column is None:
         raise LabError(f"{plot}: what is drawn are times over a parameter; name it with --column KEY=N,N")
+    free(plot, force=force)
     asked = many.Asked(files or [], group or [], baseline, column, keep, kept_in)
     if asked.many:
         if kernel is not None:
@@ -301,6 +304,7 @@ def timeline(
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
     ] = None,
     scheduler: Scheduler = None,
+    force: Force = False,
 ) -> None:
     """Draw the timeline: a picture, an interactive page, or a Chrome trace for Perfetto.
 
@@ -308,6 +312,7 @@ def timeline(
     of a power log (.power.json): power over time, the same; of a folder with a report for each rank: what
     each did when, the same.
     """
+    free(output, force=force, reads=[file])
     from labcode.figures.pages import timeline_export
 
     typer.echo(str(timeline_export.write_timeline(file, output, window=window, scheduler=scheduler)))
@@ -324,9 +329,11 @@ def flame(
     window: Annotated[
         str | None, typer.Option("--window", help="Part to draw: a range's name, step#3, 10ms..25ms, or all.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Draw a flame graph: a picture, an interactive page, a file for speedscope, or folded stacks."""
     expect(file, "flame", "nsys", "kineto")
+    free(output, force=force, reads=[file])
     from labcode.figures.pages import flame as flames
 
     typer.echo(str(flames.write_flame(file, output, of=of, thread=thread, window=window)))
@@ -345,8 +352,10 @@ def roofline(
     ] = None,
     datasheet: Annotated[bool, typer.Option("--datasheet", help="Add the vendor's published peaks.")] = False,
     dark: Annotated[bool, typer.Option("--dark", help="For a dark page.")] = False,
+    force: Force = False,
 ) -> None:
     """Draw the roofline of the launches in a report: intensities at L1, L2 and DRAM under the roofs."""
+    free(output, force=force, reads=[file])
     from labcode.figures.charts import roofline as picture
 
     written = picture.write_roofline(
@@ -388,12 +397,14 @@ def report(
         str | None, typer.Option("--book", metavar="ADDRESS", help="Where the book's pages lie, to link to.")
     ] = None,
     window: JudgedWindow = None,
+    force: Force = False,
 ) -> None:
     """Make one page on one program: where the time goes, the timeline, tables; several tools joined.
 
     The page opens from disk and needs no network. --format md is for pull requests, json for machines.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    free(output, force=force, reads=[*(files or []), *(before or [])])
     from labcode.figures.pages import report as pages
 
     written = pages.write_report(
@@ -424,13 +435,17 @@ def scrub(
     ] = None,
     also: Also = None,
     review: Review = False,
+    force: Force = False,
 ) -> None:
     """Take host name, user, environment, process list and paths out of an export, a report or a trace."""
     from labcode.capture import ncu_scrub, scan, scrub, torch_profile
-    from labcode.reports import kind_of
+    from labcode.reports import FORMATS
 
-    expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
+    kind = expect(file, "scrub", "nsys", "kineto", "ncu", "memory")
+    ends = [one for one in FORMATS[kind].suffixes if one not in (".nsys-rep", ".pickle", ".pkl")]
+    if output is not None and not output.name.endswith(tuple(ends)):
+        raise LabError(f"{output}: it will be {FORMATS[kind].what}; name a file that ends in {ends[0]}")
     scrubbers = {"ncu": ncu_scrub.scrub_file, "nsys": scrub.scrub_file}
-    written = scrubbers.get(kind_of(file), torch_profile.scrub_file)(file, output, tuple(also or ()))
+    written = scrubbers.get(kind, torch_profile.scrub_file)(file, output, tuple(also or ()), force=force)
     typer.echo(str(written))
     judge(scan.look_into(written, str(written)).review if review else ())

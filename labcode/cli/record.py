@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from labcode.cli.plain import Force
 from labcode.errors import LabError
+from labcode.outputs import free
 from labcode.show.terminal import console, raw
 
 DOCTOR_LIMIT_S = 10.0  # for all external programs that are asked, together
@@ -54,6 +56,10 @@ def capture(
     archive: Annotated[
         Path | None, typer.Option("--archive", help="Also write one file to carry to another machine.")
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace an archive that is there already; so does --only-missing."),
+    ] = False,
 ) -> None:
     """Run experiments under their profiler on this GPU machine and file the results in a capture set."""
     from labcode.capture import catalogue, runner, schedule
@@ -65,6 +71,7 @@ def capture(
         return
     if not set_name:
         raise LabError("capture: name the set to file into with --set NAME (for instance --set my-h100)")
+    free(archive, force=force or only_missing or resume)
     wishes = runner.Wishes(
         schedule.parse_time(budget, "--budget", least_s=1.0) if budget else None,
         schedule.parse_gpus(gpus, probe.gpu_count()) if gpus else (),
@@ -97,10 +104,12 @@ def kit(
         typer.Option("--without", metavar="PACKAGE", help="Leave out a package that the machine has."),
     ] = None,
     lab: Annotated[bool, typer.Option("--lab/--no-lab", help="Whether the repository comes along.")] = True,
+    force: Force = False,
 ) -> None:
     """Pack what a GPU machine without network needs: packages, libdw for nsys, the repository."""
     from labcode.kit import gather
 
+    free(output, force=force)
     wanted = gather.Wanted(python, machine, tuple(more or ()), tuple(without or ()), lab)
     for line in gather.summary(output, wanted, gather.make(output, wanted)):
         typer.echo(line)
@@ -126,7 +135,7 @@ def energy(
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is no power log.")] = False,
+    force: Force = False,
 ) -> None:
     """Run a command and say how many joules the GPUs that it can see used meanwhile, with error bars.
 
@@ -145,10 +154,9 @@ def energy(
             raise LabError(f"{file}: there is no folder {file.parent}; create it first")
     if output is not None:
         check_name(output)
-        if output.exists() and not force:
-            _refuse_foreign(output)
     if plot is not None and plot.suffix.lower() != ".svg":
         raise LabError(f"{plot}: the plot is a picture; name a file that ends in .svg")
+    free(output, plot, force=force)
     live = raw(sys.stderr) if sys.stderr.isatty() and not quiet else None
 
     def reader() -> None:  # importing it takes about as long as the idle window
@@ -180,17 +188,6 @@ def energy(
     raise typer.Exit(document.exit_code or 0)
 
 
-def _refuse_foreign(there: Path) -> None:
-    """`LabError` for a file that the power meter did not write."""
-    from labcode.reports.power.log import open_log
-
-    try:
-        open_log(there)
-    except LabError:
-        text = "there already, and no power log; overwrite with --force or choose another name"
-        raise LabError(f"{there}: {text}") from None
-
-
 def record(
     command: Annotated[
         list[str],
@@ -218,7 +215,7 @@ def record(
             "--lines/--no-lines", help="Whether to record stacks, so that verdicts name lines of code."
         ),
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there already.")] = False,
+    force: Force = False,
 ) -> None:
     """Record a program with the tool that suits and make its report: labcode record -- python train.py.
 
@@ -302,9 +299,7 @@ def profile(
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="Where captures go; default SCRIPT-TOOL."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite captures that are there already.")
-    ] = False,
+    force: Force = False,
     delay: Annotated[
         str | None, typer.Option("--delay", help="nsys, torch: time before recording, such as 20s.")
     ] = None,

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from labcode.cli.plain import Force
 from labcode.errors import LabError, ToolError
+from labcode.outputs import free
 from labcode.show.terminal import console
 
 
@@ -37,8 +39,10 @@ def exercises(
         Path | None,
         typer.Option("--hand-out", metavar="FILE.tar", help="Write a copy of the lab, solutions sealed."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Grade your answers to the book's exercises; for instructors, grade others' and hand out copies."""
+    free(hand_out, grades, force=force)
     if hand_out is not None:
         if ids or any([hint, watch, solutions, isolated]) or {reset, grades, answers} != {None}:
             raise LabError("exercises: --hand-out goes with nothing else")
@@ -96,8 +100,10 @@ def book(
 def slides(
     page: Annotated[str, typer.Argument(help="A page of the built book, such as nsys/timeline-basics.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.html", help="The file to write.")],
+    force: Force = False,
 ) -> None:
     """Make slides of a page, one file: arrows turn them, n shows the notes, f fills the screen."""
+    free(output, force=force)
     with _needed("slides"):
         from labcode.book import slides as made
 

@@ -34,6 +34,7 @@ _SMI_FIELDS = {
     "pcie.link.width.max": "max_pcie_width",
 }
 _LIMIT_S = 30.0
+_MOST_GPUS = 1024  # of one machine, partitions and all
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,10 @@ def _from_smi() -> Management:
         return Management(None, None, problem=str(error))
     if result.returncode != 0:
         return Management(None, None, problem=f"nvidia-smi failed ({result.last_line()})")
-    rows = [
-        dict(zip(_SMI_FIELDS.values(), re.split(r",\s*", line), strict=False))
-        for line in result.stdout.splitlines()
-        if line
-    ]
+    lines = [line for line in result.stdout.splitlines() if line]
+    if len(lines) > _MOST_GPUS:
+        return Management(None, None, problem=f"nvidia-smi printed {len(lines):,} lines; is it NVIDIA's?")
+    rows = [dict(zip(_SMI_FIELDS.values(), re.split(r",\s*", line), strict=False)) for line in lines]
     gpus = tuple(_smi_gpu(row) for row in rows)
     driver = rows[0].get("driver") if rows else None
     return Management("nvidia-smi", driver, gpus, None if gpus else "nvidia-smi shows no GPU")

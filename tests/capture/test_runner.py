@@ -18,6 +18,7 @@ from labcode.capture import archive, runner
 from labcode.capture.job import Part
 from labcode.ending import Ended, signals_as_exceptions
 from labcode.errors import LabError, ToolError
+from labcode.hardware import health
 from labcode.store import load_set
 from tests.capture.conftest import Lab
 
@@ -321,3 +322,19 @@ def _gone(pid: int, within_s: float) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def test_what_happens_to_a_gpu_meanwhile_is_recorded_or_the_run_is_not_filed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot = health.Told((), ("GPU 0 lowered its clocks for heat for 3.0 of 10.0 s",))
+    monkeypatch.setattr(health, "between", lambda before, after: hot)
+    assert lab.capture("beta") == 0
+    manifest = json.loads((lab.sets / "mine" / "manifest.json").read_text())
+    runs = manifest["experiments"]["beta"]["runs"]
+    assert all(hot.warnings[0] in run["warnings"] for run in runs.values())
+    before = lab.tree()
+    monkeypatch.setattr(health, "between", lambda before, after: health.Told(("GPU 0 was lost meanwhile",)))
+    with pytest.raises(ToolError, match="GPU 0 was lost meanwhile"):
+        lab.capture("beta")
+    assert lab.tree() == before

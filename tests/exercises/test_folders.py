@@ -13,7 +13,7 @@ import pytest
 
 from labcode.grading.cases import matches, plain
 from labcode.grading.codec import pack, unpack
-from labcode.grading.task import TooSlowError, answer, namespace
+from labcode.grading.task import TooSlowError, answer, namespace, temporary_files
 from tests.exercises.mutants import mutants
 from tests.exercises.support import WITHOUT_GPU, task
 
@@ -195,7 +195,8 @@ def test_solutions_agree_with_the_book(short: str, seed: int) -> None:
     others = getattr(task(short).module, "AGREES_WITH", {})
     for case, right, _ in answered(short, seed):
         if case.function in others:
-            got = plain(others[case.function](*unpack(pack(case.arguments))))
+            with temporary_files():
+                got = plain(others[case.function](*unpack(pack(case.arguments))))
             assert matches(right, got, case.relative), case.name
 
 

@@ -86,7 +86,7 @@ def test_signals_reach_the_command_and_the_report_is_written(tmp_path: Path) -> 
     log = tmp_path / "a.power.json"
     for number, expected in ((signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 7)):
         process = started(
-            *("--period", "20ms", "--idle", "0s", "-o", str(log), "--", "bash", "-c"),
+            *("--period", "20ms", "--idle", "0s", "--force", "-o", str(log), "--", "bash", "-c"),
             "trap 'exit 7' INT; echo up; while true; do sleep 0.05; done",
         )
         assert process.stdout is not None
@@ -134,14 +134,14 @@ def test_a_lost_gpu_leaves_a_partial_report(tmp_path: Path) -> None:
     assert open_log(log).partial
 
 
-def test_what_the_meter_did_not_write_is_not_overwritten_unless_told(tmp_path: Path) -> None:
+def test_a_log_that_is_there_is_not_overwritten_unless_told(tmp_path: Path) -> None:
     log = tmp_path / "a.power.json"
     log.write_text("mine")
     words = ("--idle", "0s", "--period", "20ms", "-o", str(log), "--", "touch", str(tmp_path / "ran"))
     code, _, err = run(*words)
-    assert code == 2 and f"{log}: there already, and no power log; overwrite with --force" in err
+    assert code == 2 and f"{log}: there already; overwrite with --force or name another output" in err
     assert log.read_text() == "mine" and not (tmp_path / "ran").exists()
-    assert run("--force", *words)[0] == 0 and run(*words)[0] == 0  # its own log is replaced
+    assert run("--force", *words)[0] == 0 and run(*words)[0] == 2  # also where its own log lies
     assert open_log(log).exit_code == 0
 
 

@@ -46,6 +46,7 @@ USUAL_LAUNCH_NS = 4_000  # where a capture holds no launches
 BATCH_BYTES = 16_384  # a copy to the GPU from there on is of a batch, and not of a number
 WAITING = 0.5  # of a stretch
 FED = 0.8  # a GPU that works so much of what the CPU needs would not run dry without synchronizations
+MOST_GPUS = 64  # that are judged, each by itself
 DEEPEST = 4_000  # stretches whose place is looked up, the longest first
 
 
@@ -215,6 +216,17 @@ def devices_of(view: View, window: tuple[int, int]) -> list[int]:
     return [int(one) for one in unique(ops["device"].to_numpy(np.int64)[inside])[0]]
 
 
+def busiest(view: View, window: tuple[int, int]) -> list[int]:
+    """Of more GPUs than `MOST_GPUS` those that did most in a window; of fewer all."""
+    devices = devices_of(view, window)
+    if len(devices) <= MOST_GPUS:
+        return devices
+    begun, ended = spans(view.ops)
+    did = pd.Series(np.clip(np.minimum(ended, window[1]) - np.maximum(begun, window[0]), 0, None))
+    did = did.groupby(view.ops["device"].to_numpy(np.int64)).sum()
+    return sorted(int(one) for one in did.nlargest(MOST_GPUS).index)
+
+
 def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledger]:
     """The ledger of each GPU, that of the worst one first.
 
@@ -227,7 +239,7 @@ def ledgers(view: View, judged: Steady, lines: Lines | None = None) -> list[Ledg
     lines = Lines(view.report) if lines is None else lines
     every = [
         ledger_of(view, judged, device, met[met["device"] == device], why, lines)
-        for device in devices_of(view, judged.window)
+        for device in busiest(view, judged.window)
     ]
     every = [one for one in every if one is not None]
     if len(met):

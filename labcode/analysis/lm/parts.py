@@ -68,6 +68,8 @@ def _innermost(ranges: pd.DataFrame, api: pd.DataFrame, rows: Ints) -> Ints:
         pid, tid = (int(ranges[c].iloc[mine[0]]) for c in ("pid", "tid"))
         start, end = (ranges[c].to_numpy(np.int64)[mine] for c in ("start_ns", "end_ns"))
         low, high, which = intervals.innermost(start, end)
+        if len(low) == 0:  # ranges that end before they begin
+            continue
         place = np.searchsorted(low, at, "right") - 1
         inside = (place >= 0) & (at < high[place]) & (pids == pid)
         found = np.where(inside, mine[which[place]], -1)

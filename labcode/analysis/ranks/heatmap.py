@@ -13,7 +13,8 @@ SHARES = ("gpu_time", "compute", "communication", "exposed", "idle")
 def edges(run: Run, bins: int = BINS) -> Floats:
     """The ends of even bins over the run's window."""
     begin, end = run.window()
-    return np.linspace(begin, max(end, begin + 1), bins + 1)
+    end = max(end, begin + 1)
+    return np.linspace(begin, end, min(bins, end - begin) + 1)  # none shorter than a nanosecond
 
 
 def over_time(run: Run, bins: int = BINS) -> pd.DataFrame:

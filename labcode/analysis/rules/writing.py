@@ -7,6 +7,7 @@ from typing import TextIO
 
 import pandas as pd
 
+from labcode.analysis.ledger.ledger import MOST_GPUS, devices_of
 from labcode.analysis.ledger.owners import OWNERS
 from labcode.analysis.ranks.run import Run
 from labcode.analysis.rules.finding import CannotJudgeError, Verdict
@@ -97,6 +98,8 @@ def ledger_lines(tables: Tables) -> list[str]:
         lines = [f"{what}, in the mean, by GPU (the one that others wait for first):"]
         lines.append("  " + "".join(f"{f'GPU {one.device}':>12}" for one in ledgers))
         lines.append("  " + "".join(f"{time_text(one.each_ns):>12}" for one in ledgers) + "  in all")
+    if (ran := len(devices_of(tables.view, tables.judged.window))) > MOST_GPUS:
+        lines[0] = f"{ran:,} GPUs, of which the {MOST_GPUS} busiest are judged; {lines[0]}"
     owners = {
         str(row.owner): str(row.title)
         for one in OWNERS

@@ -13,6 +13,7 @@ from labcode.analysis.ranks.spread import FEW, Lost, Spreader
 from labcode.errors import LabError
 from tests.support import ranks
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 
 
@@ -24,10 +25,13 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def scheduler() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
-    ) as cluster:
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path_factory.mktemp("dask"))}),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -1,0 +1,132 @@
+"""What may have spoiled a measurement: looks at the GPUs before and after it in, what happened meanwhile out.
+
+Only counters that GPUs keep are read, and only while nothing is measured, for reading delays a GPU.
+"""
+
+import importlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+UNCORRECTED, SINCE_BOOT, HEAT = 1, 0, 1  # NVML's numbers: kind of memory error, its counter, policy of clocks
+WARM = 0.01  # of a measurement's time with lowered clocks that is told
+STEP_S = 1.0  # by which a clock was set
+_SETTLES_S = 2.0  # in which a program that has ended is no longer listed
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Of one GPU: memory errors that ECC could not correct, time with clocks lowered for heat, programs that
+    hold it; None for what it does not tell. ``lost``: it no longer answers.
+    """
+
+    errors: int | None = None
+    heat_ns: int | None = None
+    programs: int | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """GPUs at one moment, and that moment by the clock that runs evenly and by the one that can be set."""
+
+    gpus: Mapping[int, Gpu] = field(default_factory=dict)
+    even_s: float = 0.0
+    set_s: float = 0.0
+
+
+def look(gpus: Iterable[int] | None = None, nvml: Any = None, *, ended: bool = False) -> Look:
+    """Look at these GPUs, by default at all; an empty look where NVML does not say anything.
+
+    ``ended`` says that what was measured has just ended, so that it may be listed for a moment longer.
+    """
+    moment = time.monotonic(), time.time()
+    if nvml is None:
+        try:
+            nvml = importlib.import_module("pynvml")
+        except ImportError:
+            return Look({}, *moment)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return Look({}, *moment)
+    try:
+        wanted = range(nvml.nvmlDeviceGetCount()) if gpus is None else gpus
+        found = {number: _gpu(nvml, number) for number in wanted}
+        until = time.monotonic() + _SETTLES_S
+        while ended and any(one.programs for one in found.values()) and time.monotonic() < until:
+            time.sleep(0.1)
+            found = {number: _gpu(nvml, number) for number in found}
+        return Look(found, *moment)
+    except nvml.NVMLError:
+        return Look({}, *moment)
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _gpu(nvml: Any, number: int) -> Gpu:
+    lost = False
+
+    def ask(name: str, *words: Any) -> Any:
+        nonlocal lost
+        try:
+            return getattr(nvml, name)(*words)
+        except nvml.NVMLError as error:
+            lost |= getattr(error, "value", None) == nvml.NVML_ERROR_GPU_IS_LOST
+        except AttributeError:  # an older package
+            pass
+        return None
+
+    handle = ask("nvmlDeviceGetHandleByIndex", number)
+    if handle is None:
+        return Gpu(lost=True)
+    errors = ask("nvmlDeviceGetTotalEccErrors", handle, UNCORRECTED, SINCE_BOOT)
+    heat = ask("nvmlDeviceGetViolationStatus", handle, HEAT)
+    programs = ask("nvmlDeviceGetComputeRunningProcesses", handle)
+    return Gpu(
+        errors=None if errors is None else int(errors),
+        heat_ns=None if heat is None else int(heat.violationTime),
+        programs=None if programs is None else len(programs),
+        lost=lost,
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What makes a measurement void, and what whoever reads it should know."""
+
+    void: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def between(before: Look, after: Look) -> Told:
+    """What happened between two looks."""
+    void, warnings = [], []
+    took_s = after.even_s - before.even_s
+    for number, was in before.gpus.items():
+        now = after.gpus.get(number, Gpu(lost=bool(after.gpus)))
+        if now.lost and not was.lost:
+            void.append(f"GPU {number} was lost meanwhile; see the kernel's log, and capture again")
+            continue
+        if (more := _more(was.errors, now.errors)) > 0:
+            void.append(
+                f"GPU {number} met {more} memory errors that ECC could not correct, so nothing that it "
+                "computed is to be trusted; see nvidia-smi -q -d ECC, and capture again"
+            )
+        if (hot := _more(was.heat_ns, now.heat_ns) / 1e9) > WARM * took_s:
+            warnings.append(f"GPU {number} lowered its clocks for heat for {hot:.1f} of {took_s:.1f} s")
+        if was.programs or now.programs:
+            when = (
+                "before and after" if was.programs and now.programs else "before" if was.programs else "after"
+            )
+            warnings.append(
+                f"another program was on GPU {number} {when} the run, and may have been meanwhile"
+            )
+    if abs(step := (after.set_s - before.set_s) - took_s) > STEP_S:
+        warnings.append(f"the system's clock was set by {step:+,.0f} s meanwhile")
+    return Told(tuple(void), tuple(warnings))
+
+
+def _more(was: int | None, now: int | None) -> int:
+    return 0 if was is None or now is None else max(0, now - was)
