@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from labcode.errors import LabError
-from labcode.timing import spread
+from labcode.timing import event_times_us, spread
 from labcode.workloads.shared import common
 from labcode.workloads.shared.common import Check
 
@@ -80,7 +81,7 @@ def products(torch: Any, recipe: str, compiled: bool) -> Callable[[Tensor, Tenso
 def linear_of(torch: Any, product: Callable[[Tensor, Tensor], Tensor]) -> Any:
     """A linear layer without bias, all three of whose matmuls are in 8 bits."""
 
-    class Product(torch.autograd.Function):  # type: ignore[misc, name-defined]
+    class Product(torch.autograd.Function):  # type: ignore[misc]
         @staticmethod
         def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
             ctx.save_for_backward(x, weight)
@@ -93,7 +94,7 @@ def linear_of(torch: Any, product: Callable[[Tensor, Tensor], Tensor]) -> Any:
             of_x = product(gradient, weight.t())
             return of_x, product(gradient.t(), x.t())
 
-    class Linear(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Linear(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, weight: Any) -> None:
             super().__init__()
             self.weight = weight
@@ -165,7 +166,8 @@ def train(torch: Any, given: Any, recipe: str, data: Tensor) -> dict[str, Any]:
     if recipe != "bf16":
         layers = narrow_layers(torch, model, recipe, device.type == "cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=given.rate, fused=device.type == "cuda")
-    losses, times = [], []
+    losses: list[tuple[int, Any]] = []
+    times: list[tuple[Any, Any]] = []
     for number in range(given.steps):
         tokens = data[number % len(data)]
         begun = _now(torch, device)
@@ -180,7 +182,7 @@ def train(torch: Any, given: Any, recipe: str, data: Tensor) -> dict[str, Any]:
             losses.append((number, loss.detach()))
     common.synchronize(device)
     middle = spread([_between(one, other) for one, other in times[WARM:]])
-    found = {
+    found: dict[str, Any] = {
         "recipe": recipe,
         "layers": layers,
         "steps": [number for number, _ in losses],
@@ -212,8 +214,6 @@ def _between(begun: Any, ended: Any) -> float:
 
 def parts(torch: Any, given: Any, device: Any) -> list[dict[str, Any]]:
     """Times of a block's matmuls alone: in bf16, in 8 bits with narrowing, in 8 bits of what is narrow."""
-    from labcode.timing import event_times_us
-
     tokens, width = given.batch * given.context, given.width
     rows = []
     for name, out, into in (
@@ -225,30 +225,20 @@ def parts(torch: Any, given: Any, device: Any) -> list[dict[str, Any]]:
         x = torch.randn(tokens, into, device=device, dtype=torch.bfloat16)
         weight = torch.randn(out, into, device=device, dtype=torch.bfloat16)
         row: dict[str, Any] = {"layer": name, "m": tokens, "n": out, "k": into}
-
-        def timed(call: Callable[[], object]) -> float:
-            return spread(event_times_us(call, 15, warmup=3)).median
-
-        row["bf16_us"] = timed(lambda x=x, weight=weight: x @ weight.t())
+        row["bf16_us"] = _median_us(partial(torch.matmul, x, weight.t()))
         for recipe in ("tensor", "rows"):
-            product = products(torch, recipe, True)
-            row[f"{recipe}_us"] = timed(lambda x=x, weight=weight, product=product: product(x, weight))
-            narrowed = torch.compile(lambda y, recipe=recipe: narrow(torch, y, recipe), dynamic=True)
-            (left, of_left), (right, of_right) = narrowed(x), narrowed(weight)
+            row[f"{recipe}_us"] = _median_us(partial(products(torch, recipe, True), x, weight))
+            (left, of_left), (right, of_right) = narrow(torch, x, recipe), narrow(torch, weight, recipe)
             scales = (of_left, of_right.t()) if recipe == "rows" else (of_left, of_right)
-            row[f"{recipe}_alone_us"] = timed(
-                lambda left=left, right=right, scales=scales: torch._scaled_mm(
-                    left, right.t(), *scales, out_dtype=torch.bfloat16
-                )
-            )
+            alone = partial(torch._scaled_mm, left, right.t(), *scales, out_dtype=torch.bfloat16)
+            row[f"{recipe}_alone_us"] = _median_us(alone)
         rows.append(row)
-        print(
-            "  "
-            + ", ".join(
-                f"{key} {value if isinstance(value, str) else round(value)}" for key, value in row.items()
-            )
-        )
+        print("  " + ", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     return rows
+
+
+def _median_us(call: Callable[[], object]) -> float:
+    return spread(event_times_us(call, 15, warmup=3)).median
 
 
 def main(arguments: Sequence[str]) -> int:
