@@ -24,6 +24,7 @@ constexpr int kDepth = kBoxRow;        // of a stage, along k: rows of 128 bytes
 constexpr int kPairs = kDepth / 2;     // … as the copy engine counts
 constexpr int kBoxRowsB = 128, kBytesBoxOfB = kBoxRowsB * kBoxRow;
 constexpr int kHalf = 128;             // columns that are multiplied at a time where sums are promoted; of a block of B's scales
+using Full = Ring<256, 3, 4>;          // three stages of 48 KiB, and a box for each that a group writes of a tile
 constexpr int kOneScale = 0, kSides = 1, kBlocksOf128 = 2;
 
 #ifdef LAB_WGMMA
@@ -36,9 +37,22 @@ __device__ __forceinline__ void multiply_bytes(float (&sums)[kN / 2], const unsi
     for (int i = 0; i < kDepth / 32; ++i) multiply_e4m3<kN>(sums, a + i * kStepA, b + i * kStepA, adds || i > 0);
 }
 
-// The first of the two rows of C that a thread of a group has sums of, the other is 8 below; and of its columns, 8 apart in pairs.
+// … with its rows of A held in registers.
+__device__ __forceinline__ void multiply_held(float (&sums)[kHalf / 2], const unsigned (&held)[kDepth / 32][4], const unsigned char* stage, int first) {
+    const Size b = descriptor_a(rows::shared_address(stage) + kBytesA + first * kBoxRow);
+#pragma unroll
+    for (int i = 0; i < kDepth / 32; ++i) multiply_held_e4m3(sums, held[i], b + i * kStepA, i > 0);
+}
+
+// The first of the two rows of C that a thread of a group has sums of, the other is 8 below.
 __device__ __forceinline__ int my_row() { return threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4; }
-__device__ __forceinline__ int my_column() { return threadIdx.x % 4 * 2; }
+
+// A group's 64 rows of A, 16 a warp, in registers: once for all columns.
+__device__ __forceinline__ void hold_rows(unsigned (&held)[kDepth / 32][4], const unsigned char* stage, int group) {
+    const int lane = threadIdx.x % 32, row = group * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int i = 0; i < kDepth / 32; ++i) load_matrices(held[i], reinterpret_cast<const uint4*>(stage + row * kBoxRow) + swizzled(row, 2 * i + lane / 16));
+}
 
 // What the sums of a thread's two rows are multiplied by, unless its scales change along k; 0 for rows that there are not.
 template <int kScales>
@@ -53,17 +67,13 @@ __device__ __forceinline__ float2 scales_of_rows(const float* of_a, const float*
 }
 // Applies them to kColumns columns of sums, and those of the columns, where they have some.
 template <int kScales, int kColumns>
-__device__ __forceinline__ void apply_scales(float* sums, float2 of_rows, const float* of_b, int column0, int n) {
+__device__ __forceinline__ void apply_scales(float* sums, float2 of_rows, const float2* of_columns) {
     if constexpr (kScales != kBlocksOf128) {
 #pragma unroll
         for (int i = 0; i < kColumns / 8; ++i) {
-            float2 of_columns = make_float2(1.0f, 1.0f);
-            if constexpr (kScales == kSides) {
-                const int column = column0 + my_column() + 8 * i;
-                of_columns = column < n ? load_scales(of_b + column) : make_float2(0.0f, 0.0f);
-            }
-            sums[4 * i] *= of_rows.x * of_columns.x, sums[4 * i + 1] *= of_rows.x * of_columns.y;
-            sums[4 * i + 2] *= of_rows.y * of_columns.x, sums[4 * i + 3] *= of_rows.y * of_columns.y;
+            const float2 two = kScales == kSides ? of_columns[4 * i + threadIdx.x % 4] : make_float2(1.0f, 1.0f);
+            sums[4 * i] *= of_rows.x * two.x, sums[4 * i + 1] *= of_rows.x * two.y;
+            sums[4 * i + 2] *= of_rows.y * two.x, sums[4 * i + 3] *= of_rows.y * two.y;
         }
     }
 }
@@ -99,7 +109,7 @@ static __global__ void __launch_bounds__(kSimpleThreads, 2)
         __syncthreads();  // both groups have read the stage
     }
     take_results(sums);
-    apply_scales<kOneScale, Simple::kN>(sums, scales_of_rows<kOneScale>(of_a, of_b, row0, m), of_b, column0, n);
+    apply_scales<kOneScale, Simple::kN>(sums, scales_of_rows<kOneScale>(of_a, of_b, row0, m), nullptr);
     store_sums<Simple::kN>(sums, c, row0 + group * kGroupM, column0, m, n, n);
 #endif
 }
@@ -115,6 +125,7 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     static_assert(kPromoted || kScales != kBlocksOf128, "scales that change along k are applied to sums of one stage");
     extern __shared__ unsigned char memory[];
     __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    __shared__ float2 of_columns[kScales == kSides ? 2 : 1][kScales == kSides ? R::kN / 2 : 1];
     unsigned char* const stages = aligned(memory);
     const int rank = kBlocks == 1 ? 0 : rows::cluster_rank(), lane = threadIdx.x % 32, group = threadIdx.x / kGroupThreads;
     const int down = parts(m, kBlocks * kTileM), across = parts(n, R::kN), tiles = down * across, step = gridDim.x / kBlocks;
@@ -161,37 +172,51 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
         for (int tile = blockIdx.x / kBlocks; tile < tiles; tile += step) {
             const Place at = place_of(tile, down, across, kTall);
             const int row0 = (at.row * kBlocks + rank) * kTileM + worker * kGroupM, column0 = at.column * R::kN;
+            // Scales are asked for early and used late: those of sides after all stages, those of blocks one stage after.
+            float2 of_rows = scales_of_rows<kScales>(of_a, of_b, row0, m), mine = make_float2(0.0f, 0.0f);
+            if constexpr (kScales == kSides) {
+                const int column = column0 + threadIdx.x % kGroupThreads * 2;
+                if (column < n) mine = load_scales(of_b + column);
+            }
             if constexpr (kPromoted) {
 #pragma unroll
                 for (int i = 0; i < R::kN / 2; ++i) sums[i] = 0;
+                float low = 1, high = 1, each[R::kN / kHalf];
+                const auto ask = [&](int k0) {
+                    const int block = k0 / kDepth, row = row0 + my_row();
+                    const float* const of_my_rows = of_a + static_cast<Size>(block) * m + row;
+                    low = row < m ? load_scale(of_my_rows) : 0.0f, high = row + 8 < m ? load_scale(of_my_rows + 8) : 0.0f;
+#pragma unroll
+                    for (int half = 0; half < R::kN / kHalf; ++half) {
+                        const int column = column0 + half * kHalf;
+                        each[half] = column < n ? load_scale(of_b + static_cast<Size>(column / kHalf) * parts(k, kDepth) + block) : 0.0f;
+                    }
+                };
+                if constexpr (kScales == kBlocksOf128) ask(0);
                 for (int k0 = 0; k0 < k; k0 += kDepth, turn.next()) {
                     const unsigned char* const stage = stages + turn.slot * R::kStage;
-                    float low = 1, high = 1, each[R::kN / kHalf];
-                    if constexpr (kScales == kBlocksOf128) {  // on their way while the tensor cores multiply
-                        const int block = k0 / kDepth, row = row0 + my_row();
-                        const float* const of_rows = of_a + static_cast<Size>(block) * m + row;
-                        low = row < m ? load_scale(of_rows) : 0.0f, high = row + 8 < m ? load_scale(of_rows + 8) : 0.0f;
+                    float first[R::kN / kHalf], second[R::kN / kHalf];
+                    if constexpr (kScales == kBlocksOf128) {
 #pragma unroll
-                        for (int half = 0; half < R::kN / kHalf; ++half) {
-                            const int column = column0 + half * kHalf;
-                            each[half] = column < n ? load_scale(of_b + static_cast<Size>(column / kHalf) * parts(k, kDepth) + block) : 0.0f;
-                        }
+                        for (int half = 0; half < R::kN / kHalf; ++half) first[half] = low * each[half], second[half] = high * each[half];
+                        if (k0 + kDepth < k) ask(k0 + kDepth);
                     }
                     wait_for(&full[turn.slot], turn.parity);
+                    unsigned held[kDepth / 32][4];
+                    hold_rows(held, stage, worker);
 #pragma unroll
                     for (int half = 0; half < R::kN / kHalf; ++half) {
                         float part[kHalf / 2];
                         products_begin();
-                        multiply_bytes<kHalf>(part, stage, worker, half * kHalf, false);
+                        multiply_held(part, held, stage, half * kHalf);
                         products_commit();
                         products_wait<0>();
                         take_results(part);
                         if (half == R::kN / kHalf - 1) give_back(turn.slot);
-                        const float first = low * each[half], second = high * each[half];
 #pragma unroll
                         for (int i = 0; i < kHalf / 2; ++i) {
                             float& sum = sums[half * (kHalf / 2) + i];
-                            if constexpr (kScales == kBlocksOf128) sum += part[i] * (i / 2 % 2 == 0 ? first : second);
+                            if constexpr (kScales == kBlocksOf128) sum += part[i] * (i / 2 % 2 == 0 ? first[half] : second[half]);
                             else sum += part[i];
                         }
                     }
@@ -213,10 +238,13 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                 take_results(sums);
                 give_back(before);
             }
-            const float2 of_rows = scales_of_rows<kScales>(of_a, of_b, row0, m);
+            if constexpr (kScales == kSides) {
+                of_columns[worker][threadIdx.x % kGroupThreads] = mine;
+                group_sync(worker);
+            }
 #pragma unroll
             for (int i = 0; i < R::kBoxesB; ++i) {
-                apply_scales<kScales, kBox>(sums + i * (kBox / 2), of_rows, of_b, column0 + i * kBox, n);
+                apply_scales<kScales, kBox>(sums + i * (kBox / 2), of_rows, of_columns[kScales == kSides ? worker : 0] + i * (kBox / 2));
                 if (threadIdx.x % kGroupThreads == 0) boxes_wait<R::kBoxes - 1, false>();  // the box to be filled has been read
                 group_sync(worker);
                 pack_box(sums + i * (kBox / 2), boxes + box * R::kOut);

@@ -34,10 +34,10 @@ class Rung:
     promoted: bool
 
 
-def entry(scales: str, promoted: bool, ring: str = "Wide", blocks: int = 2, band: int = _OF["kBand"]) -> str:
+def entry(scales: str, promoted: bool) -> str:
     """The C++ name of a variant of the pipeline."""
     flag = str(promoted).lower()
-    return f"lab::fp8::specialized<lab::gemm::{ring}, {blocks}, {band}, lab::fp8::{_NUMBERS[scales]}, {flag}>"
+    return f"lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::{_NUMBERS[scales]}, {flag}>"
 
 
 def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: float) -> Rung:
@@ -45,7 +45,7 @@ def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: fl
         name,
         reason,
         entry(scales, promoted),
-        gemm.ring(4, 2, 2, True),
+        gemm.ring(3, 4, 2, True),
         min_cc=90,
         predicted=predicted,
         unfit=unfit,
@@ -99,14 +99,16 @@ LADDER = (
         "promoted",
         "Every 128 of k the tensor cores' sums are added up in fp32, half of the columns at a time, as "
         "registers for twice all of them there are not. A group's additions hide behind the other's "
-        "multiplications, as long as the two do not wait for each other.",
+        "multiplications. A is held in registers: read from shared memory once for each half, it would ask "
+        "for more than that delivers.",
         TENSOR,
         True,
         0.85,
     ),
     _pipeline(
         "row and column",
-        "A scale for each row of A and of B: two multiplications a sum, once at the end of a tile.",
+        "A scale for each row of A and of B: two multiplications a sum, once at the end of a tile; asked for "
+        "at its beginning, and spread through shared memory.",
         SIDES,
         True,
         0.85,
