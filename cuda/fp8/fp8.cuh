@@ -37,35 +37,15 @@ __device__ __forceinline__ void multiply_bytes(float (&sums)[kN / 2], const unsi
     for (int i = 0; i < kDepth / 32; ++i) multiply_e4m3<kN>(sums, a + i * kStepA, b + i * kStepA, adds || i > 0);
 }
 
-// … with its rows of A held in registers.
-__device__ __forceinline__ void multiply_held(float (&sums)[kHalf / 2], const unsigned (&held)[kDepth / 32][4], const unsigned char* stage, int first) {
-    const Size b = descriptor_a(rows::shared_address(stage) + kBytesA + first * kBoxRow);
-#pragma unroll
-    for (int i = 0; i < kDepth / 32; ++i) multiply_held_e4m3(sums, held[i], b + i * kStepA, i > 0);
-}
-
 // The first of the two rows of C that a thread of a group has sums of, the other is 8 below.
 __device__ __forceinline__ int my_row() { return threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4; }
 
-// A group's 64 rows of A, 16 a warp, in registers: once for all columns.
-__device__ __forceinline__ void hold_rows(unsigned (&held)[kDepth / 32][4], const unsigned char* stage, int group) {
-    const int lane = threadIdx.x % 32, row = group * kGroupM + threadIdx.x % kGroupThreads / 32 * 16 + lane % 16;
-#pragma unroll
-    for (int i = 0; i < kDepth / 32; ++i) load_matrices(held[i], reinterpret_cast<const uint4*>(stage + row * kBoxRow) + swizzled(row, 2 * i + lane / 16));
+// The scales of a thread's two rows; of the last row for rows that there are not, which are not written.
+__device__ __forceinline__ float2 scales_of_rows(const float* of_a, int row0, int m) {
+    const int row = row0 + my_row();
+    return make_float2(load_scale(of_a + min(row, m - 1)), load_scale(of_a + min(row + 8, m - 1)));
 }
-
-// What the sums of a thread's two rows are multiplied by, unless its scales change along k; 0 for rows that there are not.
-template <int kScales>
-__device__ __forceinline__ float2 scales_of_rows(const float* of_a, const float* of_b, int row0, int m) {
-    float2 two = make_float2(1.0f, 1.0f);
-    if constexpr (kScales == kOneScale) two.x = two.y = load_scale(of_a) * load_scale(of_b);
-    if constexpr (kScales == kSides) {
-        const int row = row0 + my_row();
-        two = make_float2(row < m ? load_scale(of_a + row) : 0.0f, row + 8 < m ? load_scale(of_a + row + 8) : 0.0f);
-    }
-    return two;
-}
-// Applies them to kColumns columns of sums, and those of the columns, where they have some.
+// Applies scales of rows to kColumns columns of sums, and those of the columns, where they have some: unless they change along k.
 template <int kScales, int kColumns>
 __device__ __forceinline__ void apply_scales(float* sums, float2 of_rows, const float2* of_columns) {
     if constexpr (kScales != kBlocksOf128) {
@@ -109,7 +89,8 @@ static __global__ void __launch_bounds__(kSimpleThreads, 2)
         __syncthreads();  // both groups have read the stage
     }
     take_results(sums);
-    apply_scales<kOneScale, Simple::kN>(sums, scales_of_rows<kOneScale>(of_a, of_b, row0, m), nullptr);
+    const float both = load_scale(of_a) * load_scale(of_b);
+    apply_scales<kOneScale, Simple::kN>(sums, make_float2(both, both), nullptr);
     store_sums<Simple::kN>(sums, c, row0 + group * kGroupM, column0, m, n, n);
 #endif
 }
@@ -167,58 +148,59 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
             if (lane < kBlocks) arrive_in(lane, &empty[slot]);
         };
         float sums[R::kN / 2];
+        float2 of_rows = make_float2(1.0f, 1.0f);
+        if constexpr (kScales == kOneScale) of_rows.x = of_rows.y = load_scale(of_a) * load_scale(of_b);
         Turn<R::kStages> turn;
         int box = 0;
         for (int tile = blockIdx.x / kBlocks; tile < tiles; tile += step) {
             const Place at = place_of(tile, down, across, kTall);
             const int row0 = (at.row * kBlocks + rank) * kTileM + worker * kGroupM, column0 = at.column * R::kN;
-            // Scales are asked for early and used late: those of sides after all stages, those of blocks one stage after.
-            float2 of_rows = scales_of_rows<kScales>(of_a, of_b, row0, m), mine = make_float2(0.0f, 0.0f);
+            // Scales are asked for early and used late: those of sides after all stages, those of blocks a stage later.
+            float2 of_my_columns = make_float2(1.0f, 1.0f);
             if constexpr (kScales == kSides) {
-                const int column = column0 + threadIdx.x % kGroupThreads * 2;
-                if (column < n) mine = load_scales(of_b + column);
+                of_rows = scales_of_rows(of_a, row0, m);
+                of_my_columns = load_scales(of_b + min(column0 + static_cast<int>(threadIdx.x) % kGroupThreads * 2, n - 2));
             }
             if constexpr (kPromoted) {
 #pragma unroll
                 for (int i = 0; i < R::kN / 2; ++i) sums[i] = 0;
-                float low = 1, high = 1, each[R::kN / kHalf];
-                const auto ask = [&](int k0) {
-                    const int block = k0 / kDepth, row = row0 + my_row();
-                    const float* const of_my_rows = of_a + static_cast<Size>(block) * m + row;
-                    low = row < m ? load_scale(of_my_rows) : 0.0f, high = row + 8 < m ? load_scale(of_my_rows + 8) : 0.0f;
+                float2 of_part = make_float2(1.0f, 1.0f), of_next = of_part;
+                float each[R::kN / kHalf], next[R::kN / kHalf];
+                const auto ask = [&](int block, float2& of_two, float (&of_columns_of)[R::kN / kHalf]) {
+                    of_two = scales_of_rows(of_a + static_cast<Size>(block) * m, row0, m);
 #pragma unroll
                     for (int half = 0; half < R::kN / kHalf; ++half) {
-                        const int column = column0 + half * kHalf;
-                        each[half] = column < n ? load_scale(of_b + static_cast<Size>(column / kHalf) * parts(k, kDepth) + block) : 0.0f;
+                        const int column = min(column0 + half * kHalf, n - 1);
+                        of_columns_of[half] = load_scale(of_b + static_cast<Size>(column / kHalf) * parts(k, kDepth) + block);
                     }
                 };
-                if constexpr (kScales == kBlocksOf128) ask(0);
+                if constexpr (kScales == kBlocksOf128) ask(0, of_part, each);
                 for (int k0 = 0; k0 < k; k0 += kDepth, turn.next()) {
                     const unsigned char* const stage = stages + turn.slot * R::kStage;
-                    float first[R::kN / kHalf], second[R::kN / kHalf];
-                    if constexpr (kScales == kBlocksOf128) {
-#pragma unroll
-                        for (int half = 0; half < R::kN / kHalf; ++half) first[half] = low * each[half], second[half] = high * each[half];
-                        if (k0 + kDepth < k) ask(k0 + kDepth);
-                    }
+                    if constexpr (kScales == kBlocksOf128) ask(min(k0 / kDepth + 1, (k - 1) / kDepth), of_next, next);
                     wait_for(&full[turn.slot], turn.parity);
-                    unsigned held[kDepth / 32][4];
-                    hold_rows(held, stage, worker);
 #pragma unroll
                     for (int half = 0; half < R::kN / kHalf; ++half) {
                         float part[kHalf / 2];
                         products_begin();
-                        multiply_held(part, held, stage, half * kHalf);
+                        multiply_bytes<kHalf>(part, stage, worker, half * kHalf, false);
                         products_commit();
                         products_wait<0>();
                         take_results(part);
                         if (half == R::kN / kHalf - 1) give_back(turn.slot);
+                        if constexpr (kScales == kBlocksOf128) here(of_part.x), here(of_part.y), here(each[half]);
+                        const float low = of_part.x * each[half], high = of_part.y * each[half];
 #pragma unroll
                         for (int i = 0; i < kHalf / 2; ++i) {
                             float& sum = sums[half * (kHalf / 2) + i];
-                            if constexpr (kScales == kBlocksOf128) sum += part[i] * (i / 2 % 2 == 0 ? first[half] : second[half]);
+                            if constexpr (kScales == kBlocksOf128) sum += part[i] * (i / 2 % 2 == 0 ? low : high);
                             else sum += part[i];
                         }
+                    }
+                    if constexpr (kScales == kBlocksOf128) {
+                        of_part = of_next;
+#pragma unroll
+                        for (int half = 0; half < R::kN / kHalf; ++half) each[half] = next[half];
                     }
                 }
             } else {
@@ -239,7 +221,8 @@ __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
                 give_back(before);
             }
             if constexpr (kScales == kSides) {
-                of_columns[worker][threadIdx.x % kGroupThreads] = mine;
+                here(of_my_columns.x), here(of_my_columns.y), here(of_rows.x), here(of_rows.y);
+                of_columns[worker][threadIdx.x % kGroupThreads] = of_my_columns;
                 group_sync(worker);
             }
 #pragma unroll

@@ -9,7 +9,7 @@ namespace fp8 {
 
 #ifdef LAB_WGMMA
 
-// A scale, read when it is asked for and not when the compiler finds a use for it; two neighbors, whenever there are registers.
+// Scales are read when they are asked for, and looked at no earlier than here().
 __device__ __forceinline__ float load_scale(const float* from) {
     float x;
     asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(x) : "l"(from));
@@ -17,9 +17,10 @@ __device__ __forceinline__ float load_scale(const float* from) {
 }
 __device__ __forceinline__ float2 load_scales(const float* from) {
     float2 x;
-    asm("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
+    asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
     return x;
 }
+__device__ __forceinline__ void here(float& x) { asm volatile("" : "+f"(x)::"memory"); }
 
 // 64 × kN sums of a group, from 64 × 32 of A and 32 × kN of B in shared memory, both along k: 8-bit operands know no other way.
 // `adds` 0: the sums start here.
@@ -53,18 +54,6 @@ __device__ __forceinline__ void multiply_e4m3(float (&d)[kN / 2], gemm::Size a, 
             : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48), LAB_16(64), LAB_16(80), LAB_16(96), LAB_16(112)
             : "l"(a), "l"(b), "r"(adds));
     }
-}
-// … with A in registers, 16 rows a warp as load_matrices() gives them: they must stay as they are until the product is waited for.
-__device__ __forceinline__ void multiply_held_e4m3(float (&d)[64], const unsigned (&a)[4], gemm::Size b, int adds) {
-    asm volatile(
-        "{.reg .pred adds; setp.ne.b32 adds, %69, 0; wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, adds, 1, 1;}"
-        : LAB_16(0), LAB_16(16), LAB_16(32), LAB_16(48)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
 }
 #undef LAB_16
 #undef LAB_4

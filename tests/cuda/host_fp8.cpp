@@ -21,6 +21,8 @@ inline float widen(unsigned char byte) {
     const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9) : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
     return byte & 0x80 ? -size : size;
 }
+static void here(float&) {}
+static int min(int a, int b) { return a < b ? a : b; }
 static float load_scale(const float* from) { return *from; }
 static float2 load_scales(const float* from) {
     if (reinterpret_cast<gemm::Size>(from) % 8 != 0) std::printf("two scales do not start on 8 bytes\n"), std::exit(1);
@@ -45,33 +47,6 @@ void multiply_e4m3(float (&d)[kN / 2], gemm::Size a, gemm::Size b, int adds) {
                 }
             }
         }
-    });
-}
-
-// … with A in registers: a row's 32 bytes lie in four lanes.
-static void multiply_held_e4m3(float (&d)[64], const unsigned (&a)[4], gemm::Size b, int adds) {
-    float* const sums = d;
-    const unsigned* const mine = a;
-    gemm::products[fibers::now].open.push_back([=] {
-        const gemm::Described of_b(b);
-        const unsigned l = fibers::thread() % 32, column = l % 4 * 2;
-        std::memcpy(gemm::warp()[l].a, mine, sizeof gemm::warp()[l].a);
-        warp_meet();
-        for (unsigned i = 0; i < 64; ++i) {
-            if (!adds) sums[i] = 0;
-        }
-        for (unsigned k = 0; k < 32; ++k) {
-            const gemm::Lane& lane = gemm::warp()[l / 4 * 4 + k % 16 / 4];
-            const float low = widen(lane.a[k / 16 * 2] >> k % 4 * 8 & 0xff), high = widen(lane.a[k / 16 * 2 + 1] >> k % 4 * 8 & 0xff);
-            for (unsigned i = 0; i < 16; ++i) {
-                for (unsigned j = 0; j < 2; ++j) {
-                    const unsigned row = 8 * i + column + j;
-                    const float x = widen(shared_byte(engine(of_b.start + row / 8 * of_b.stride + row % 8 * 128 + k)));
-                    sums[4 * i + j] += low * x, sums[4 * i + 2 + j] += high * x;
-                }
-            }
-        }
-        warp_meet();
     });
 }
 

@@ -99,8 +99,7 @@ LADDER = (
         "promoted",
         "Every 128 of k the tensor cores' sums are added up in fp32, half of the columns at a time, as "
         "registers for twice all of them there are not. A group's additions hide behind the other's "
-        "multiplications. A is held in registers: read from shared memory once for each half, it would ask "
-        "for more than that delivers.",
+        "multiplications, but A is read from shared memory once for each half.",
         TENSOR,
         True,
         0.85,
