@@ -39,6 +39,7 @@ LADDERS = (
     *("optimization_loop", "roofline_kernels", "compute_metrics", "energy", "exercises_ncu"),
 )
 PRODUCTS = ("gemm", "attention", "instances")
+LAUNCHED = ("decode", "fp8")  # kernels without a program of their own, which instances.cu names
 NO_SPILLS = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
 COMMON = "common"  # stands for the kernels that belong to none of the programs
 KERNEL = re.compile(
@@ -153,7 +154,9 @@ def assembled(built: Built, compiled: Path, together: Assemble) -> Assemble:
         whole = together(group, architecture)
 
         def own(kernel: re.Match[str]) -> str:
-            found = re.match(rf"_ZN(?:3lab)?\d+({'|'.join((*LADDERS, *PRODUCTS, 'decode'))})", kernel[1])
+            found = re.match(
+                rf"_ZN(?:3lab)?\d+({'|'.join((*LADDERS, *PRODUCTS, 'decode', 'fp8'))})", kernel[1]
+            )
             return kernel[0] if (found[1] if found else COMMON) == name else ""
 
         return Assembled(whole.code, KERNEL.sub(own, whole.report))

@@ -1,10 +1,11 @@
-// Every attention step of the catalogue, the one kernel of decoding for the models that it takes and both rings, and the tensor
-// cores' part of the matmul: for the assembler's report.
+// Every attention step of the catalogue, the one kernel of decoding for the models that it takes and both rings, the tensor
+// cores' part of the matmul, and the 8-bit matmul's steps: for the assembler's report.
 // SPDX-License-Identifier: Apache-2.0
 
 #include "attention/attention.cuh"
 #include "decode/decode.cuh"
 #include "energy/cores.cuh"
+#include "fp8/fp8.cuh"
 
 namespace steps = lab::attention;
 
@@ -16,3 +17,9 @@ const auto keys = steps::backward_keys<64>, wide_keys = steps::backward_keys<128
 const auto cores = lab::energy::cores<lab::gemm::Deep>;
 const auto medium = lab::decode::token<1024, 16, 24, 40>;
 const auto large = lab::decode::token<2560, 32, 32, 40>, small_ring = lab::decode::token<2560, 32, 32, 8>;
+const auto one_stage = lab::fp8::simple;
+const auto pipeline = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kOneScale, false>;
+const auto of_sides = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kSides, false>;
+const auto promoted = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kOneScale, true>;
+const auto row_column = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kSides, true>;
+const auto by_blocks = lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::kBlocksOf128, true>;

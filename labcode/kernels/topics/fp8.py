@@ -1,0 +1,161 @@
+"""Matmul of 8-bit floats (``cuda/fp8``): e4m3 with a scale a matrix, a row or a block; C in bf16.
+
+A problem is (m, n, k): A is m × k, B n × k, C = A·Bᵀ; both operands lie along k, as ``wgmma`` wants them. A
+step is held against ``torch._scaled_mm`` with the same scales. ``predicted`` is the share of its throughput
+with a scale a matrix and sums left in the tensor cores, at n = 4096.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from labcode.errors import LabError
+from labcode.kernels.catalogue import Gpu, Launch, Problem, Step, numbers
+from labcode.kernels.topics import gemm
+
+HEADER = "fp8/fp8.cuh"
+_OF = {**numbers("gemm/layout.cuh"), **numbers("gemm/bf16.cuh"), **numbers(HEADER)}
+TILE_M, BOX_ROWS_B, BLOCK = _OF["kTileM"], _OF["kBoxRowsB"], _OF["kHalf"]
+BOX_PAIRS, OUT_ROWS = _OF["kBox"], _OF["kGroupM"]
+CYCLE_FLOPS = 8192  # of a multiprocessor's tensor cores, at the published rate
+
+TENSOR, SIDES, BLOCKS = "tensor", "row and column", "blocks of 128"
+KINDS = (TENSOR, SIDES, BLOCKS)
+_NUMBERS = {TENSOR: "kOneScale", SIDES: "kSides", BLOCKS: "kBlocksOf128"}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A step with what it computes: which scales it takes, and whether sums are promoted every 128 of k."""
+
+    step: Step
+    scales: str
+    promoted: bool
+
+
+def entry(scales: str, promoted: bool) -> str:
+    """The C++ name of a variant of the pipeline."""
+    flag = str(promoted).lower()
+    return f"lab::fp8::specialized<lab::fp8::Full, 2, lab::gemm::kBand, lab::fp8::{_NUMBERS[scales]}, {flag}>"
+
+
+def _pipeline(name: str, reason: str, scales: str, promoted: bool, predicted: float) -> Rung:
+    step = Step(
+        name,
+        reason,
+        entry(scales, promoted),
+        gemm.ring(3, 4, 2, True),
+        min_cc=90,
+        predicted=predicted,
+        unfit=unfit,
+    )
+    return Rung(step, scales, promoted)
+
+
+def _simple(problem: Problem, gpu: Gpu) -> Launch:
+    return gemm.tiles(
+        TILE_M, gemm.SIMPLE_N, gemm.SIMPLE_THREADS, gemm.STAGE_BYTES[gemm.SIMPLE_N] + gemm.ALIGNMENT
+    )(problem, gpu)
+
+
+def unfit(problem: Problem) -> str | None:
+    """Why a product is beyond the steps; None when it is not."""
+    m, n, k = problem.shape
+    if min(m, n, k) < 1:
+        return f"{m} × {n} × {k} holds nothing to multiply"
+    if k % 16 or n % 8:
+        return f"takes k a multiple of 16 and n of 8, so that rows start on 16 bytes, not k = {k}, n = {n}"
+    if max(m, n, k) >= 1 << 21:
+        return f"takes sides below {1 << 21}, not {max(m, n, k)}"
+    return None
+
+
+LADDER = (
+    Rung(
+        Step(
+            "simple",
+            "The second step of bf16 with bytes for operands: a stage of the same size is twice as deep, and "
+            "an instruction takes 32 along k. A block still waits for each stage.",
+            "lab::fp8::simple",
+            _simple,
+            min_cc=90,
+            predicted=0.5,
+            unfit=unfit,
+        ),
+        TENSOR,
+        False,
+    ),
+    _pipeline(
+        "pipeline",
+        "All of the bf16 ladder at once: a ring between a group that fetches and two that multiply, blocks "
+        "that stay, clusters of two, bands, C by the copy engine. A stage's multiplications take as many "
+        "cycles as in bf16, and a tile half as many stages: what is not multiplication weighs twice.",
+        TENSOR,
+        False,
+        0.96,
+    ),
+    _pipeline(
+        "promoted",
+        "Every 128 of k the tensor cores' sums are added up in fp32, half of the columns at a time, as "
+        "registers for twice all of them there are not. A group's additions hide behind the other's "
+        "multiplications, but A is read from shared memory once for each half.",
+        TENSOR,
+        True,
+        0.85,
+    ),
+    _pipeline(
+        "row and column",
+        "A scale for each row of A and of B: two multiplications a sum, once at the end of a tile; asked for "
+        "at its beginning, and spread through shared memory.",
+        SIDES,
+        True,
+        0.85,
+    ),
+    _pipeline(
+        "blocks",
+        "A scale for 1 × 128 of A and 128 × 128 of B: the addition in fp32 becomes a multiply-add. It costs "
+        "what promotion costs, and three numbers a thread and stage.",
+        BLOCKS,
+        True,
+        0.82,
+    ),
+)
+STEPS: Mapping[str, Rung] = {rung.step.variant: rung for rung in LADDER}
+
+
+def rung_of(name: str) -> Rung:
+    """The rung of this name, as programs spell it; `LabError` lists them when there is none."""
+    if name not in STEPS:
+        raise LabError(f"{name}: no such step; there are {', '.join(STEPS)}")
+    return STEPS[name]
+
+
+def scale_shapes(scales: str, m: int, n: int, k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of A's and of B's scales. Those of blocks: A's lie along m, B's along k."""
+    if scales == TENSOR:
+        return (1,), (1,)
+    if scales == SIDES:
+        return (m,), (n,)
+    return (-(-k // BLOCK), m), (-(-n // BLOCK), -(-k // BLOCK))
+
+
+def flops(m: int, n: int, k: int) -> int:
+    """Of the product."""
+    return 2 * m * n * k
+
+
+def bytes_moved(scales: str, m: int, n: int, k: int) -> int:
+    """The least that a product costs: operands and scales read once, C in bf16 written once."""
+    of_a, of_b = (side[0] * (side[1] if len(side) > 1 else 1) for side in scale_shapes(scales, m, n, k))
+    return m * k + n * k + 2 * m * n + 4 * (of_a + of_b)
+
+
+def stage_cycles(rows: int = TILE_M, columns: int = gemm.RING_N, depth: int = BLOCK) -> float:
+    """Cycles that a multiprocessor's tensor cores take for one stage at the published rate."""
+    return 2 * rows * columns * depth / CYCLE_FLOPS
+
+
+def promotion_cycles(rows: int = TILE_M, columns: int = gemm.RING_N) -> float:
+    """Cycles for which promoting one stage keeps the fp32 units busy: 128 additions a cycle."""
+    return rows * columns / 128
