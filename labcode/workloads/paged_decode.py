@@ -97,34 +97,31 @@ def lengths_of(batch: int, tokens: int, lengths: str, seed: int) -> list[int]:
     return [int(n) for n in np.random.default_rng(seed).permutation(found)]
 
 
-def make(torch: Any, lengths: Sequence[int], given: argparse.Namespace) -> tuple[steps.Cache, Any]:
+def make(
+    torch: Any, lengths: Sequence[int], given: argparse.Namespace, device: Any = "cuda"
+) -> tuple[steps.Cache, Any]:
     """A cache of random values with its pages in random order, and where the result goes."""
     from labcode.kernels.topics import paged_decode as topic
 
     page, heads, longest = given.page, given.kv_heads, max(lengths)
     counts, row_pages = [-(-n // page) for n in lengths], -(-longest // page)
-    pool_bytes = topic.cache_bytes(sum(counts) * page, heads)
-    in_one_piece = min(lengths) == longest
-    common.require_memory(
-        torch, pool_bytes * (3 if in_one_piece else 1) + (2 << 30), "choose smaller --batches or --tokens"
-    )
     rng = np.random.default_rng(given.seed)
     order = rng.permutation(sum(counts)).astype(np.int32)
     table = np.zeros((len(lengths), row_pages), np.int32)
     for row, pages in zip(table, np.split(order, np.cumsum(counts)[:-1]), strict=True):
         row[: len(pages)] = pages
-    generator = torch.Generator(device="cuda").manual_seed(given.seed)
-    kind = {"device": "cuda", "dtype": torch.bfloat16}
+    generator = torch.Generator(device=device).manual_seed(given.seed)
+    kind = {"device": device, "dtype": torch.bfloat16}
     pool = torch.empty(2, sum(counts), heads, page, topic.DIM, **kind).normal_(generator=generator)
     q = torch.empty(len(lengths), given.heads, topic.DIM, **kind).normal_(generator=generator)
-    on_gpu = torch.from_numpy(table).cuda()
+    on_gpu = torch.from_numpy(table).to(device)
     whole = None
-    if in_one_piece:
+    if min(lengths) == longest:
         whole = torch.empty(2, len(lengths), heads, longest, topic.DIM, **kind)
         for target, one in zip(whole, pool, strict=True):
             for sequence, row in enumerate(on_gpu):
                 target[sequence] = one[row].transpose(0, 1).flatten(1, 2)[:, :longest]
-    cache = steps.Cache(q, pool, on_gpu, torch.tensor(lengths, dtype=torch.int32, device="cuda"), whole)
+    cache = steps.Cache(q, pool, on_gpu, torch.tensor(lengths, dtype=torch.int32, device=device), whole)
     return cache, torch.empty_like(q)
 
 
@@ -221,6 +218,8 @@ def _case(
     lengths = lengths_of(batch, tokens, given.lengths, given.seed)
     moved = topic.bytes_read(batch, sum(lengths), given.heads, given.kv_heads)
     print(f"{batch} sequences of {tokens} tokens, {moved / 1e6:.1f} MB", flush=True)
+    copies = 2 if min(lengths) == max(lengths) else 1
+    common.require_memory(torch, copies * moved + (6 << 30), "choose smaller --batches or --tokens")
     cache, out = make(torch, lengths, given)
     expected = reference(torch, cache)
     case: Mapping[str, Any] = {"batch": batch, "tokens": tokens, "longest": max(lengths), "page": given.page}
