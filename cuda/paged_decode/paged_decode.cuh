@@ -28,7 +28,7 @@ using Size = unsigned long long;
 constexpr int kDim = 128, kThreads = 128, kWarps = 4, kMostGroup = 8;
 constexpr int kTile = 16;         // tokens that a warp multiplies at a time
 constexpr int kUnit = 64;         // tokens that a block does, and the least that blocks share out
-constexpr int kBlocksPerSm = 3;   // of the steps on tensor cores: what their registers leave room for
+constexpr int kBlocksPerSm = 2;   // of the steps on tensor cores: what their registers leave room for
 constexpr float kScale = 0.0883883476f * 1.442695041f;  // 1/√128, and log₂ e, since powers of two are what the hardware computes
 constexpr float kLeast = -1e30f;  // below every score; finite, so that its difference to itself is 0
 
@@ -72,11 +72,10 @@ struct Walked {
 };
 template <typename Walked>
 __device__ __forceinline__ void write(const Walked& walked, Bf16* out, int group) {
-    const int mine = static_cast<int>(threadIdx.x);
 #pragma unroll 1
-    for (int h = 0; h < group; ++h) {
-        const float3 joined = walked.join(h, mine);
-        out[h * kDim + mine] = __float2bfloat16_rn(joined.z == 0.0f ? 0.0f : joined.x / joined.z);
+    for (int i = static_cast<int>(threadIdx.x); i < group * kDim; i += kThreads) {
+        const float3 joined = walked.join(i / kDim, i % kDim);
+        out[i] = __float2bfloat16_rn(joined.z == 0.0f ? 0.0f : joined.x / joined.z);
     }
 }
 
@@ -339,9 +338,9 @@ __device__ __forceinline__ void walk(const Bf16* __restrict__ q, const Pages& ca
         const int page_then = page_of(then, then.first());
         const bool has_then = then.any() && then.first() < then.last();
         mine.start();
-        {
-            const int word = static_cast<int>(threadIdx.x), head = word % 32 / 4;
+        for (int word = static_cast<int>(threadIdx.x); word < kQueryWords; word += kThreads) {
             const Size first = (static_cast<Size>(now.sequence) * cache.heads + now.head) * group * kDim;
+            const int head = word % 32 / 4;
             queries[word] = make_uint4(0, 0, 0, 0);
             if (head < group) queries[word] = *reinterpret_cast<const uint4*>(q + first + head * kDim + word / 32 * 32 + word % 4 * 8);
         }
@@ -376,11 +375,12 @@ struct Parts {
 
     template <typename Walked>
     __device__ __forceinline__ void put(int part, const Walked& walked, int group) const {
-        const int mine = static_cast<int>(threadIdx.x);
-        for (int h = 0; h < group; ++h) {
-            const float3 joined = walked.join(h, mine);
-            sums[(static_cast<Size>(part) * kMostGroup + h) * kDim + mine] = joined.x;
-            if (mine == 0) largest_and_weights[static_cast<Size>(part) * kMostGroup + h] = {joined.y, joined.z};
+        const Size first = static_cast<Size>(part) * kMostGroup;
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x); i < group * kDim; i += kThreads) {
+            const float3 joined = walked.join(i / kDim, i % kDim);
+            sums[first * kDim + i] = joined.x;
+            if (i % kDim == 0) largest_and_weights[first + i / kDim] = {joined.y, joined.z};
         }
     }
     // A warp a head, a lane four columns. part(i): the number of the i-th of `count`.
@@ -396,7 +396,7 @@ struct Parts {
                 largest = found, weights = weights * smaller + sum_over<32>(share * one.y);
                 sum.x *= smaller, sum.y *= smaller, sum.z *= smaller, sum.w *= smaller;
                 const int here = min(32, count - first);
-#pragma unroll 8
+#pragma unroll 16
                 for (int i = 0; i < here; ++i) {
                     const float4 of_part = __ldcg(reinterpret_cast<const float4*>(sums + (static_cast<Size>(part(first + i)) * kMostGroup + h) * kDim) + lane());
                     const float weight = __shfl_sync(kAllLanes, share, i);
@@ -410,7 +410,7 @@ struct Parts {
 };
 
 __device__ __forceinline__ void write_zeros(Bf16* out, int group) {
-    for (int h = 0; h < group; ++h) out[h * kDim + threadIdx.x] = __float2bfloat16_rn(0.0f);
+    for (int i = static_cast<int>(threadIdx.x); i < group * kDim; i += kThreads) out[i] = __float2bfloat16_rn(0.0f);
 }
 
 // Whether this block is the last of `count` to come by; what the others wrote before is then there. The counter is 0 again.
@@ -428,6 +428,10 @@ __device__ __forceinline__ bool is_last(unsigned* counter, int count) {
 }
 
 __device__ __forceinline__ Stretch none() { return {0, 0, 0, 0, 0}; }
+// Behind a block's only stretch.
+struct Nothing {
+    __device__ __forceinline__ Stretch operator()(const Stretch&) const { return none(); }
+};
 
 // Step 4. Blocks (head of the cache, sequence).
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) tensor(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
@@ -437,7 +441,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) tensor(const Bf16* __r
     const int sequence = static_cast<int>(blockIdx.y), head = static_cast<int>(blockIdx.x), length = lengths[sequence];
     Bf16* const to = out + (static_cast<Size>(sequence) * cache.heads + head) * group * kDim;
     if (length == 0) write_zeros(to, group);
-    walk(q, cache, group, {sequence, head, 0, parts_of(length, kUnit), length}, [](const Stretch&) { return none(); },
+    walk(q, cache, group, {sequence, head, 0, parts_of(length, kUnit), length}, Nothing{},
          [&](const Stretch&, const auto& walked) { write(walked, to, group); });
 }
 
@@ -450,7 +454,7 @@ __device__ __forceinline__ void walk_parts(const Bf16* __restrict__ q, const Pag
     const int units = parts_of(length, kUnit), count = parts_of(units, chunk);
     Bf16* const to = out + static_cast<Size>(pair) * group * kDim;
     if (length == 0 && part == 0) write_zeros(to, group);
-    walk(q, cache, group, {sequence, head, min(part * chunk, units), min((part + 1) * chunk, units), length}, [](const Stretch&) { return none(); },
+    walk(q, cache, group, {sequence, head, min(part * chunk, units), min((part + 1) * chunk, units), length}, Nothing{},
          [&](const Stretch&, const auto& walked) {
              if (count == 1) return write(walked, to, group);
              parts.put(first + part, walked, group);

@@ -232,7 +232,7 @@ def _case(
         try:
             if name == READ:
                 row["bytes"] = cache.pool.numel() * cache.pool.element_size()
-                calls.append((row, recorded(torch, _read(torch, cache.pool))))
+                calls.append((row, recorded(torch, steps.read_of(torch, cache.pool))))
                 continue
             call = steps.call_of(torch, name, cache, out)
             out.fill_(float("nan"))
@@ -257,23 +257,6 @@ def _case(
             flush=True,
         )
     return rows
-
-
-def _read(torch: Any, pool: Any) -> steps.Call:
-    """A read of the whole pool at the rate of the lab's fastest sum."""
-    from labcode.kernels.catalogue import Problem
-    from labcode.kernels.launch import prepare
-    from labcode.kernels.topics.sum import SUM
-
-    floats = pool.view(-1).view(torch.float32)
-    total = torch.empty(1, device="cuda")
-    problem = Problem((floats.numel(),))
-
-    def call() -> None:
-        made()
-
-    made = prepare(SUM, SUM.step("vectorized"), problem, [floats], total)
-    return call
 
 
 if __name__ == "__main__":

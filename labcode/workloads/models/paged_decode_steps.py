@@ -18,8 +18,10 @@ import numpy as np
 
 from labcode.errors import LabError, ToolError
 from labcode.kernels import launch as launching
-from labcode.kernels.catalogue import Gpu
+from labcode.kernels.catalogue import Gpu, Problem
+from labcode.kernels.catalogue import entry as catalogue_entry
 from labcode.kernels.topics import paged_decode as topic
+from labcode.kernels.topics.sum import SUM
 
 Call = Callable[[], object]
 ONE_PIECE = ("heads", "groups")  # steps that take no pages
@@ -267,6 +269,30 @@ def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
                     raw(size, (topic.THREADS, 1, 1), arguments)
         except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
             raise LabError(f"{name}: the launch failed ({error}); {batch_of(cache)}") from None
+
+    return call
+
+
+def read_of(torch: Any, pool: Any) -> Call:
+    """A read of the whole pool: the lab's fastest sum, which hardly does anything else."""
+    floats = pool.view(-1).view(torch.float32)
+    device, problem = pool.device.index, Problem((floats.numel(),))
+    gpu, step = launching.this_gpu(device), SUM.step("vectorized")
+    size = step.launch(problem, gpu)
+    assert step.scratch_bytes is not None
+    scratch = torch.zeros(step.scratch_bytes(problem, gpu), dtype=torch.uint8, device=pool.device)
+    total = torch.empty(1, device=pool.device)
+    arguments = (
+        *(np.uint64(x.data_ptr()) for x in (floats, total, scratch)),
+        np.uint64(floats.numel()),
+    )
+    cupy = launching.import_cupy()
+    raw = launching.function(SUM.header, catalogue_entry(step, problem), device)
+
+    def call(_keep: Any = (floats, total, scratch)) -> None:
+        stream = cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream, device)
+        with cupy.cuda.Device(device), stream:
+            raw((size.grid, 1, 1), (size.block, 1, 1), arguments)
 
     return call
 
