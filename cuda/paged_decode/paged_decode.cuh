@@ -219,6 +219,8 @@ __global__ void __launch_bounds__(kThreads) pages(const Bf16* __restrict__ q, co
     write(walked, out + first, kGroup);
 }
 
+using OfBlock = Walked<kWarps, kMostGroup>;
+
 // ---- on tensor cores --------------------------------------------------------------------------------------------------------------
 
 // A part of one sequence and head of the cache that a block walks over, in units of kUnit tokens; none: `unit` is not below `end`.
@@ -303,8 +305,7 @@ struct Warp {
             add(sums[4 * half + 2], a.z, b.z, c.z, d.z), add(sums[4 * half + 3], a.w, b.w, c.w, d.w);
         }
     }
-    template <typename Walked>
-    __device__ __forceinline__ void leave(Walked& walked, int group) const {
+    __device__ __forceinline__ void leave(OfBlock& walked, int group) const {
         const int g = lane() / 4, q = lane() % 4;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -323,7 +324,7 @@ struct Warp {
 // `next(stretch)` gives the one after it; `finish(stretch, walked)` is called by the block's threads when all have left what they have.
 template <typename Next, typename Finish>
 __device__ __forceinline__ void walk(const Bf16* __restrict__ q, const Pages& cache, int group, Stretch now, const Next& next, const Finish& finish) {
-    __shared__ Walked<kWarps, kMostGroup> walked;
+    __shared__ OfBlock walked;
     __shared__ uint4 queries[kQueryWords];
     Warp mine;
     const auto read_first = [&](const Stretch& stretch, int page) {
@@ -373,8 +374,7 @@ struct Parts {
     float* sums;                  // [part][kMostGroup][kDim]
     float2* largest_and_weights;  // [part][kMostGroup]
 
-    template <typename Walked>
-    __device__ __forceinline__ void put(int part, const Walked& walked, int group) const {
+    __device__ __forceinline__ void put(int part, const OfBlock& walked, int group) const {
         const Size first = static_cast<Size>(part) * kMostGroup;
 #pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < group * kDim; i += kThreads) {
@@ -442,7 +442,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) tensor(const Bf16* __r
     Bf16* const to = out + (static_cast<Size>(sequence) * cache.heads + head) * group * kDim;
     if (length == 0) write_zeros(to, group);
     walk(q, cache, group, {sequence, head, 0, parts_of(length, kUnit), length}, Nothing{},
-         [&](const Stretch&, const auto& walked) { write(walked, to, group); });
+         [&](const Stretch&, const OfBlock& walked) { write(walked, to, group); });
 }
 
 // Steps 5 and 6. Blocks (part, head of the cache of a sequence), `chunk` units each. `counters`: one a sequence and head of the cache, 0
@@ -455,7 +455,7 @@ __device__ __forceinline__ void walk_parts(const Bf16* __restrict__ q, const Pag
     Bf16* const to = out + static_cast<Size>(pair) * group * kDim;
     if (length == 0 && part == 0) write_zeros(to, group);
     walk(q, cache, group, {sequence, head, min(part * chunk, units), min((part + 1) * chunk, units), length}, Nothing{},
-         [&](const Stretch&, const auto& walked) {
+         [&](const Stretch&, const OfBlock& walked) {
              if (count == 1) return write(walked, to, group);
              parts.put(first + part, walked, group);
              if (counters != nullptr && is_last(counters + pair, count)) parts.join([&](int i) { return first + i; }, count, to, group);
@@ -556,7 +556,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
             if (then.any() && then.sequence != sequence_then) begins_then = before, sequence_then = then.sequence;
             return then;
         },
-        [&](const Stretch& now, const auto& walked) {
+        [&](const Stretch& now, const OfBlock& walked) {
             const int pair = now.sequence * cache.heads + now.head, own = parts_of(now.length, kUnit);
             Bf16* const to = out + static_cast<Size>(pair) * of_pair;
             if (now.whole()) return write(walked, to, group);
