@@ -205,11 +205,11 @@ int run(const Options& o) {
     const int pairs = batch * kv_heads, units = (capacity + steps::kUnit - 1) / steps::kUnit, blocks = gpu.multiProcessorCount * steps::kBlocksPerSm;
     const int wanted = static_cast<int>(kBlocksToShare * blocks), chunk = (units + std::min(units, (wanted + pairs - 1) / pairs) - 1) / std::min(units, (wanted + pairs - 1) / pairs);
     const int most = (units + chunk - 1) / chunk;
-    const std::size_t parts = std::max(static_cast<std::size_t>(most) * static_cast<std::size_t>(pairs), 2 * static_cast<std::size_t>(blocks));
+    const std::size_t parts = std::max(static_cast<std::size_t>(most) * static_cast<std::size_t>(pairs), 2 * static_cast<std::size_t>((1 + steps::kPieces) * blocks));
     const lab::DeviceArray<Bf16> q(queries), both(2 * pool), keys(whole), values(whole), out(queries + kGuard);
     const lab::DeviceArray<float> sums(parts * steps::kMostGroup * kDim), sink(1);
     const lab::DeviceArray<float2> rest(parts * steps::kMostGroup);
-    const lab::DeviceArray<unsigned> counters(static_cast<std::size_t>(pairs));
+    const lab::DeviceArray<unsigned> counters(static_cast<std::size_t>(pairs) + 2);
     counters.zero();
     const lab::DeviceArray<int> of_device(lengths.size()), pages(table.size());
     LAB_CUDA(cudaMemcpy(of_device.get(), lengths.data(), lengths.size() * sizeof(int), cudaMemcpyHostToDevice));

@@ -28,6 +28,10 @@ using Size = unsigned long long;
 constexpr int kDim = 128, kThreads = 128, kWarps = 4, kMostGroup = 8;
 constexpr int kTile = 16;         // tokens that a warp multiplies at a time
 constexpr int kUnit = 64;         // tokens that a block does, and the least that blocks share out
+constexpr int kAtOnce = 16;       // parts that a warp reads together when it joins them
+constexpr int kRest = 16;         // `balanced`: one in so many units is shared out last,
+constexpr int kPieces = 4;        // in so many pieces a block,
+constexpr int kLeastUnits = 32;   // where blocks have so many units
 constexpr int kBlocksPerSm = 2;   // of the steps on tensor cores: what their registers leave room for
 constexpr float kScale = 0.0883883476f * 1.442695041f;  // 1/√128, and log₂ e, since powers of two are what the hardware computes
 constexpr float kLeast = -1e30f;  // below every score; finite, so that its difference to itself is 0
@@ -383,7 +387,7 @@ struct Parts {
             if (i % kDim == 0) largest_and_weights[first + i / kDim] = {joined.y, joined.z};
         }
     }
-    // A warp a head, a lane four columns. part(i): the number of the i-th of `count`.
+    // A warp a head, a lane four columns, kAtOnce parts under way. part(i): the number of the i-th of `count`.
     template <typename Part>
     __device__ __forceinline__ void join(const Part& part, int count, Bf16* out, int group) const {
         for (int h = warp(); h < group; h += kWarps) {
@@ -395,12 +399,18 @@ struct Parts {
                 const float found = fmaxf(largest, largest_over<32>(one.x)), smaller = exp2f(largest - found), share = exp2f(one.x - found);
                 largest = found, weights = weights * smaller + sum_over<32>(share * one.y);
                 sum.x *= smaller, sum.y *= smaller, sum.z *= smaller, sum.w *= smaller;
-                const int here = min(32, count - first);
-#pragma unroll 16
-                for (int i = 0; i < here; ++i) {
-                    const float4 of_part = __ldcg(reinterpret_cast<const float4*>(sums + (static_cast<Size>(part(first + i)) * kMostGroup + h) * kDim) + lane());
-                    const float weight = __shfl_sync(kAllLanes, share, i);
-                    sum.x += weight * of_part.x, sum.y += weight * of_part.y, sum.z += weight * of_part.z, sum.w += weight * of_part.w;
+                for (int from = 0; from < 32 && first + from < count; from += kAtOnce) {
+                    float4 of_part[kAtOnce];
+#pragma unroll
+                    for (int i = 0; i < kAtOnce; ++i) {
+                        of_part[i] = {0.0f, 0.0f, 0.0f, 0.0f};
+                        if (first + from + i < count) of_part[i] = __ldcg(reinterpret_cast<const float4*>(sums + (static_cast<Size>(part(first + from + i)) * kMostGroup + h) * kDim) + lane());
+                    }
+#pragma unroll
+                    for (int i = 0; i < kAtOnce; ++i) {
+                        const float weight = __shfl_sync(kAllLanes, share, from + i);
+                        sum.x += weight * of_part[i].x, sum.y += weight * of_part[i].y, sum.z += weight * of_part[i].z, sum.w += weight * of_part[i].w;
+                    }
                 }
             }
             const float by = weights == 0.0f ? 0.0f : 1.0f / weights;
@@ -483,9 +493,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) one_launch(const Bf16*
     walk_parts(q, cache, out, {sums, largest_and_weights}, counters, group, chunk);
 }
 
-// Step 7. All units of all sequences and heads in a row; block b of B has those from b/B to (b + 1)/B of them. Each block finds by
-// itself where that is: lengths change with every token, and nobody has to tell it. Parts: 2 a block, the one that goes on from the
-// block before and the one that goes on in the next.
+// Step 7. All units of all sequences and heads in a row. The first 15 of 16 are shared out evenly: block b of B has those from b/B to
+// (b + 1)/B of them. Not all SMs are equally fast, so the rest waits in small pieces: whoever is done takes the next. Each block finds by
+// itself where its units are: lengths change with every token, and nobody has to tell it. Parts: 2 a range of units, the one that
+// goes on from the range before and the one that goes on in the next. `counters`: one a sequence and head, and two.
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
                                                                    const int* __restrict__ table, const int* __restrict__ lengths, Bf16* __restrict__ out,
                                                                    float* sums, float2* largest_and_weights, unsigned* counters, int batch, int heads_of_cache,
@@ -493,6 +504,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
     const Pages cache{keys, values, table, lengths, heads_of_cache, shift, row_pages};
     const Parts parts{sums, largest_and_weights};
     const int of_pair = group * kDim;
+    __shared__ Size shared_piece;
     int units = 0;  // of one head, all sequences
     for (int s = lane(); s < batch; s += 32) units += parts_of(__ldg(lengths + s), kUnit);
 #pragma unroll
@@ -500,60 +512,66 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
     for (int s = static_cast<int>(blockIdx.x); s < batch; s += static_cast<int>(gridDim.x)) {
         if (__ldg(lengths + s) == 0) write_zeros(out + static_cast<Size>(s) * cache.heads * of_pair, cache.heads * group);
     }
-    const Size total = static_cast<Size>(units) * static_cast<unsigned>(cache.heads), blocks = min(static_cast<Size>(gridDim.x), total);
+    const Size all = static_cast<Size>(units) * static_cast<unsigned>(cache.heads), blocks = min(static_cast<Size>(gridDim.x), all);
     if (blockIdx.x >= blocks) return;
-    const auto owner = [&](Size unit) { return static_cast<int>(((unit + 1) * blocks - 1) / total); };
-    Size unit = blockIdx.x * total / blocks;
-    const Size end = (blockIdx.x + 1) * total / blocks;
+    const Size rest = all >= kLeastUnits * blocks ? all / kRest : 0, total = all - rest, piece = (rest + kPieces * blocks - 1) / (kPieces * blocks);
+    const auto owner = [&](Size of) {  // the range that a unit is in: those of the blocks, then the pieces
+        return static_cast<int>(of < total ? ((of + 1) * blocks - 1) / total : blocks + (of - total) / piece);
+    };
+    int range = static_cast<int>(blockIdx.x);
+    Size unit = blockIdx.x * total / blocks, end = (blockIdx.x + 1) * total / blocks;
+    unsigned* const taken = counters + batch * cache.heads;  // pieces so far; behind it, blocks that found none left
 
-    // The sequence of the first unit: 32 at a time.
+    // The sequence that `unit` is in, from the present one on: 32 at a time.
     Size before = 0;  // units of the sequences before it
     int sequence = 0, length = 0;
-    for (int first = 0;; first += 32) {
-        const int mine = first + lane() < batch ? __ldg(lengths + first + lane()) : 0;
-        const Size own = static_cast<Size>(parts_of(mine, kUnit)) * static_cast<unsigned>(cache.heads);
-        Size upto = own;  // and with those of the lanes before
+    const auto find = [&] {
+        for (int first = sequence;; first += 32) {
+            const int mine = first + lane() < batch ? __ldg(lengths + first + lane()) : 0;
+            const Size own = static_cast<Size>(parts_of(mine, kUnit)) * static_cast<unsigned>(cache.heads);
+            Size upto = own;  // and with those of the lanes before
 #pragma unroll
-        for (int lanes = 1; lanes < 32; lanes *= 2) {
-            const Size of_other = __shfl_up_sync(kAllLanes, upto, static_cast<unsigned>(lanes));
-            if (lane() >= lanes) upto += of_other;
+            for (int lanes = 1; lanes < 32; lanes *= 2) {
+                const Size of_other = __shfl_up_sync(kAllLanes, upto, static_cast<unsigned>(lanes));
+                if (lane() >= lanes) upto += of_other;
+            }
+            const unsigned behind = __ballot_sync(kAllLanes, before + upto > unit);
+            if (behind != 0) {
+                const int found = __ffs(static_cast<int>(behind)) - 1;
+                before += __shfl_sync(kAllLanes, upto - own, found);
+                sequence = first + found, length = __shfl_sync(kAllLanes, mine, found);
+                return;
+            }
+            before += __shfl_sync(kAllLanes, upto, 31);
         }
-        const unsigned behind = __ballot_sync(kAllLanes, before + upto > unit);
-        if (behind != 0) {
-            const int found = __ffs(static_cast<int>(behind)) - 1;
-            before += __shfl_sync(kAllLanes, upto - own, found);
-            sequence = first + found, length = __shfl_sync(kAllLanes, mine, found);
-            break;
-        }
-        before += __shfl_sync(kAllLanes, upto, 31);
-    }
-
-    int each = parts_of(length, kUnit);  // units of the sequence's heads
+    };
+    find();
     const auto stretch_at = [&] {  // the one that begins at `unit`, in `sequence`
-        const int within = static_cast<int>(unit - before), head = within / each, from = within % each;
+        const int each = parts_of(length, kUnit), within = static_cast<int>(unit - before), head = within / each, from = within % each;
         const int upto = static_cast<int>(min(static_cast<Size>(each), from + (end - unit)));
         return Stretch{sequence, head, from, upto, length};
     };
     const auto next = [&](const Stretch& now) {
         unit += static_cast<unsigned>(now.end - now.unit);
-        if (unit >= end) return none();
-        if (unit == before + static_cast<Size>(each) * static_cast<unsigned>(cache.heads)) {
-            before = unit;
-            do length = __ldg(lengths + ++sequence);
-            while (length == 0);
-            each = parts_of(length, kUnit);
+        if (unit >= end) {
+            if (threadIdx.x == 0 && rest != 0) shared_piece = atomicAdd(taken, 1u);
+            __syncthreads();
+            unit = rest != 0 ? total + shared_piece * piece : all;
+            if (unit >= all) return none();
+            range = static_cast<int>(blocks + shared_piece), end = min(unit + piece, all);
         }
+        find();
         return stretch_at();
     };
-    // Where the stretch's own sequence and head begin, in the row of all units: `next` has gone on already.
+    // Of the stretch that is walked over, where its sequence begins in the row of all units, and its range: `next` has gone on already.
     Size begins = before, begins_then = before;
-    int sequence_then = sequence;
+    int range_now = range, range_then = range;
     walk(
         q, cache, group, stretch_at(),
         [&](const Stretch& now) {
-            begins = begins_then;
+            begins = begins_then, range_now = range_then;
             const Stretch then = next(now);
-            if (then.any() && then.sequence != sequence_then) begins_then = before, sequence_then = then.sequence;
+            begins_then = before, range_then = range;
             return then;
         },
         [&](const Stretch& now, const OfBlock& walked) {
@@ -562,9 +580,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
             if (now.whole()) return write(walked, to, group);
             const Size from = begins + static_cast<Size>(own) * static_cast<unsigned>(now.head);
             const int one = owner(from), other = owner(from + static_cast<unsigned>(own) - 1);
-            parts.put(2 * static_cast<int>(blockIdx.x) + (now.unit == 0), walked, group);
+            parts.put(2 * range_now + (now.unit == 0), walked, group);
             if (is_last(counters + pair, other - one + 1)) parts.join([&](int i) { return 2 * (one + i) + (i == 0); }, other - one + 1, to, group);
         });
+    if (threadIdx.x == 0 && rest != 0 && atomicAdd(taken + 1, 1u) == static_cast<unsigned>(blocks) - 1) taken[0] = taken[1] = 0;
 }
 
 }  // namespace paged_decode

@@ -162,7 +162,10 @@ def recorded(torch: Any, call: steps.Call) -> steps.Call:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    replay: steps.Call = graph.replay
+
+    def replay(_keep: steps.Call = call) -> None:  # the graph knows addresses, the call has the memory
+        graph.replay()
+
     return replay
 
 

@@ -213,7 +213,7 @@ struct Batch {
         const unsigned batch = static_cast<unsigned>(lengths.size()), of_cache = static_cast<unsigned>(heads);
         poison();
         judge("tensor", run({of_cache, batch}, [&] { steps::tensor(q, pool_keys, pool_values, table.data(), lengths.data(), out, group, shift, row_pages); }));
-        std::vector<unsigned> counters(lengths.size() * static_cast<std::size_t>(heads));
+        std::vector<unsigned> counters(lengths.size() * static_cast<std::size_t>(heads) + 2);
         const auto room = [&](std::size_t parts, const std::function<void(float*, float2*)>& use) {
             std::vector<float> sums(parts * steps::kMostGroup * kDim, NAN);
             std::vector<float2> rest(parts * steps::kMostGroup, float2{NAN, NAN});
@@ -238,7 +238,7 @@ struct Batch {
             });
         }
         for (const unsigned count : blocks) {
-            room(2 * count, [&](float* sums, float2* rest) {
+            room(2 * (1 + steps::kPieces) * count, [&](float* sums, float2* rest) {
                 judge("balanced", run({count, 1}, [&] {
                           steps::balanced(q, pool_keys, pool_values, table.data(), lengths.data(), out, sums, rest, counters.data(), static_cast<int>(lengths.size()), heads, group, shift, row_pages);
                       }));
@@ -255,6 +255,10 @@ int main(int count, char** words) {
         const Batch some({65, 0, 1, 333, 16, 130}, 2, 4, 4);
         some.on_the_cores<4>();
         some.on_tensor_cores({1, 2, 5}, {1, 3, 5, 17, 40});
+    }
+    {
+        const Batch lengthy({700, 3, 1600, 0, 90}, 2, 2, 4);  // enough to leave pieces for those that are done
+        lengthy.on_tensor_cores({}, {1, 2, 30});
     }
     if (left_out >= 0) return 0;
     {

@@ -27,7 +27,7 @@ ROUNDS = 2  # of blocks that the GPU holds at once, over which tokens are split
 
 _OF = numbers(HEADER)
 DIM, THREADS, MOST_GROUP = _OF["kDim"], _OF["kThreads"], _OF["kMostGroup"]
-UNIT, BLOCKS_AN_SM = _OF["kUnit"], _OF["kBlocksPerSm"]
+UNIT, BLOCKS_AN_SM, PIECES = _OF["kUnit"], _OF["kBlocksPerSm"], _OF["kPieces"]
 
 
 def cache_bytes(tokens: int, kv_heads: int = KV_HEADS) -> int:
@@ -141,8 +141,8 @@ STEPS = (
     ),
     _step(
         "balanced",
-        "As many blocks as the GPU holds, each with an equal share of all tokens, across the ends of "
-        "sequences; no last round of few blocks, whatever the lengths.",
+        "As many blocks as the GPU holds, each with an equal share of most tokens, across the ends of "
+        "sequences, whatever their lengths; the last sixteenth in small pieces for those that are done.",
         _balanced,
         0.93,
     ),

@@ -220,10 +220,10 @@ def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
     group, heads = np.int32(cache.group), np.int32(kv_heads)
     blocks = gpu.sm_count * topic.BLOCKS_AN_SM
     chunk, most = topic.chunk(longest, pairs, gpu), topic.parts(longest, pairs, gpu)
-    room = max(most * pairs, 2 * blocks) * topic.MOST_GROUP
+    room = max(most * pairs, 2 * (1 + topic.PIECES) * blocks) * topic.MOST_GROUP
     empty = {"device": cache.q.device, "dtype": torch.float32}
     sums, rest = torch.empty(room * topic.DIM, **empty), torch.empty(room * 2, **empty)
-    counters = torch.zeros(pairs, dtype=torch.int32, device=cache.q.device)
+    counters = torch.zeros(pairs + 2, dtype=torch.int32, device=cache.q.device)
 
     def address(x: Any) -> np.uint64:
         return np.uint64(x.data_ptr())
