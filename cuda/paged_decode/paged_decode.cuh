@@ -29,9 +29,8 @@ constexpr int kDim = 128, kThreads = 128, kWarps = 4, kMostGroup = 8;
 constexpr int kTile = 16;         // tokens that a warp multiplies at a time
 constexpr int kUnit = 64;         // tokens that a block does, and the least that blocks share out
 constexpr int kAtOnce = 16;       // parts that a warp reads together when it joins them
-constexpr int kRest = 16;         // `balanced`: one in so many units is shared out last,
-constexpr int kPieces = 4;        // in so many pieces a block,
-constexpr int kLeastUnits = 32;   // where blocks have so many units
+constexpr int kPieces = 4;        // `balanced`: pieces of each block's share that whoever is done may take,
+constexpr int kPieceShare = 64;   // each one in so many of its units
 constexpr int kBlocksPerSm = 2;   // of the steps on tensor cores: what their registers leave room for
 constexpr float kScale = 0.0883883476f * 1.442695041f;  // 1/√128, and log₂ e, since powers of two are what the hardware computes
 constexpr float kLeast = -1e30f;  // below every score; finite, so that its difference to itself is 0
@@ -493,10 +492,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) one_launch(const Bf16*
     walk_parts(q, cache, out, {sums, largest_and_weights}, counters, group, chunk);
 }
 
-// Step 7. All units of all sequences and heads in a row. The first 15 of 16 are shared out evenly: block b of B has those from b/B to
-// (b + 1)/B of them. Not all SMs are equally fast, so the rest waits in small pieces: whoever is done takes the next. Each block finds by
-// itself where its units are: lengths change with every token, and nobody has to tell it. Parts: 2 a range of units, the one that
-// goes on from the range before and the one that goes on in the next. `counters`: one a sequence and head, and two.
+// Step 7. All units of all sequences and heads in a row; block b of B has those from b/B to (b + 1)/B of them. Not all SMs are equally
+// fast, so the end of each share waits in a few pieces: whoever is done takes the next. Each block finds by itself where its units are:
+// lengths change with every token, and nobody has to tell it. Parts: 2 a range of units, the one that goes on from the range before
+// and the one that goes on in the next. `counters`: one a sequence and head, and two.
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
                                                                    const int* __restrict__ table, const int* __restrict__ lengths, Bf16* __restrict__ out,
                                                                    float* sums, float2* largest_and_weights, unsigned* counters, int batch, int heads_of_cache,
@@ -514,12 +513,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
     }
     const Size all = static_cast<Size>(units) * static_cast<unsigned>(cache.heads), blocks = min(static_cast<Size>(gridDim.x), all);
     if (blockIdx.x >= blocks) return;
-    const Size rest = all >= kLeastUnits * blocks ? all / kRest : 0, total = all - rest, piece = (rest + kPieces * blocks - 1) / (kPieces * blocks);
-    const auto owner = [&](Size of) {  // the range that a unit is in: those of the blocks, then the pieces
-        return static_cast<int>(of < total ? ((of + 1) * blocks - 1) / total : blocks + (of - total) / piece);
+    const Size piece = (all / blocks + kPieceShare / 2) / kPieceShare, pieces = piece == 0 ? 0 : kPieces;  // of a share; units of one
+    const auto share = [&](Size block) { return block * all / blocks; };
+    const auto owner = [&](Size of) {  // the range that a unit is in: of each share the first units, then its pieces
+        const Size block = ((of + 1) * blocks - 1) / all, first = share(block + 1) - pieces * piece;
+        return static_cast<int>(block * (1 + pieces) + (of < first ? 0 : 1 + (of - first) / piece));
     };
-    int range = static_cast<int>(blockIdx.x);
-    Size unit = blockIdx.x * total / blocks, end = (blockIdx.x + 1) * total / blocks;
+    int range = static_cast<int>(blockIdx.x * (1 + pieces));
+    Size unit = share(blockIdx.x), end = share(blockIdx.x + 1) - pieces * piece;
     unsigned* const taken = counters + batch * cache.heads;  // pieces so far; behind it, blocks that found none left
 
     // The sequence that `unit` is in, from the present one on: 32 at a time.
@@ -554,11 +555,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
     const auto next = [&](const Stretch& now) {
         unit += static_cast<unsigned>(now.end - now.unit);
         if (unit >= end) {
-            if (threadIdx.x == 0 && rest != 0) shared_piece = atomicAdd(taken, 1u);
+            if (threadIdx.x == 0) shared_piece = pieces == 0 ? 0 : atomicAdd(taken, 1u);
             __syncthreads();
-            unit = rest != 0 ? total + shared_piece * piece : all;
-            if (unit >= all) return none();
-            range = static_cast<int>(blocks + shared_piece), end = min(unit + piece, all);
+            if (shared_piece >= pieces * blocks) return none();
+            const Size block = shared_piece % blocks, number = shared_piece / blocks;  // the first piece of every share, then the second …
+            range = static_cast<int>(block * (1 + pieces) + 1 + number);
+            unit = share(block + 1) - (pieces - number) * piece, end = unit + piece;
+            before = 0, sequence = 0;
         }
         find();
         return stretch_at();
@@ -583,7 +586,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
             parts.put(2 * range_now + (now.unit == 0), walked, group);
             if (is_last(counters + pair, other - one + 1)) parts.join([&](int i) { return 2 * (one + i) + (i == 0); }, other - one + 1, to, group);
         });
-    if (threadIdx.x == 0 && rest != 0 && atomicAdd(taken + 1, 1u) == static_cast<unsigned>(blocks) - 1) taken[0] = taken[1] = 0;
+    if (threadIdx.x == 0 && pieces != 0 && atomicAdd(taken + 1, 1u) == static_cast<unsigned>(blocks) - 1) taken[0] = taken[1] = 0;
 }
 
 }  // namespace paged_decode

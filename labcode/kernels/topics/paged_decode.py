@@ -141,8 +141,8 @@ STEPS = (
     ),
     _step(
         "balanced",
-        "As many blocks as the GPU holds, each with an equal share of most tokens, across the ends of "
-        "sequences, whatever their lengths; the last sixteenth in small pieces for those that are done.",
+        "As many blocks as the GPU holds, each with an equal share of all tokens, across the ends of "
+        "sequences, whatever their lengths; the end of a share in pieces for those that are done first.",
         _balanced,
         0.93,
     ),
