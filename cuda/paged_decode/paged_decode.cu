@@ -18,7 +18,7 @@ namespace steps = lab::paged_decode;
 using steps::Bf16;
 using steps::kDim;
 
-const std::vector<std::string> kSteps = {"heads", "groups", "pages", "tensor", "split", "one_launch", "balanced"};
+const std::vector<std::string> kSteps = {"heads", "groups", "pages", "tensor", "split", "one_launch", "balanced", "stealing"};
 constexpr int kGuard = 256;        // elements behind the output that nobody may write
 constexpr double kAllowed = 6e-3;  // of the norm, against double precision
 constexpr double kBlocksToShare = 2;  // times what the GPU holds at once: as the catalogue has it
@@ -171,10 +171,13 @@ void on_tensor_cores(const Work& w, const Add& add) {
         steps::one_launch<<<parts, steps::kThreads>>>(w.q, c.keys, c.values, c.table, c.lengths, w.out, w.sums, w.rest, w.counters, c.heads, w.group, c.shift,
                                                       c.row_pages, w.chunk);
     });
-    add("balanced", [=] {
-        steps::balanced<<<static_cast<unsigned>(w.blocks), steps::kThreads>>>(w.q, c.keys, c.values, c.table, c.lengths, w.out, w.sums, w.rest, w.counters, w.batch,
-                                                                              c.heads, w.group, c.shift, c.row_pages);
-    });
+    for (const bool stealing : {false, true}) {
+        add(stealing ? "stealing" : "balanced", [=] {
+            const auto kernel = stealing ? steps::stealing : steps::balanced;
+            kernel<<<static_cast<unsigned>(w.blocks), steps::kThreads>>>(w.q, c.keys, c.values, c.table, c.lengths, w.out, w.sums, w.rest, w.counters, w.batch, c.heads,
+                                                                         w.group, c.shift, c.row_pages);
+        });
+    }
 }
 
 int run(const Options& o) {

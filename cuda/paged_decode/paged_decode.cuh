@@ -11,6 +11,7 @@
 //   split       … by several blocks, each a part of the tokens; `combine` joins the parts in a second launch
 //   one_launch  … the last block of a sequence and head joins them
 //   balanced    as many blocks as the GPU holds, each an equal share of all tokens, wherever sequences end
+//   stealing    … and the end of each share waits in pieces for those that are done first
 //
 // The first two take a cache [batch][heads of the cache][capacity][128]; the others pages [page][heads of the cache][tokens][128]
 // of 16 · 2ⁿ tokens, and a table [batch][row_pages] of their numbers. What lies behind a sequence's end is not looked at.
@@ -29,7 +30,7 @@ constexpr int kDim = 128, kThreads = 128, kWarps = 4, kMostGroup = 8;
 constexpr int kTile = 16;         // tokens that a warp multiplies at a time
 constexpr int kUnit = 64;         // tokens that a block does, and the least that blocks share out
 constexpr int kAtOnce = 16;       // parts that a warp reads together when it joins them
-constexpr int kPieces = 4;        // `balanced`: pieces of each block's share that whoever is done may take,
+constexpr int kPieces = 4;        // `stealing`: pieces of each block's share that whoever is done may take,
 constexpr int kPieceShare = 64;   // each one in so many of its units
 constexpr int kBlocksPerSm = 2;   // of the steps on tensor cores: what their registers leave room for
 constexpr float kScale = 0.0883883476f * 1.442695041f;  // 1/√128, and log₂ e, since powers of two are what the hardware computes
@@ -492,16 +493,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) one_launch(const Bf16*
     walk_parts(q, cache, out, {sums, largest_and_weights}, counters, group, chunk);
 }
 
-// Step 7. All units of all sequences and heads in a row; block b of B has those from b/B to (b + 1)/B of them. Not all SMs are equally
-// fast, so the end of each share waits in a few pieces: whoever is done takes the next. Each block finds by itself where its units are:
-// lengths change with every token, and nobody has to tell it. Parts: 2 a range of units, the one that goes on from the range before
-// and the one that goes on in the next. `counters`: one a sequence and head, and two.
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
-                                                                   const int* __restrict__ table, const int* __restrict__ lengths, Bf16* __restrict__ out,
-                                                                   float* sums, float2* largest_and_weights, unsigned* counters, int batch, int heads_of_cache,
-                                                                   int group, int shift, int row_pages) {
-    const Pages cache{keys, values, table, lengths, heads_of_cache, shift, row_pages};
-    const Parts parts{sums, largest_and_weights};
+// Steps 7 and 8. All units of all sequences and heads in a row; block b of B has those from b/B to (b + 1)/B of them. Each block finds
+// by itself where its units are: lengths change with every token, and nobody has to tell it. Not all SMs are equally fast: with
+// kStealing the end of each share waits in a few pieces, and whoever is done takes the next. Parts: 2 a range of units, the one that
+// goes on from the range before and the one that goes on in the next. `counters`: one a sequence and head, and two.
+template <bool kStealing>
+__device__ __forceinline__ void walk_shares(const Bf16* __restrict__ q, const Pages& cache, Bf16* __restrict__ out, const Parts& parts, unsigned* counters,
+                                            int batch, int group) {
+    const int* const lengths = cache.lengths;
     const int of_pair = group * kDim;
     __shared__ Size shared_piece;
     int units = 0;  // of one head, all sequences
@@ -513,7 +512,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
     }
     const Size all = static_cast<Size>(units) * static_cast<unsigned>(cache.heads), blocks = min(static_cast<Size>(gridDim.x), all);
     if (blockIdx.x >= blocks) return;
-    const Size piece = (all / blocks + kPieceShare / 2) / kPieceShare, pieces = piece == 0 ? 0 : kPieces;  // of a share; units of one
+    const Size piece = (all / blocks + kPieceShare / 2) / kPieceShare, pieces = kStealing && piece != 0 ? kPieces : 0;  // of a share; units of one
     const auto share = [&](Size block) { return block * all / blocks; };
     const auto owner = [&](Size of) {  // the range that a unit is in: of each share the first units, then its pieces
         const Size block = ((of + 1) * blocks - 1) / all, first = share(block + 1) - pieces * piece;
@@ -587,6 +586,18 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* _
             if (is_last(counters + pair, other - one + 1)) parts.join([&](int i) { return 2 * (one + i) + (i == 0); }, other - one + 1, to, group);
         });
     if (threadIdx.x == 0 && pieces != 0 && atomicAdd(taken + 1, 1u) == static_cast<unsigned>(blocks) - 1) taken[0] = taken[1] = 0;
+}
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm) balanced(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
+                                                                   const int* __restrict__ table, const int* __restrict__ lengths, Bf16* __restrict__ out,
+                                                                   float* sums, float2* largest_and_weights, unsigned* counters, int batch, int heads_of_cache,
+                                                                   int group, int shift, int row_pages) {
+    walk_shares<false>(q, {keys, values, table, lengths, heads_of_cache, shift, row_pages}, out, {sums, largest_and_weights}, counters, batch, group);
+}
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm) stealing(const Bf16* __restrict__ q, const Bf16* __restrict__ keys, const Bf16* __restrict__ values,
+                                                                   const int* __restrict__ table, const int* __restrict__ lengths, Bf16* __restrict__ out,
+                                                                   float* sums, float2* largest_and_weights, unsigned* counters, int batch, int heads_of_cache,
+                                                                   int group, int shift, int row_pages) {
+    walk_shares<true>(q, {keys, values, table, lengths, heads_of_cache, shift, row_pages}, out, {sums, largest_and_weights}, counters, batch, group);
 }
 
 }  // namespace paged_decode

@@ -238,9 +238,9 @@ struct Batch {
             });
         }
         for (const unsigned count : blocks) {
-            room(2 * (1 + steps::kPieces) * count, [&](float* sums, float2* rest) {
-                judge("balanced", run({count, 1}, [&] {
-                          steps::balanced(q, pool_keys, pool_values, table.data(), lengths.data(), out, sums, rest, counters.data(), static_cast<int>(lengths.size()), heads, group, shift, row_pages);
+            for (const auto& [name, kernel] : {std::pair{"balanced", steps::balanced}, std::pair{"stealing", steps::stealing}}) room(2 * (1 + steps::kPieces) * count, [&, name = name, kernel = kernel](float* sums, float2* rest) {
+                judge(name, run({count, 1}, [&] {
+                          kernel(q, pool_keys, pool_values, table.data(), lengths.data(), out, sums, rest, counters.data(), static_cast<int>(lengths.size()), heads, group, shift, row_pages);
                       }));
             });
         }

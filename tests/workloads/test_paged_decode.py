@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from labcode.errors import LabError, ToolError
+from labcode.kernels import launch as launching
 from labcode.kernels.catalogue import Gpu
 from labcode.kernels.topics import paged_decode as topic
 from labcode.workloads import paged_decode
@@ -101,7 +102,7 @@ def test_cost_model_and_parts() -> None:
     problem = kernel.timed[0]
     assert kernel.bytes_moved(problem) == 16 * 16384 * 8 * 128 * 2 * 2 + 2 * 16 * 32 * 128 * 2
     assert kernel.flops(problem) == 4 * 16 * 16384 * 32 * 128
-    assert (topic.chunk(16384, 8, H200), topic.parts(16384, 8, H200)) == (3, 86)
+    assert (topic.chunk(16384, 8, H200), topic.parts(16384, 8, H200)) == (4, 64)
     assert (topic.chunk(64, 8, H200), topic.parts(1, 8, H200)) == (1, 1)
     assert topic.parts(1 << 20, 4000, H200) == 1
     table = topic.shuffled((4, 5), 3)
@@ -148,7 +149,7 @@ def test_where_and_what_arrays_are(torch: Any) -> None:
 
 def test_an_older_gpu_is_told_which_step_it_can_run(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     older = Gpu("Tesla T4", 75, 40, 4194304, 65536, 1024)
-    monkeypatch.setattr(steps.launching, "this_gpu", lambda device: older)
+    monkeypatch.setattr(launching, "this_gpu", lambda device: older)
     cache, out = made(torch, [40, 40])
     with pytest.raises(
         LabError, match=r"^tensor: needs compute capability 8\.0 and this GPU has 7\.5; take "
@@ -176,7 +177,8 @@ def test_flashinfer_gets_pages_by_sequence_and_its_faults_are_one_line(
             assert sizes == (8, 2, 128, 16)
 
         def run(self, q: Any, pools: Any) -> Any:
-            return topic.attend(*(x.float().numpy() for x in (q, *pools)), cache.table.numpy(), [33, 16])
+            arrays = [x.float().numpy() for x in (q, *pools)]
+            return topic.attend(arrays[0], arrays[1], arrays[2], cache.table.numpy(), [33, 16])
 
     fake = SimpleNamespace(BatchDecodeWithPagedKVCacheWrapper=Wrapper)
     monkeypatch.setattr(steps, "WORKSPACE_BYTES", 16)

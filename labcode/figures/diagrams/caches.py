@@ -16,7 +16,8 @@ def paged_ladder() -> Figure:
         ("tensor", "a KV head", "in pages", "tensor cores, the next tile in flight"),
         ("split", "a part of it", "in pages", "several blocks a head; a second launch joins"),
         ("one_launch", "a part of it", "in pages", "the last block of a head joins the parts"),
-        ("balanced", "an equal share", "in pages", "blocks end where shares end"),
+        ("balanced", "an equal share", "in pages", "shares end anywhere, also within a sequence"),
+        ("stealing", "an equal share", "in pages", "its end, in pieces, for whoever is done"),
     )
     return rungs(("step", "a block has", "the cache lies", "what is new"), rows)
 

@@ -142,9 +142,16 @@ STEPS = (
     _step(
         "balanced",
         "As many blocks as the GPU holds, each with an equal share of all tokens, across the ends of "
-        "sequences, whatever their lengths; the end of a share in pieces for those that are done first.",
+        "sequences; no last round of few blocks, whatever the lengths.",
         _balanced,
         0.93,
+    ),
+    _step(
+        "stealing",
+        "Blocks with equal shares end up to six percent apart, for SMs are not equally fast: the end of each "
+        "share waits in four pieces for whoever is done.",
+        _balanced,
+        0.96,
     ),
 )
 

@@ -241,7 +241,7 @@ def _step_call(torch: Any, name: str, cache: Cache, out: Any) -> Call:
         launches = [(name, grid, [*at, shift, row_pages])]
     elif name == "tensor":
         launches = [(name, grid, [*at, group, shift, row_pages])]
-    elif name == "balanced":
+    elif name in ("balanced", "stealing"):
         sizes = [np.int32(cache.batch), heads, group, shift, row_pages]
         launches = [(name, (blocks,), [*at, *kept, address(counters), *sizes])]
     else:
