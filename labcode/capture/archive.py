@@ -37,7 +37,8 @@ from labcode.show import byte_text
 _EXPERIMENT = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 _MEMBER = re.compile(
     rf"(?P<experiment>{_EXPERIMENT})/(?P<file>{_EXPERIMENT}(?:\.rank\d{{1,4}})?"
-    r"(?:\.sqlite\.xz|\.ncu-rep\.xz|\.trace\.json\.gz|\.(?:averages|memory|power)\.json\.xz|\.clean\.json|\.json))"
+    r"(?:\.sqlite\.xz|\.ncu-rep\.xz|\.trace\.json\.gz|\.(?:averages|memory|power)\.json\.xz"
+    r"|(?:\.clean)?\.json(?:\.xz)?))"
 )
 _MOST_MEMBERS = 2000
 _LARGEST_FILE = 64 << 20
