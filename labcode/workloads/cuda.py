@@ -157,6 +157,22 @@ attention = CudaProgram(
     },
 )
 
+paged_decode = CudaProgram(
+    "paged_decode",
+    "Computes attention of the newest token over a cache of random normal keys and values, step by step.",
+    ("all", *steps("paged_decode")),
+    {
+        "batch": "sequences (16)",
+        "tokens": "in the cache, of a sequence on average (16384)",
+        "lengths": "uneven: the n-th longest sequence has an n-th of the longest one's tokens (even)",
+        "heads": "of the queries (32)",
+        "kv-heads": "of the cache; 1, 2, 4 or 8 heads of the queries share one (8)",
+        "page": "tokens of a page: 16, 32, 64 and so on (16)",
+        "repetitions": "timings of each step (10)",
+        "seed": "of the arrays (1)",
+    },
+)
+
 sum_ = CudaProgram(
     "sum",
     "Adds up an array of random normal floats; holds the time against CUB and a copy of as many bytes.",
@@ -283,6 +299,7 @@ PROGRAMS = {
         sum_,
         gemm,
         attention,
+        paged_decode,
         softmax,
         rmsnorm,
         compute_metrics,

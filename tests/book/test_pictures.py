@@ -29,6 +29,7 @@ UNCHECKED = {
     **dict.fromkeys(
         (
             *("asynchronous_launch", "bf16_in_time", "bf16_ladder", "bottleneck_tree", "bucketed_overlap"),
+            *("cache_pages", "paged_ladder", "shares"),
             *("clusters_and_bulk_copies", "copy_engines", "double_buffer_in_time", "fp32_ladder"),
             *("groups_in_time", "host_timer_and_events", "ladder", "metric_anatomy", "nvtx_projection"),
             *("opening", "operands_of_tensor_cores", "ring_all_reduce", "schema", "streams_in_order"),

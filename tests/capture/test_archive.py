@@ -96,6 +96,12 @@ def test_an_archive_arrives_whole_in_a_new_set(
     assert load_set("mine").record("alpha", "baseline")["program"] == "program"
 
 
+@pytest.mark.parametrize("suffix", [".json", ".json.xz", ".clean.json", ".clean.json.xz"])
+def test_records_may_be_compressed(suffix: str) -> None:
+    assert archive._MEMBER.fullmatch(f"alpha/even{suffix}")
+    assert not archive._MEMBER.fullmatch(f"alpha/even{suffix}.xz.xz")
+
+
 def test_machines_are_merged_and_identical_ones_kept_once(packed: Path, lab: Lab) -> None:
     today = load_set("mine").experiment("alpha").captured
     same = f"the same as it was, captured {today}"

@@ -38,7 +38,7 @@ LADDERS = (
     *("host_checks", *PROGRAMS, "transpose", "memory_bandwidth", "rmsnorm", "softmax", "sum"),
     *("optimization_loop", "roofline_kernels", "compute_metrics", "energy", "exercises_ncu"),
 )
-PRODUCTS = ("gemm", "attention", "instances")
+PRODUCTS = ("gemm", "attention", "paged_decode", "instances")
 LAUNCHED = ("decode", "fp8")  # kernels without a program of their own, which instances.cu names
 NO_SPILLS = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
 COMMON = "common"  # stands for the kernels that belong to none of the programs

@@ -19,6 +19,10 @@ RUNS: dict[str, tuple[str, ...]] = {
         "--heads 2 --length 150 --dim 64 --type fp16",
         "--heads 2 --length 333 --dim 128 --mask causal",
     ),
+    "paged_decode": (
+        "--batch 5 --tokens 70 --lengths uneven",
+        "--batch 2 --tokens 333 --heads 16 --kv-heads 2 --page 64",
+    ),
     "softmax": tuple(
         f"--columns {columns} --rows {rows} --type {kind}"
         for columns, rows in ((1000, 9), (16383, 3), (70000, 2))

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from labcode.figures import render
-from labcode.figures.diagrams import attentions, products, schematic
+from labcode.figures.diagrams import attentions, caches, products, schematic
 from tests.figures.reading import assert_readable, words
 
 DRAWINGS = [
@@ -30,6 +30,9 @@ DRAWINGS = [
     attentions.tensor_ladder,
     attentions.tiles,
     attentions.groups_in_time,
+    caches.paged_ladder,
+    caches.cache_pages,
+    caches.shares,
 ]
 MEASURED = re.compile(r"\d\s*(?:[nµm]?s|[KMGT]i?B(?:/s)?|%|[GM]Hz|W)\b")
 
