@@ -1,0 +1,75 @@
+"""Arithmetic of a Llama: its configuration and what it is given in; parameters, FLOPs and bytes out.
+
+A decoder whose query heads share fewer key and value heads, with a gated feed-forward network of three
+matrices, rotary positions, no biases, and an output matrix of its own. A multiplication with its addition is
+2 FLOPs. Of attention only those pairs of positions count that the mask allows: within a document, and not
+ahead. Recomputation is no work of the model, so it counts in no FLOP here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Config:
+    """Width, inner width of the feed-forward network, layers, heads of queries and of keys, vocabulary."""
+
+    width: int = 4096
+    inner: int = 14336
+    layers: int = 32
+    heads: int = 32
+    kv_heads: int = 8
+    vocabulary: int = 128_256
+
+    @property
+    def head(self) -> int:
+        """Width of a head."""
+        return self.width // self.heads
+
+
+CONFIGS = {
+    "8B": Config(),
+    "tiny": Config(64, 160, 3, 4, 2, 512),  # for tests
+}
+DOCUMENTS = (1536, 1024, 512, 384, 256, 192, 128, 64)  # tokens of each, packed into one sequence of 4096
+
+
+def layer_parameters(config: Config) -> int:
+    """Parameters of a layer: attention's four matrices, the network's three, two norms."""
+    attention = 2 * config.width**2 + 2 * config.width * config.kv_heads * config.head
+    return attention + 3 * config.width * config.inner + 2 * config.width
+
+
+def parameter_count(config: Config) -> int:
+    """All parameters: those of the layers, embedding, output matrix, last norm."""
+    ends = 2 * config.vocabulary * config.width + config.width
+    return config.layers * layer_parameters(config) + ends
+
+
+def read_for_a_token(config: Config) -> int:
+    """Parameters that a token multiplies by: all but the embedding, of which it takes a row."""
+    return parameter_count(config) - config.vocabulary * config.width
+
+
+def forward_flops(config: Config, documents: Sequence[int]) -> int:
+    """FLOPs of a forward pass over documents of so many tokens, logits included."""
+    tokens = sum(documents)
+    pairs = sum(n * (n + 1) // 2 for n in documents)
+    return 2 * tokens * read_for_a_token(config) + 4 * config.layers * config.width * pairs
+
+
+def training_flops(config: Config, documents: Sequence[int]) -> int:
+    """FLOPs of a forward and a backward pass, which has twice the matmuls."""
+    return 3 * forward_flops(config, documents)
+
+
+def cache_bytes(config: Config, tokens: int, *, itemsize: int = 2) -> int:
+    """Bytes of the keys and values of so many tokens."""
+    return 2 * config.layers * config.kv_heads * config.head * tokens * itemsize
+
+
+def logits_bytes(config: Config, tokens: int, *, itemsize: int) -> int:
+    """Bytes of the logits of so many tokens."""
+    return tokens * config.vocabulary * itemsize
