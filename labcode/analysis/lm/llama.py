@@ -73,3 +73,63 @@ def cache_bytes(config: Config, tokens: int, *, itemsize: int = 2) -> int:
 def logits_bytes(config: Config, tokens: int, *, itemsize: int) -> int:
     """Bytes of the logits of so many tokens."""
     return tokens * config.vocabulary * itemsize
+
+
+# ---- predictions, from what a large matmul and a copy reach on a GPU of Hopper under its power cap
+
+RATE, BANDWIDTH = 650e12, 3.0e12  # bf16 FLOP/s; bytes/s
+# Bytes that eager attention moves for each score, forward and backward: scores in 16 bits, softmax in 32
+SCORE_BYTES = (24, 32)
+# The share of `RATE` that kernels of attention reach, forward and backward: with any mask, with FlexAttention
+SDPA, FLEX = (0.4, 0.25), (0.5, 0.3)
+# Bytes of a token and layer, forward, for each of width and inner: operators one by one, or compiled
+ONE_BY_ONE, COMPILED = (36 * 2 + 18 * 1.25 + 12, 10), (8 * 2 + 4 * 1.25, 6)
+LOGIT_BYTES = 34  # that each logit moves in loss and backward pass, in 32 bits where it counts
+ADAMW_BYTES = {"foreach": 40, "fused": 14}  # that each parameter in 16 bits moves
+
+
+def predicted_step(
+    config: Config,
+    documents: Sequence[int],
+    *,
+    attention: str,
+    optimizer: str,
+    compiled: bool,
+    recomputed: int,
+) -> dict[str, float]:
+    """Milliseconds of a training step by part, on paper: matmuls, attention, elementwise, logits, optimizer.
+
+    ``recomputed`` layers do their forward pass twice. ``attention`` is ``eager`` or ``sdpa``, which look at
+    all pairs of positions, or ``flex_attention``, which skips what the mask forbids.
+    """
+    tokens = sum(documents)
+    again = min(recomputed, config.layers) / config.layers
+    layers = 2 * tokens * config.layers * layer_parameters(config)
+    ends = 2 * tokens * config.vocabulary * config.width
+    matmuls = (layers * (3 + again) + 3 * ends) / RATE
+    if attention == "flex_attention":
+        pairs, reached = sum(n * (n + 1) // 2 for n in documents), FLEX
+    else:
+        pairs, reached = tokens * tokens, SDPA
+    flops = 4 * config.layers * config.width * pairs
+    if attention == "eager":
+        scores = config.layers * config.heads * pairs
+        forward, backward = (b * scores / BANDWIDTH for b in SCORE_BYTES)
+        forward, backward = forward + flops / RATE, backward + 2 * flops / RATE
+    else:
+        forward, backward = flops / (reached[0] * RATE), 2.5 * flops / (reached[1] * RATE)
+    of_width, of_inner = COMPILED if compiled else ONE_BY_ONE
+    element = config.layers * tokens * (of_width * config.width + of_inner * config.inner) / BANDWIDTH
+    seconds = {
+        "matmuls": matmuls,
+        "attention": forward * (1 + again) + backward,
+        "elementwise": element * (1 + again + 2),
+        "logits": LOGIT_BYTES * tokens * config.vocabulary / BANDWIDTH,
+        "optimizer": ADAMW_BYTES[optimizer] * parameter_count(config) / BANDWIDTH,
+    }
+    return {part: 1e3 * value for part, value in seconds.items()}
+
+
+def state_bytes(config: Config, parameter: int) -> int:
+    """Bytes of weights, gradients and moments, at so many a parameter."""
+    return parameter * parameter_count(config)

@@ -154,8 +154,10 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--config", choices=list(CONFIGS), default="8B", help="default 8B")
     parser.add_argument("--ways", type=names, help="only these, by commas (default all of the variant)")
     parser.add_argument("--steps", type=whole(0, 1000), default=0, help="so many for a trace, no windows")
-    parser.add_argument("--new-tokens", type=whole(1, 4096), default=128, help="most of a request (128)")
-    parser.add_argument("--requests", type=whole(1, 4096), default=64, help="of a batch (default 64)")
+    parser.add_argument("--new-tokens", type=whole(1, 4096), default=64, help="most of a request (64)")
+    parser.add_argument(
+        "--requests", type=whole(1, 4096), default=32, help="of all batches together (default 32)"
+    )
     parser.add_argument("--seconds", type=common.positive, default=2.0, help="of a window (default 2)")
     parser.add_argument("--warmup", type=common.positive, default=0.2, help="seconds before each (0.2)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")

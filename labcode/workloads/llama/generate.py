@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     import torch
 
 ONE_PROMPT = 64  # tokens
-LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256)  # new tokens of the requests of a batch, over and over
+LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256)  # new tokens of requests in proportion, over and over
+SLOTS = 16  # requests that are answered at a time
 BLOCK, SPARE = 256, 8  # tokens of a block of the cache; blocks beside those that are needed
-BATCH_TOKENS = 4096  # most of a forward pass where requests join and leave
+BATCH_TOKENS = 2048  # most of a forward pass where requests join and leave
 Answer = Callable[[], list[list[int]]]
 
 
 @dataclass(frozen=True)
 class Way:
     """How tokens are written: the cache of keys and values, whether the forward pass is compiled, whether
-    requests come one at a time, padded in a batch, or join and leave it.
+    there is one request, or many in batches of `SLOTS` that wait for their longest, or ones that join and
+    leave; whether the latter are replayed as CUDA graphs.
     """
 
     cache: str = "dynamic"
@@ -64,16 +66,19 @@ def answering(way: Way, model: Any, lengths: Sequence[int], device: torch.device
         return
     given = prompts.to(device)
     told: dict[str, Any] = {
-        "attention_mask": torch.ones_like(given),
-        "max_new_tokens": max(lengths),
         "do_sample": False,
         "cache_implementation": way.cache,
         "disable_compile": not way.compiled,
     }
 
     def written() -> list[list[int]]:
-        rows = model.generate(given, **told)[:, ONE_PROMPT:]
-        return [row[:length].tolist() for row, length in zip(rows, lengths, strict=True)]
+        texts: list[list[int]] = []
+        for first in range(0, len(lengths), SLOTS):
+            batch, asked = given[first : first + SLOTS], lengths[first : first + SLOTS]
+            mask = torch.ones_like(batch)
+            rows = model.generate(batch, attention_mask=mask, max_new_tokens=max(asked), **told)
+            texts += [row[:count] for row, count in zip(rows[:, ONE_PROMPT:].tolist(), asked, strict=True)]
+        return texts
 
     yield written
 
@@ -82,9 +87,13 @@ def answering(way: Way, model: Any, lengths: Sequence[int], device: torch.device
 def _continuous(way: Way, model: Any, prompts: list[list[int]], lengths: Sequence[int]) -> Iterator[Answer]:
     """By the manager of `transformers`, to which requests of different lengths are given."""
     transformers = llama.import_transformers()
-    blocks = len(prompts) * -(-(ONE_PROMPT + max(lengths)) // BLOCK)
+    blocks = SLOTS * -(-(ONE_PROMPT + max(lengths)) // BLOCK)
     config = transformers.ContinuousBatchingConfig(
-        use_cuda_graph=way.graphs, block_size=BLOCK, num_blocks=blocks + SPARE, max_batch_tokens=BATCH_TOKENS
+        use_cuda_graph=way.graphs,
+        block_size=BLOCK,
+        num_blocks=blocks + SPARE,
+        max_batch_tokens=BATCH_TOKENS,
+        max_requests_per_batch=SLOTS,
     )
     plain = transformers.GenerationConfig(do_sample=False, max_new_tokens=max(lengths), eos_token_id=-1)
     with model.continuous_batching_context_manager(
