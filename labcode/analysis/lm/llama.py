@@ -133,3 +133,31 @@ def predicted_step(
 def state_bytes(config: Config, parameter: int) -> int:
     """Bytes of weights, gradients and moments, at so many a parameter."""
     return parameter * parameter_count(config)
+
+
+LINK = 300e9  # bytes/s that a collective of large messages moves to a GPU over NVLink, one direction
+TAKEN = 0.15  # of the speed of what is computed beside a collective that runs on multiprocessors
+FP32_ADAMW_BYTES = 28  # that each parameter of a rank moves: itself, two moments, its gradient, in 32 bits
+
+
+def predicted_exchange(
+    config: Config, *, reduce_bytes: int, stay: int = 0, engines: bool = False
+) -> dict[str, float]:
+    """Milliseconds of a step of FSDP on two GPUs by part, on paper: gathering weights in 16 bits in the
+    forward and the backward pass, summing gradients of ``reduce_bytes`` each, AdamW on a half in 32 bits; and
+    of the exchange what nothing hides (of embedding and output matrix) and what it slows.
+
+    ``stay`` layers are not gathered a second time; ``engines``: copy engines gather.
+    """
+    count = parameter_count(config)
+    layer, ends = layer_parameters(config), count - config.layers * layer_parameters(config)
+    gather = (2 * count + 2 * (count - stay * layer)) / 2 / LINK
+    reduce = reduce_bytes * count / 2 / LINK
+    seconds = {
+        "gather": gather,
+        "reduce": reduce,
+        "exposed": (2 * (ends + layer) + reduce_bytes * ends) / 2 / LINK,
+        "slowed": TAKEN * (reduce + (0.0 if engines else gather)),
+        "optimizer": FP32_ADAMW_BYTES * count / 2 / BANDWIDTH,
+    }
+    return {part: 1e3 * value for part, value in seconds.items()}

@@ -30,3 +30,33 @@ def test_the_packed_documents_fill_a_sequence():
 def test_cache_of_a_token():
     assert llama.cache_bytes(LARGE, 1) == 128 * 1024
     assert llama.logits_bytes(LARGE, 1, itemsize=2) == 256_512
+
+
+def predicted(**more):
+    way = {"attention": "eager", "optimizer": "foreach", "compiled": False, "recomputed": 32}
+    return llama.predicted_step(LARGE, llama.DOCUMENTS, **(way | more))
+
+
+def test_each_change_is_predicted_to_move_its_own_part():
+    before = predicted()
+    for change, part in (
+        ({"attention": "flex_attention"}, "attention"),
+        ({"optimizer": "fused"}, "optimizer"),
+        ({"compiled": True}, "elementwise"),
+    ):
+        after = predicted(**change)
+        assert [name for name in before if after[name] != before[name]] == [part]
+        assert after[part] < before[part]
+    assert predicted(recomputed=0)["matmuls"] < before["matmuls"]
+    assert predicted(recomputed=1 << 30) == before
+
+
+def test_the_optimizer_is_predicted_by_its_bytes():
+    assert abs(predicted(optimizer="fused")["optimizer"] - 14 * 8_030_261_248 / 3.0e12 * 1e3) < 1e-6
+
+
+def test_gradients_of_half_the_bytes_take_half_the_time_on_the_way():
+    wide, narrow = (llama.predicted_exchange(LARGE, reduce_bytes=bytes_) for bytes_ in (4, 2))
+    assert wide["reduce"] == 2 * narrow["reduce"] and wide["gather"] == narrow["gather"]
+    assert llama.predicted_exchange(LARGE, reduce_bytes=2, engines=True)["slowed"] < narrow["slowed"]
+    assert llama.predicted_exchange(LARGE, reduce_bytes=2, stay=32)["gather"] < narrow["gather"]
