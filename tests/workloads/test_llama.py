@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from labcode.workloads.llama import __main__ as program  # noqa: E402
-from labcode.workloads.llama import generate, sharded  # noqa: E402
+from labcode.workloads.llama import generate, model, sharded  # noqa: E402
 from labcode.workloads.shared import common  # noqa: E402
 
 
@@ -52,10 +52,10 @@ def test_requests_of_a_batch_have_uneven_lengths():
 
 def test_ways_that_compute_something_else_are_told():
     ways = {"a": {"loss": 11.0, "gradient_norm": 1.0}, "b": {"loss": 11.1, "gradient_norm": 1.2}}
-    checks = program.alike(ways)
+    checks = model.alike(ways)
     assert checks["loss_alike"].passed
     assert not checks["gradient_norm_alike"].passed
-    assert not program.alike({})["loss_alike"].passed
+    assert not model.alike({})["loss_alike"].passed
 
 
 def test_first_tokens_that_agree_are_counted():

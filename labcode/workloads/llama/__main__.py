@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "llama"
 VARIANTS = ("train", "generate")
-NEAR = 5e-2  # what loss and gradient of two ways may differ by, relative: bf16 through all layers
 _TRIED = re.compile(r"Tried to allocate ([0-9.]+ [KMG]iB)")
 
 
@@ -89,19 +88,7 @@ def training(lab: Lab) -> dict[str, Check]:
 
     for name in lab.given.ways or train.WAYS:
         lab.try_way(name, work)
-    return alike(lab.ways)
-
-
-def alike(ways: dict[str, dict[str, Any]]) -> dict[str, Check]:
-    """Whether all ways had the loss and the gradient of the first one."""
-    checks = {}
-    for key in ("loss", "gradient_norm"):
-        values = [found[key] for found in ways.values()]
-        apart = max((abs(value / values[0] - 1) for value in values), default=float("nan"))
-        checks[f"{key}_alike"] = Check(
-            apart <= NEAR, f"of {len(values)} ways, largest difference {apart:.1e}"
-        )
-    return checks
+    return model.alike(lab.ways)
 
 
 def writing(lab: Lab) -> dict[str, Check]:

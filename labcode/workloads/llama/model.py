@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from labcode.analysis.lm.llama import CONFIGS, DOCUMENTS
 from labcode.errors import ToolError
+from labcode.workloads.shared.common import Check
 
 if TYPE_CHECKING:
     import torch
 
+NEAR = 5e-2  # what loss and gradient of two ways may differ by, relative: bf16 through all layers
 NO_LOSS = -100  # of a label: not to be predicted
 SEED = 1
 
@@ -101,3 +103,15 @@ def checkpoint_layers(model: Any, count: int) -> None:
     for index, layer in enumerate(model.model.layers):
         layer.gradient_checkpointing = index < count
     model.train()
+
+
+def alike(ways: dict[str, dict[str, Any]]) -> dict[str, Check]:
+    """Whether all ways had the loss and the gradient of the first one."""
+    checks = {}
+    for key in ("loss", "gradient_norm"):
+        values = [found[key] for found in ways.values()]
+        apart = max((abs(value / values[0] - 1) for value in values), default=float("nan"))
+        checks[f"{key}_alike"] = Check(
+            apart <= NEAR, f"of {len(values)} ways, largest difference {apart:.1e}"
+        )
+    return checks

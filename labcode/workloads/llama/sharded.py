@@ -17,7 +17,6 @@ from typing import Any
 from labcode.analysis.lm.llama import CONFIGS
 from labcode.errors import ToolError
 from labcode.workloads.llama import model as llama
-from labcode.workloads.llama.__main__ import alike
 from labcode.workloads.models.data_parallel import Member
 from labcode.workloads.scaling import group
 from labcode.workloads.shared import common
@@ -185,7 +184,7 @@ def finish(given: argparse.Namespace, cases: list[Case], gpu: dict[str, Any]) ->
     ran = [case for case in cases if "left_out" not in case]
     ways = {case["way"]: {k: v for k, v in case.items() if k not in ("way", "window")} for case in ran}
     windows = {case["way"]: case["window"] for case in cases if "window" in case}
-    checks: dict[str, Check] = alike(ways)
+    checks: dict[str, Check] = llama.alike(ways)
     results = {"ways": ways, "left_out": left_out, "windows": windows}
     record = common.Record(PROGRAM, given.variant, common.parameters_of(given), results, checks, gpu)
     return common.finish(record, given.json)
