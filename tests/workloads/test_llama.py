@@ -33,7 +33,7 @@ def test_a_way_of_the_other_variant_is_one_line(capsys):
     code, line = refused(capsys, program.main, "--variant", "train", "--ways", "static")
     assert (code, line) == (
         2,
-        "llama: --ways static: the ways of train are eager, sdpa, flex, fused, compiled, at-once, half, kept",
+        "llama: --ways static: the ways of train are eager, sdpa, flex, fused, compiled, at-once, kept",
     )
 
 
@@ -65,7 +65,7 @@ def test_first_tokens_that_agree_are_counted():
 def test_a_tiny_one_trains_and_writes(tmp_path):
     pytest.importorskip("transformers")
     record = tmp_path / "record.json"
-    flags = ["--config", "tiny", "--device", "cpu", "--seconds", "0.01", "--warmup", "0.01"]
+    flags = ["--config", "tiny", "--device", "cpu", "--seconds", "0.01"]
     assert program.main(["--ways", "eager,sdpa", *flags, "--json", str(record)]) == 0
     found = json.loads(record.read_text())["results"]
     assert list(found["windows"]) == ["eager", "sdpa"] and found["left_out"] == {}

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,18 +34,23 @@ class Lab:
 
     def __init__(self, given: argparse.Namespace, device: torch.device) -> None:
         self.given, self.device = given, device
-        self.windows = Windows(device, given.seconds, given.warmup)
+        self.windows = Windows(device, given.seconds, 0.0)
         self.ways: dict[str, dict[str, Any]] = {}
         self.left_out: dict[str, str] = {}
 
-    def run(self, name: str, call: Callable[[], Any], **each: Any) -> None:
-        """Repeat the call in a window; or, for a trace, some times in the measured range."""
-        if not self.given.steps:
-            self.windows.repeat(name, call, **each)
-            return
-        for _ in range(2):
-            call()
+    def run(self, name: str, call: Callable[[], Any], tokens: int) -> None:
+        """After a call that warms up, repeat it in a window; or, for a trace, in the measured range."""
         synchronize(self.device)
+        began = time.monotonic()
+        call()
+        synchronize(self.device)
+        each = time.monotonic() - began
+        if not self.given.steps:
+            count = max(2, math.ceil(self.given.seconds / each))
+            with self.windows.window(name, repetitions=count, tokens=count * tokens):
+                for _ in range(count):
+                    call()
+            return
         with nvtx_range(common.MEASURED, self.device):
             for number in range(self.given.steps):
                 with nvtx_range(f"step {number}", self.device):
@@ -78,10 +85,14 @@ class Lab:
 
 def training(lab: Lab) -> dict[str, Check]:
     """Train by each way; do they compute the same?"""
+    import torch
 
     def work(name: str) -> dict[str, Any]:
         trainer = train.Trainer(train.WAYS[name], lab.given.config, lab.device)
         found: dict[str, Any] = dict(trainer.first_step())
+        if lab.device.type == "cuda":
+            found["first_peak_bytes"] = torch.cuda.max_memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
         lab.run(name, trainer.step, tokens=sum(model.documents_of(lab.given.config)))
         found["last_loss"] = float(trainer.step())
         return found
@@ -146,7 +157,6 @@ def command_line() -> argparse.ArgumentParser:
         "--requests", type=whole(1, 4096), default=32, help="of all batches together (default 32)"
     )
     parser.add_argument("--seconds", type=common.positive, default=2.0, help="of a window (default 2)")
-    parser.add_argument("--warmup", type=common.positive, default=0.2, help="seconds before each (0.2)")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try it out")
     return parser
 

@@ -127,7 +127,7 @@ def _without_ctas(member: Member) -> Any:
 
 def work(member: Member, given: argparse.Namespace) -> list[Case]:
     """Each way in turn, in a window or in the range of a trace; what was found about each."""
-    windows = Windows(member.device, given.seconds, given.warmup)
+    windows = Windows(member.device, given.seconds, 0.0)
     found = []
     for name in given.ways or WAYS:
         try:
@@ -206,7 +206,6 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--ways", type=names, help="only these, by commas (default all)")
     parser.add_argument("--steps", type=whole(0, 1000), default=0, help="so many for a trace, no windows")
     parser.add_argument("--seconds", type=common.positive, default=2.0, help="of a window (default 2)")
-    parser.add_argument("--warmup", type=common.positive, default=0.2, help="unused by ranks in step")
     return parser
 
 

@@ -35,8 +35,7 @@ WAYS = {
     "fused": Way("flex_attention", "fused"),
     "compiled": Way("flex_attention", "fused", compiled=True),
     "at-once": Way("flex_attention", "fused", compiled=True, at_once=True),
-    "half": Way("flex_attention", "fused", compiled=True, at_once=True, recomputed=16),
-    "kept": Way("flex_attention", "fused", compiled=True, at_once=True, recomputed=0),
+    "kept": Way("flex_attention", "fused", compiled=True, at_once=True, recomputed=26),
 }
 
 
