@@ -26,6 +26,7 @@ from labcode.workloads.shared.windows import Windows
 PROGRAM, MODULE = "llama_sharded", "labcode.workloads.llama.sharded"
 VARIANTS = ("train",)
 LEARNING_RATE = 1e-5
+BUFFERS = 2  # of each size
 _MULTICAST_OFF = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 Case = dict[str, Any]
 
@@ -76,18 +77,12 @@ class Sharded:
             fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=dropped)
         fully_shard(self.model, mesh=mesh, mp_policy=policy)
         if way.symmetric and member.cuda:
-            self._symmetric([*layers, self.model])
+            gather = Registered(member, mesh.get_group())
+            for module in (*layers, self.model):
+                module.set_custom_all_gather(gather)
         fused = {"fused": True} if member.cuda else {}
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, **fused)
         self.batch = llama.packed_batch(name, member.device, seed=llama.SEED + member.rank)
-
-    @staticmethod
-    def _symmetric(modules: Sequence[Any]) -> None:
-        """Gather into memory that all ranks have registered, which NCCL's copy engines can do."""
-        for module in modules:
-            if not hasattr(module, "set_symm_mem_for_comm"):
-                raise ToolError("this PyTorch's FSDP2 knows no symmetric memory")
-            module.set_symm_mem_for_comm()
 
     def step(self) -> Any:
         """Forward pass, backward pass, update; the loss, still on the GPU."""
@@ -108,6 +103,38 @@ class Sharded:
         total = loss.detach().clone()
         self.member.torch.distributed.all_reduce(total)
         return {"loss": float(total) / self.member.world, "gradient_norm": norm}
+
+
+class Registered:
+    """An all-gather for FSDP2 into memory that all ranks have registered, which NCCL's copy engines fill.
+
+    A gathered layer is copied out before the next but one is gathered, so two buffers of a size are enough.
+    """
+
+    def __init__(self, member: Member, members: Any) -> None:
+        from torch.distributed import _symmetric_memory as symmetric
+
+        self._member, self._members, self._symmetric = member, members, symmetric
+        if symmetric.get_backend(member.device) != "NCCL":
+            symmetric.set_backend("NCCL")
+        member.torch.distributed.all_reduce(member.torch.ones(1, device=member.device), group=members)
+        self._rings: dict[tuple[tuple[int, ...], Any], list[Any]] = {}
+        self._gather: Any = group.all_gather(member.torch)
+
+    def allocate(self, size: Sequence[int], *, dtype: Any, device: Any) -> Any:
+        """A buffer of this size; the one that was given out before the last one comes again."""
+        ring = self._rings.setdefault((tuple(size), dtype), [])
+        if len(ring) == BUFFERS:
+            ring.append(ring.pop(0))
+        else:
+            made = self._symmetric.empty(*size, dtype=dtype, device=device)
+            self._symmetric.rendezvous(made, self._members.group_name)
+            ring.append(made)
+        return ring[-1]
+
+    def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, async_op: bool = False) -> Any:
+        """The collective itself."""
+        return self._gather(output_tensor, input_tensor, group=group, async_op=async_op)
 
 
 def _without_ctas(member: Member) -> Any:
