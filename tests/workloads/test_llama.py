@@ -33,7 +33,7 @@ def test_a_way_of_the_other_variant_is_one_line(capsys):
     code, line = refused(capsys, program.main, "--variant", "train", "--ways", "static")
     assert (code, line) == (
         2,
-        "llama: --ways static: the ways of train are eager, sdpa, flex, fused, compiled, at-once, kept",
+        "llama: --ways static: the ways of train are eager, sdpa, fused, compiled, flex, at-once, kept",
     )
 
 
@@ -74,3 +74,15 @@ def test_a_tiny_one_trains_and_writes(tmp_path):
     ways = json.loads(record.read_text())["results"]["ways"]
     assert ways["dynamic"]["tokens"] == 8 and ways["padded"]["tokens"] == ways["continuous"]["tokens"]
     assert ways["static"]["agree"] == ways["continuous"]["agree"] == 1
+
+
+def test_a_way_that_fails_is_left_out_with_its_reason(tmp_path, monkeypatch):
+    assert program.reason(RuntimeError("no kernel\nlong story")) == "RuntimeError: no kernel"
+    lab = program.Lab(program.command_line().parse_args(["--device", "cpu"]), torch.device("cpu"))
+
+    def fails(name):
+        raise RuntimeError("no kernel for it")
+
+    lab.try_way("eager", fails)
+    lab.try_way("sdpa", lambda name: {"loss": 1.0})
+    assert lab.left_out == {"eager": "RuntimeError: no kernel for it"} and list(lab.ways) == ["sdpa"]

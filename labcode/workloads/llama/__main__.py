@@ -40,13 +40,9 @@ class Lab:
 
     def run(self, name: str, call: Callable[[], Any], tokens: int) -> None:
         """After a call that warms up, repeat it in a window; or, for a trace, in the measured range."""
-        synchronize(self.device)
-        began = time.monotonic()
-        call()
-        synchronize(self.device)
-        each = time.monotonic() - began
+        each = self.timed(call)
         if not self.given.steps:
-            count = max(2, math.ceil(self.given.seconds / each))
+            count = max(1, math.ceil(self.given.seconds / each))
             with self.windows.window(name, repetitions=count, tokens=count * tokens):
                 for _ in range(count):
                     call()
@@ -57,21 +53,25 @@ class Lab:
                     call()
             synchronize(self.device)
 
+    def timed(self, call: Callable[[], Any]) -> float:
+        """Seconds of a call, the GPU's work included."""
+        synchronize(self.device)
+        began = time.monotonic()
+        call()
+        synchronize(self.device)
+        return time.monotonic() - began
+
     def try_way(self, name: str, work: Callable[[str], dict[str, Any]]) -> None:
-        """What one way is found to need; one that does not fit is left out, with what it asked for."""
+        """What one way is found to need; one that does not fit or work is left out, with the reason."""
         import torch
 
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         try:
             self.ways[name] = work(name)
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
             self.windows.entries.pop(name, None)
-            asked = _TRIED.search(str(error))
-            peak = torch.cuda.max_memory_allocated()
-            self.left_out[name] = (
-                f"does not fit: {peak / 1e9:.1f} GB in use and {asked[1] if asked else 'more'} asked for"
-            )
+            self.left_out[name] = reason(error)
             print(f"  {name}: {self.left_out[name]}", flush=True)
         else:
             if self.device.type == "cuda":
@@ -81,6 +81,17 @@ class Lab:
         torch.compiler.reset()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def reason(error: RuntimeError) -> str:
+    """Why a way is left out: the memory it asked for in vain, or the error's first line."""
+    import torch
+
+    if not isinstance(error, torch.OutOfMemoryError):
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    asked = _TRIED.search(str(error))
+    peak = torch.cuda.max_memory_allocated()
+    return f"does not fit: {peak / 1e9:.1f} GB in use and {asked[1] if asked else 'more'} asked for"
 
 
 def training(lab: Lab) -> dict[str, Check]:
@@ -94,7 +105,6 @@ def training(lab: Lab) -> dict[str, Check]:
             found["first_peak_bytes"] = torch.cuda.max_memory_allocated()
             torch.cuda.reset_peak_memory_stats()
         lab.run(name, trainer.step, tokens=sum(model.documents_of(lab.given.config)))
-        found["last_loss"] = float(trainer.step())
         return found
 
     for name in lab.given.ways or train.WAYS:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from labcode.analysis.lm.llama import CONFIGS
-from labcode.errors import ToolError
 from labcode.workloads.llama import model as llama
 from labcode.workloads.models.data_parallel import Member
 from labcode.workloads.scaling import group
@@ -26,22 +24,19 @@ from labcode.workloads.shared.windows import Windows
 PROGRAM, MODULE = "llama_sharded", "labcode.workloads.llama.sharded"
 VARIANTS = ("train",)
 LEARNING_RATE = 1e-5
-BUFFERS = 2  # of each size
-_MULTICAST_OFF = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 Case = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Way:
-    """How the model is shared: layers a group, gradients' type on the way, how many layers stay gathered
-    between forward and backward pass, whether collectives use symmetric memory; attention, compiled layers.
+    """Attention, whether layers are compiled; gradients' type on the way, how many layers stay gathered
+    between forward and backward pass.
     """
 
     attention: str = "flex_attention"
     compiled: bool = True
     reduce: str = "float32"
     stay: int = 0
-    symmetric: bool = False
 
 
 WAYS = {
@@ -49,7 +44,6 @@ WAYS = {
     "compiled": Way(),
     "bf16": Way(reduce="bfloat16"),
     "stay": Way(reduce="bfloat16", stay=8),
-    "symmetric": Way(reduce="bfloat16", symmetric=True),
 }
 
 
@@ -66,20 +60,13 @@ class Sharded:
         llama.checkpoint_layers(self.model, CONFIGS[name].layers)
         if way.compiled and member.cuda:
             llama.compile_layers(self.model)
-        if way.symmetric and member.cuda:
-            mesh = _without_ctas(member)
-        else:
-            mesh = init_device_mesh(member.device.type, (member.world,))
+        mesh = init_device_mesh(member.device.type, (member.world,))
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, way.reduce))
         layers = list(self.model.model.layers)
         for index, layer in enumerate(layers):
             dropped = index < len(layers) - way.stay
             fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=dropped)
         fully_shard(self.model, mesh=mesh, mp_policy=policy)
-        if way.symmetric and member.cuda:
-            gather = Registered(member, mesh.get_group())
-            for module in (*layers, self.model):
-                module.set_custom_all_gather(gather)
         fused = {"fused": True} if member.cuda else {}
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE, **fused)
         self.batch = llama.packed_batch(name, member.device, seed=llama.SEED + member.rank)
@@ -105,53 +92,6 @@ class Sharded:
         return {"loss": float(total) / self.member.world, "gradient_norm": norm}
 
 
-class Registered:
-    """An all-gather for FSDP2 into memory that all ranks have registered, which NCCL's copy engines fill.
-
-    A gathered layer is copied out before the next but one is gathered, so two buffers of a size are enough.
-    """
-
-    def __init__(self, member: Member, members: Any) -> None:
-        from torch.distributed import _symmetric_memory as symmetric
-
-        self._member, self._members, self._symmetric = member, members, symmetric
-        if symmetric.get_backend(member.device) != "NCCL":
-            symmetric.set_backend("NCCL")
-        member.torch.distributed.all_reduce(member.torch.ones(1, device=member.device), group=members)
-        self._rings: dict[tuple[tuple[int, ...], Any], list[Any]] = {}
-        self._gather: Any = group.all_gather(member.torch)
-
-    def allocate(self, size: Sequence[int], *, dtype: Any, device: Any) -> Any:
-        """A buffer of this size; the one that was given out before the last one comes again."""
-        ring = self._rings.setdefault((tuple(size), dtype), [])
-        if len(ring) == BUFFERS:
-            ring.append(ring.pop(0))
-        else:
-            made = self._symmetric.empty(*size, dtype=dtype, device=device)
-            self._symmetric.rendezvous(made, self._members.group_name)
-            ring.append(made)
-        return ring[-1]
-
-    def __call__(self, output_tensor: Any, input_tensor: Any, group: Any, async_op: bool = False) -> Any:
-        """The collective itself."""
-        return self._gather(output_tensor, input_tensor, group=group, async_op=async_op)
-
-
-def _without_ctas(member: Member) -> Any:
-    """A mesh whose communicator is to take no multiprocessors where it need not; multicast stays off."""
-    os.environ.setdefault(_MULTICAST_OFF, "1")
-    from torch.distributed.device_mesh import DeviceMesh
-
-    nccl = member.torch.distributed.ProcessGroupNCCL
-    if not hasattr(nccl, "NCCL_CTA_POLICY_ZERO"):
-        raise ToolError("this PyTorch does not know NCCL's policy of taking no multiprocessors")
-    options = nccl.Options()
-    options.is_high_priority_stream = True
-    options.config.cta_policy = nccl.NCCL_CTA_POLICY_ZERO
-    members = member.torch.distributed.new_group(pg_options=options)
-    return DeviceMesh.from_group(members, member.device.type)
-
-
 def work(member: Member, given: argparse.Namespace) -> list[Case]:
     """Each way in turn, in a window or in the range of a trace; what was found about each."""
     windows = Windows(member.device, given.seconds, 0.0)
@@ -159,7 +99,7 @@ def work(member: Member, given: argparse.Namespace) -> list[Case]:
     for name in given.ways or WAYS:
         try:
             case = _case(member, given, name, windows)
-        except (ToolError, member.torch.OutOfMemoryError) as error:  # on all ranks alike
+        except member.torch.OutOfMemoryError as error:  # on all ranks alike
             windows.entries.pop(name, None)
             case = {"way": name, "left_out": str(error).split(". ")[0]}
         entry = windows.entries.get(name)
@@ -197,7 +137,6 @@ def _case(member: Member, given: argparse.Namespace, name: str, windows: Windows
         with windows.window(name, repetitions=count, tokens=count * tokens * member.world):
             for _ in range(count):
                 trainer.step()
-    case["last_loss"] = float(trainer.step())
     if member.cuda:
         case["peak_bytes"] = int(group.slowest(member, [torch.cuda.max_memory_allocated()])[0])
     if member.rank == 0:

@@ -31,9 +31,9 @@ class Way:
 WAYS = {
     "eager": Way(),
     "sdpa": Way("sdpa"),
-    "flex": Way("flex_attention"),
-    "fused": Way("flex_attention", "fused"),
-    "compiled": Way("flex_attention", "fused", compiled=True),
+    "fused": Way("sdpa", "fused"),
+    "compiled": Way("sdpa", "fused", compiled=True),
+    "flex": Way("flex_attention", "fused", compiled=True),
     "at-once": Way("flex_attention", "fused", compiled=True, at_once=True),
     "kept": Way("flex_attention", "fused", compiled=True, at_once=True, recomputed=26),
 }
