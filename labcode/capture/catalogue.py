@@ -11,7 +11,7 @@ from labcode.freshness import is_fresh
 from labcode.show import period
 
 MOST_GPUS = 4
-SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "diagnosis", "lab")
+SUBJECTS = ("timelines", "kernels", "torch", "energy", "scaling", "inference", "llama", "diagnosis", "lab")
 EXPERIMENTS: dict[str, Experiment] = {
     name: one for subject in SUBJECTS for name, one in read(subject).items()
 }

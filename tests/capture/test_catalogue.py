@@ -46,6 +46,7 @@ _UNUSED = {"labcode.workloads.models.gradients", "labcode.workloads.shared.marks
 OTHER_VARIANTS = {
     "report_speed_recorded": {f"labcode.workloads.models.{name}" for name in ("big_export", "export_tables")},
     **{f"scaling_{name}": _UNUSED for name in ("collectives", "training", "timeline", "fsdp2")},
+    **dict.fromkeys(("llama_two", "llama_two_steps"), _UNUSED),
 }
 
 
