@@ -15,6 +15,7 @@ from labcode import store
 from labcode.errors import LabError
 from labcode.grading import catalogue, execution, generate, grade, jail, keys, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
+from labcode.outputs import private_folder
 
 _POLL_S = 0.5
 _BAR = 24  # characters
@@ -88,8 +89,9 @@ def _parts(text: str) -> list[Chosen]:
 
 
 def _file(home: Path, pair: Chosen, top: str = "exercises") -> Path:
-    folder = sealed.root(home) if top == "solutions" else home / top
-    return folder / pair[0].path(pair[1])
+    if top == "solutions":
+        return sealed.root(home) / pair[0].source(pair[1])
+    return home / top / pair[0].path(pair[1])
 
 
 def _judge(
@@ -166,7 +168,12 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
     done, line = progress.load(home)
     _warn(console, line)
     after = progress.graded(
-        done, exercise.part_id(part), verdict.status == "passed", _digest(home, pair), verdict.headline
+        done,
+        exercise.part_id(part),
+        verdict.status == "passed",
+        _digest(home, pair),
+        verdict.headline,
+        verdict.score,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -294,9 +301,7 @@ def _untouched(home: Path, pair: Chosen, file: Path) -> bool:
     source = _file(home, pair, "solutions")
     if not (source.is_file() and file.is_file()):
         return False
-    return file.read_text(encoding="utf-8", errors="replace") == generate.starter(
-        source.read_text(encoding="utf-8"), source.name
-    )
+    return file.read_text(encoding="utf-8", errors="replace") == generate.starter_of(sealed.root(home), *pair)
 
 
 def _next(home: Path, done: progress.Progress | None, without: Sequence[Chosen] = ()) -> Chosen | None:
@@ -434,8 +439,8 @@ def _grade_watched(home: Path, pair: Chosen, console: Console, state: tuple[int,
 def _beside(home: Path, pair: Chosen, console: Console) -> None:
     """A learner's answer and the model's, side by side."""
     table = Table("yours", "the model's", show_lines=False, expand=True)
-    model = _file(home, pair, "solutions").read_text(encoding="utf-8")
-    texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), generate.finished(model)
+    model = generate.model_of(sealed.root(home), *pair)
+    texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), model
     table.add_row(*(Text(text.strip("\n")) for text in texts))
     console.print(table)
 
@@ -454,8 +459,8 @@ def _reset(home: Path, text: str, console: Console) -> int:
         done, line = progress.load(home)
         _warn(console, line)
         _warn(console, progress.save(home, progress.reopened(done, pair[0].part_id(pair[1]))))
-        source, file = _file(home, pair, "solutions"), _file(home, pair)
-        fresh = generate.starter(source.read_text(encoding="utf-8"), source.name)
+        file = _file(home, pair)
+        fresh = generate.starter_of(sealed.root(home), *pair)
         name = _shown_path(home, pair)
         if file.is_file():
             if file.read_text(encoding="utf-8", errors="replace") == fresh:
@@ -491,7 +496,7 @@ def check_solutions(home: Path, console: Console) -> int:
             pair, name = (exercise, part), f"{exercise.short}{part.letter}"
             if not (_file(home, pair, "solutions").is_file() and _file(home, pair).is_file()):
                 continue
-            solved = grade.grade(exercise, part, _file(home, pair, "solutions"))
+            solved = _solved(home, pair)
             unsolved = grade.grade(exercise, part, _file(home, pair))
             console.print(
                 f"{_MARKS[solved.status]} {name} solution: {escape(solved.headline)}",
@@ -519,6 +524,19 @@ def check_solutions(home: Path, console: Console) -> int:
             highlight=False,
         )
     return int(bool(wrong))
+
+
+def _solved(home: Path, pair: Chosen) -> Verdict:
+    """The verdict on a part's solution; of a sheet, on what the solution computes."""
+    if not pair[1].is_sheet:
+        return grade.grade(*pair, _file(home, pair, "solutions"))
+    with private_folder() as folder:
+        file = folder / pair[1].file
+        try:
+            file.write_text(generate.model_of(sealed.root(home), *pair), encoding="utf-8")
+        except LabError as error:
+            return grade.not_run(str(error))
+        return grade.grade(*pair, file)
 
 
 def _shown_path(home: Path, pair: Chosen) -> str:

@@ -196,7 +196,7 @@ class Task:
 
 def read(exercise: records.Exercise, part: records.Part) -> Task:
     """The task of a part, from the exercise's folder."""
-    solution = sealed.root(repository_root()) / exercise.path(part)
+    solution = sealed.root(repository_root()) / exercise.source(part)
     return Task(part, solution, beside(exercise, part, "cases"))
 
 

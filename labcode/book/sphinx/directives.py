@@ -25,7 +25,7 @@ from labcode.book.sphinx.roles import capture_anchor
 from labcode.book.values import NARROW_SPACE
 from labcode.errors import LabError
 from labcode.grading.needs import in_words
-from labcode.grading.records import MAX_STARS, Exercise
+from labcode.grading.records import KINDS, MAX_STARS, Exercise
 from labcode.show import byte_text, html
 from labcode.store import CaptureSet
 
@@ -41,7 +41,7 @@ def exercise_card(exercise: Exercise) -> nodes.container:
     card = nodes.container(classes=["lab-exercise"])
     card["ids"].append(f"exercise-{exercise.id}")
     title = nodes.paragraph(classes=["lab-exercise-title"])
-    title += nodes.strong(text=f"Exercise: {exercise.title}")
+    title += nodes.strong(text=f"{KINDS[exercise.kind]}: {exercise.title}")
     card += title
     facts = nodes.paragraph(classes=["lab-exercise-facts"])
     stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
