@@ -30,7 +30,7 @@ def answers() -> Answers:
 
     report = opened.ncu("h200", "ncu_softmax", "exam_steps")
     three, online, chip, vectorized = report.list[:4]
-    sectors, asks = ("l1tex__t_%s_pipe_lsu_mem_global_op_ld.sum" % what for what in ("sectors", "requests"))
+    sectors, asks = (f"l1tex__t_{what}_pipe_lsu_mem_global_op_ld.sum" for what in ("sectors", "requests"))
     dram = "dram__bytes_read.sum"
 
     def over(name: str, one: object, other: object) -> float:
