@@ -15,12 +15,12 @@ from labcode.grading.cases import matches, plain
 from labcode.grading.codec import pack, unpack
 from labcode.grading.task import TooSlowError, answer, namespace
 from tests.exercises.mutants import mutants
-from tests.exercises.support import WITHOUT_GPU, task
+from tests.exercises.support import CODE, task
 
 SEEDS = (0, 1)
 MANY = 20  # seeds under which a mistake or a mutant is caught each time, or never: the rest is luck
 # The tests of a part come one after another: whoever runs them answers its cases once.
-EACH_PART = pytest.mark.parametrize("short", WITHOUT_GPU, scope="module")
+EACH_PART = pytest.mark.parametrize("short", CODE, scope="module")
 # Parts whose mistakes and mutants are all caught, or none, whatever the seed; the others are tried with two.
 NO_LUCK = (
     "nsys-ex01a",
