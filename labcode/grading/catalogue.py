@@ -124,7 +124,7 @@ def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
     wanted = _split(text)[0]
     names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
     close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)
-    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-")]
+    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-") and e.kind == "code"]
     near = near or list(dict.fromkeys(names[one] for one in close))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

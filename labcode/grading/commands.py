@@ -149,8 +149,8 @@ class Nsys:
 
     @property
     def switches(self) -> bool:
-        """Whether it is recorded when threads run."""
-        return self.line["cpuctxsw"] != "none"
+        """Whether it is recorded when threads run; with samples of the CPU some of it comes in any case."""
+        return self.line["cpuctxsw"] != "none" or self.cpu_samples
 
     @property
     def python_samples(self) -> bool:

@@ -90,7 +90,7 @@ class Number(Question):
 
     def same(self, right: Any, given: Any) -> bool:
         """Within the tolerance."""
-        return abs(given - right) <= self._allowed(right)
+        return bool(abs(given - right) <= self._allowed(right))
 
     def _allowed(self, right: float) -> float:
         return max(self.by, self.within * abs(right)) * (1 + 1e-9)
@@ -175,6 +175,8 @@ class Word(Question):
 
     def unfit(self, given: Any) -> str:
         """Another word; the allowed ones are listed."""
+        if not isinstance(given, str) and str(given) in self.words:
+            return f'is a text: write "{given}", in quotes'
         if said := super().unfit(given):
             return said
         close = difflib.get_close_matches(given, self.words, n=1)

@@ -34,6 +34,7 @@ def answers() -> Answers:
                 "that is the peaks' ratio: products do not reach it, and are not all of the time",
                 {"faster": 495 / 67},
             ),
+            Misreading("the products are most of it: look at the kernels' names", {"products": 0.5}),
             Misreading(
                 "half of the bytes is not the point: the units are others, several times as fast",
                 {"faster": 2.0},

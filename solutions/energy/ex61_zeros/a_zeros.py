@@ -32,6 +32,7 @@ def answers() -> Answers:
             "faster": float(rate[zeros] / rate[random]),
         },
         [
+            Misreading("random numbers run into the cap, and stay there", {"random_w": 550.0}),
             Misreading("that is idle: all its units still run", {"zeros_w": 75.0}),
             Misreading("the products take as many cycles; the clock alone is higher", {"faster": 2.0}),
             Misreading("the clock is higher: random numbers run into the cap", {"faster": 1.0}),
