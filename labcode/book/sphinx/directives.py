@@ -76,9 +76,10 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page:
             [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
         )
         needs = in_words(exercise.needs) if exercise.needs else "–"
-        rows.append([[nodes.literal(text=exercise.short)], title])
-        rows[-1] += [[nodes.Text(fact)] for fact in ("★" * exercise.stars, str(exercise.minutes), needs)]
-    return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
+        facts = KINDS[exercise.kind], "★" * exercise.stars, str(exercise.minutes), needs
+        rows.append([[nodes.literal(text=exercise.short)], title, *([nodes.Text(fact)] for fact in facts)])
+    header = ("Exercise", "Title", "Kind", "Stars", "Minutes", "Some parts need")
+    return plain_table(header, (2, 5, 2, 2, 1, 3), rows)
 
 
 def _to_chapter(exercise: Exercise, page: str) -> nodes.Node:
