@@ -321,7 +321,7 @@ def solutions_check(monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], s
 
 
 def test_solutions_are_fine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed")
     assert desk(solutions=True) == 0
     assert "starters are cut from their solutions, fail as they should, and solutions pass" in desk.text
 
@@ -355,7 +355,7 @@ def test_parts_that_cannot_run_are_counted(desk: Desk, monkeypatch: pytest.Monke
 def test_an_edited_starter_and_a_stray_file_fail_the_check(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed")
     (desk.home / IDLE).write_text("mine")
     (desk.home / "exercises" / "notes.py").write_text("")
     assert desk(solutions=True) == 1
