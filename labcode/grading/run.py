@@ -198,6 +198,9 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
         console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+    if verdict.score is not None:
+        kept = progress.load(home)[0].get(exercise.part_id(part), progress.PartProgress()).score
+        console.print(f"    the first prediction counts: {kept or 0.0:.2f} of 1", highlight=False)
     if verdict.status == "passed" and not sealed.is_sealed(home):
         shown = _file(home, pair, "solutions").relative_to(home).as_posix()
         console.print(f"    [dim]the model's answer: {shown}[/]", highlight=False, soft_wrap=True)

@@ -444,3 +444,26 @@ def test_a_save_interrupts_a_grading(desk: Desk, monkeypatch: pytest.MonkeyPatch
     run.watch_parts(desk.home, [part("nsys-ex01a")], desk.console, wait=lambda _: next(pressed))
     assert "saved again meanwhile" in desk.text and "the file cannot be loaded" in desk.text
     assert "again" in desk.text and "took longer" not in desk.text
+
+
+def test_of_predictions_the_first_counts(desk: Desk) -> None:
+    exercise, found = part("compute-ex61a")
+    file = desk.home / "exercises" / exercise.path(found)
+    assert desk("compute-ex61a") == 0 and "still empty: vectorized_us, strided" in desk.text
+    file.write_text("vectorized_us = [80, 90]\nstrided = [20, 30]\n")
+    assert desk("compute-ex61a") == 1
+    assert "vectorized_us: [80, 90] is not right: that is reading alone" in desk.text
+    first = progress.load(desk.home)[0][exercise.part_id(found)].score
+    assert first is not None and 0 < first < 0.5
+    file.write_text("vectorized_us = [180, 190]\nstrided = [20, 30]\n")
+    assert desk("compute-ex61a") == 0
+    assert f"the first prediction counts: {first:.2f} of 1" in desk.text
+    assert progress.load(desk.home)[0][exercise.part_id(found)].score == first
+
+
+def test_the_model_of_a_sheet_is_what_it_computes(desk: Desk) -> None:
+    text = generate.model_of(desk.home / "solutions", *part("nsys-ex45a"))
+    assert 'call = "cudaFree"' in text and text.startswith("# Detective nsys-ex45")
+    exercise, found = part("nsys-ex45a")
+    (desk.home / "exercises" / exercise.path(found)).write_text(text)
+    assert desk("nsys-ex45a") == 0 and "passed: 4 answers" in desk.text
