@@ -205,6 +205,8 @@ class Name(Question):
         if not isinstance(right, Names):
             return bool(right == given)
         found = [name for name in right.all if given.lower() in name.lower()]
+        if not found:  # a longer form of it, such as a kernel's name with its template arguments
+            found = sorted((name for name in right.all if name.lower() in given.lower()), key=len)[-1:]
         return given == right.right or (bool(given.strip()) and found == [right.right])
 
     def near(self, right: Any, given: Any) -> str:

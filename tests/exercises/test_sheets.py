@@ -1,6 +1,7 @@
 """What a sheet promises: its answers pass, misreadings, wrong words and wrong commands are told."""
 
 import functools
+import re
 from typing import Any
 
 import pytest
@@ -76,6 +77,14 @@ def test_every_wrong_word_and_command_has_a_reason(short: str) -> None:
                 assert one.missing(answers.right[one.key], check.wrong)[0] == check.says
         if isinstance(one, Interval):
             assert any(one.key in misreading.gives for misreading in answers.misreadings)
+
+
+@EACH
+def test_the_files_that_it_names_are_there(short: str) -> None:
+    exercise, found = part(short)
+    texts = (read(short)[0].text, *found.hints)
+    for name in re.findall(r"captures/[\w/.-]+\.(?:xz|json|gz)\b", " ".join(texts)):
+        assert (ROOT / name).is_file() or "NAME" in name, (exercise.id, name)
 
 
 @EACH

@@ -60,6 +60,11 @@ def test_the_starter_says_what_is_asked(asked: Sheet) -> None:
     assert verdict.headline == "still empty: idle, step_ms, steps, cause, kernel"
 
 
+@pytest.mark.parametrize("name", ["gemm_tn", "GEMM_TN", "_tn", "void gemm_tn<float, 4>(float*)"])
+def test_a_name_may_be_a_part_or_a_longer_form(asked: Sheet, name: str) -> None:
+    assert asked.judge(text(kernel=f'"{name}"')).status == "passed"
+
+
 def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
     verdict = asked.judge(text())
     assert (verdict.status, verdict.headline, verdict.score) == ("passed", "passed: 5 answers", None)

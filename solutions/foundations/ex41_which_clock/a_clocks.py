@@ -1,8 +1,8 @@
 """Detective foundations-ex41: which clock was it?
 
-captures/h200/measuring/record.json, results. clocks_of_time holds four lists for one product of
-matrices in float32. cache holds rates of a copy over the size of its array, with the same buffers
-each time, and rotating.
+captures/h200/measuring/record.json.xz, results. clocks_of_time holds four lists for one product
+of matrices in float32. cache holds rates of a copy over the size of its array, with the same
+buffers each time, and rotating.
 """
 
 from labcode.grading.sheet import Answers, Misreading, Number, Word

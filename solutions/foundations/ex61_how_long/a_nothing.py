@@ -1,7 +1,7 @@
 """Predict foundations-ex61: how long is nothing?
 
-captures/h200/measuring/record.json (results) has: events.empty_interval_us, the time between two
-events with nothing between; events.one_thread_kernel_us, with a kernel of one thread between;
+captures/h200/measuring/record.json.xz (results) has: events.empty_interval_us, the time between
+two events with nothing between; events.one_thread_kernel_us, with a kernel of one thread between;
 warmup.step_us, steps of a small model from the first on. Predict the medians, and the first step
 over the median of all. Write each prediction as [low, high]: the narrower, the more it is worth,
 if the measurement lies within. The first grading is the one that is kept.
