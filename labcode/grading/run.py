@@ -63,7 +63,7 @@ def main(
         return check_solutions(home, console)
     if reset is not None:
         return _reset(home, reset, console)
-    whole = [text for text in ids if any(text == one.book_part for one in catalogue.EXERCISES)]
+    whole = [text for text in ids if any(text in (one.book_part, one.kind) for one in catalogue.EXERCISES)]
     if whole and whole == ids and not (judging or hint or watch):
         return _list(home, console, whole)
     chosen = [pair for text in ids for pair in _parts(text)]
@@ -81,9 +81,10 @@ def main(
 
 
 def _parts(text: str) -> list[Chosen]:
-    """The parts that a text names: one, those of an exercise, or those of a part of the book."""
-    if whole := [(one, part) for one in catalogue.EXERCISES if one.book_part == text for part in one.parts]:
-        return whole
+    """The parts that a text names: one, those of an exercise, of a part of the book, or of a kind."""
+    named = [one for one in catalogue.EXERCISES if text in (one.book_part, one.kind)]
+    if named:
+        return [(one, part) for one in named for part in one.parts]
     exercise, part = catalogue.find(text)
     return [(exercise, p) for p in exercise.parts if part in (None, p)]
 
@@ -217,11 +218,12 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
 def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
     """Grade all that was begun, and list it; what needs a GPU is compiled only where it is named.
 
-    Of each part of the book a line, and the exercises of the one that comes next; of ``parts`` all there is.
+    Of each part of the book a line, and the exercises of the one that comes next; of ``parts``, or kinds, all
+    there is.
     """
     done, line = progress.load(home)
     _warn(console, line)
-    chosen = [one for one in catalogue.EXERCISES if not parts or one.book_part in parts]
+    chosen = [one for one in catalogue.EXERCISES if not parts or {one.book_part, one.kind} & set(parts)]
     lines: dict[str, list[str]] = {one.book_part: [] for one in chosen}
     short: dict[str, list[str]] = {one.book_part: [] for one in chosen}
     counts = {part: {"passed": 0, "failed": 0, "not run": 0, "to do": 0} for part in lines}
@@ -229,7 +231,8 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
     with console.status("grading …") as status:
         for exercise in chosen:
             stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
-            what = f"{stars} {exercise.minutes} min, {exercise.chapter}"
+            kind = "" if exercise.kind == "code" else f"{exercise.kind}, "
+            what = f"{stars} {exercise.minutes} min, {kind}{exercise.chapter}"
             lines[exercise.book_part].append(f"[bold]{exercise.short}  {exercise.title}[/]  {what}")
             letters = ""
             for part in exercise.parts:

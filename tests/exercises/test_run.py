@@ -467,3 +467,10 @@ def test_the_model_of_a_sheet_is_what_it_computes(desk: Desk) -> None:
     exercise, found = part("nsys-ex45a")
     (desk.home / "exercises" / exercise.path(found)).write_text(text)
     assert desk("nsys-ex45a") == 0 and "passed: 4 answers" in desk.text
+
+
+def test_a_kind_is_listed_across_the_book(desk: Desk, graded: list[str]) -> None:
+    assert desk("detective") == 0 and graded == []
+    for exercise in catalogue.EXERCISES:
+        assert (f"{exercise.short}  {exercise.title}" in desk.text) == (exercise.kind == "detective")
+    assert "min, detective, nsys/timeline-basics" in desk.text
