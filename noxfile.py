@@ -23,6 +23,7 @@ session = functools.partial(nox.session, venv_backend="none")  # they share thos
 CONTENT = (
     "tests/cuda",
     "tests/exercises/test_folders.py",
+    "tests/exercises/test_sheets.py",
     "tests/book/test_lacking.py",
     "tests/book/test_pictures.py",
     "tests/book/test_search.py",

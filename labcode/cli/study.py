@@ -16,7 +16,8 @@ from labcode.show.terminal import console
 
 def exercises(
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Exercises to grade; all of them when none is named.")
+        list[str] | None,
+        typer.Argument(help="Exercises to grade; a part or a kind to list; all without one."),
     ] = None,
     hint: Annotated[bool, typer.Option("--hint", help="Show the next hint instead of grading.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Grade again whenever the file is saved.")] = False,

@@ -35,7 +35,13 @@ def load(solutions: Path) -> tuple[Exercise, ...]:
     """The exercises below a folder, in the order of the book's parts; `LabError` names a damaged one."""
     found = [read(path.parent) for path in solutions.glob("*/*/exercise.toml")]
     order = {name: number for number, name in enumerate(BOOK_PARTS)}
-    return tuple(sorted(found, key=lambda e: (order.get(e.book_part, len(order)), e.id)))
+    ids = {one.short: one.id for one in found}
+
+    def place(one: Exercise) -> tuple[int, str, bool, str]:
+        after = ids.get(one.before, one.id)  # steps come just before what they lead to
+        return order.get(one.book_part, len(order)), after, after == one.id, one.id
+
+    return tuple(sorted(found, key=place))
 
 
 EXERCISES = load(repository_root() / "solutions")
@@ -118,7 +124,7 @@ def _unknown(text: str, exercises: Sequence[Exercise]) -> str:
     wanted = _split(text)[0]
     names = {name: exercise.id for exercise in exercises for name in _names(exercise)}
     close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.7)
-    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-")]
+    near = [e.short for e in exercises if e.short.startswith(f"{wanted}-") and e.kind == "code"]
     near = near or list(dict.fromkeys(names[one] for one in close))
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"no exercise {text!r}{hint} (`labcode exercises` lists them all)"

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from labcode.errors import LabError
 from labcode.grading.catalogue import EXERCISES
-from labcode.grading.records import Exercise
+from labcode.grading.records import Exercise, Part
 
 SIGNS = {".py": "#", ".cu": "//", ".sql": "--"}
 _HIDDEN = ("cases.py", "mistakes.toml")
@@ -74,6 +74,26 @@ def starter(source: str, name: str) -> str:
     return text
 
 
+def starter_of(solutions: Path, exercise: Exercise, part: Part) -> str:
+    """The starter of a part, from the folder of the solutions."""
+    if part.is_sheet:
+        from labcode.grading import sheet
+
+        return sheet.read(solutions, exercise, part).starter(f"{exercise.short}{part.letter}")
+    source = exercise.source(part)
+    return starter((solutions / source).read_text(encoding="utf-8"), f"solutions/{source}")
+
+
+def model_of(solutions: Path, exercise: Exercise, part: Part) -> str:
+    """A part's right answer as a learner would write it; of a sheet it is computed from the captures."""
+    if part.is_sheet:
+        from labcode.grading import sheet
+
+        asked = sheet.read(solutions, exercise, part)
+        return asked.filled(f"{exercise.short}{part.letter}", asked.answers().right)
+    return finished((solutions / exercise.source(part)).read_text(encoding="utf-8"))
+
+
 def finished(source: str) -> str:
     """A solution's text without its markers and without what the starter has in their place."""
     out, inside = [], False
@@ -95,14 +115,14 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
     for exercise in exercises:
         for part in exercise.parts:
             path = exercise.path(part)
-            source, target = root / "solutions" / path, root / "exercises" / path
+            source, target = root / "solutions" / exercise.source(part), root / "exercises" / path
             if not source.is_file():
                 found.append(
-                    f"solutions/{path}: the catalogue names it ({exercise.part_id(part)}), and it "
-                    f"is not there"
+                    f"solutions/{exercise.source(part)}: the catalogue names it "
+                    f"({exercise.part_id(part)}), and it is not there"
                 )
                 continue
-            text = starter(source.read_text(encoding="utf-8"), f"solutions/{path}")
+            text = starter_of(root / "solutions", exercise, part)
             have = target.read_text(encoding="utf-8") if target.is_file() else None
             if have == text:
                 continue
@@ -119,15 +139,16 @@ def generate(root: Path, check: bool, exercises: tuple[Exercise, ...] = EXERCISE
 def strays(root: Path, exercises: tuple[Exercise, ...] = EXERCISES) -> list[str]:
     """Files below ``solutions/`` and ``exercises/`` that no exercise of the catalogue names."""
     files = {exercise.path(part) for exercise in exercises for part in exercise.parts}
+    sources = {exercise.source(part) for exercise in exercises for part in exercise.parts}
     beside = {f"{exercise.folder}/exercise.toml" for exercise in exercises} | {
         f"{exercise.folder}/{part.letter}_{name}"
         for exercise in exercises
         for part in exercise.parts
-        for name in (_ON_GPU if part.needs else _HIDDEN)
+        for name in (_ON_GPU if part.needs else () if part.is_sheet else _HIDDEN)
     }
     shared = {f"{exercise.book_part}/_shared.py" for exercise in exercises}
     lines = []
-    for top, named in (("solutions", files | beside | shared), ("exercises", files)):
+    for top, named in (("solutions", sources | beside | shared), ("exercises", files)):
         for path in sorted((root / top).rglob("*")):
             below = path.relative_to(root / top)
             if path.is_dir() or any(

@@ -36,6 +36,10 @@ def grade(exercise: Exercise, part: Part, file: Path, *, compiling: bool = True)
         return Verdict("failed", f"{file.name} is not there", (f"put the starter back with `{words}`",))
     if linked := _linked(file):
         return Verdict("failed", linked)
+    if part.is_sheet:
+        from labcode.grading import sheet
+
+        return sheet.judge(sealed.root(store.repository_root()), exercise, part, file)
     if not part.needs:
         seed, forbidden = seed_from_environment(), (*part.forbidden, *ALWAYS_FORBIDDEN)
         if hiding := _forbidden_import(forbidden, file):

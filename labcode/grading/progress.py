@@ -17,7 +17,7 @@ class PartProgress:
     """One part of an exercise: passed at some time, how often it was graded, how many hints were shown.
 
     ``passed_sha256`` is the digest of the file that passed and of its exercise (empty while none has);
-    ``headline`` is what was said of it.
+    ``headline`` is what was said of it. ``score`` is that of the first prediction: later ones know more.
     """
 
     passed: bool = False
@@ -25,6 +25,7 @@ class PartProgress:
     hints: int = 0
     passed_sha256: str = ""
     headline: str = ""
+    score: float | None = None
 
 
 Progress = Mapping[str, PartProgress]
@@ -76,11 +77,17 @@ def save(root: Path, progress: Progress) -> str:
 
 
 def graded(
-    progress: Progress, part_id: str, passed: bool, sha256: str, headline: str = ""
+    progress: Progress,
+    part_id: str,
+    passed: bool,
+    sha256: str,
+    headline: str = "",
+    score: float | None = None,
 ) -> dict[str, PartProgress]:
     """The progress after grading a part once more."""
     before = progress.get(part_id, PartProgress())
-    after = replace(before, tries=before.tries + 1)
+    first = score if before.score is None else before.score
+    after = replace(before, tries=before.tries + 1, score=first)
     if passed:
         after = replace(after, passed=True, passed_sha256=sha256, headline=headline)
     return {**progress, part_id: after}
@@ -105,7 +112,7 @@ def _parse(data: Any) -> dict[str, PartProgress]:
         entry = PartProgress(**value)
         kinds = (bool, int, int, str, str)
         values = (entry.passed, entry.tries, entry.hints, entry.passed_sha256, entry.headline)
-        if not isinstance(key, str) or any(
+        if not (isinstance(key, str) and isinstance(entry.score, float | None)) or any(
             type(v) is not kind for v, kind in zip(values, kinds, strict=True)
         ):
             raise ValueError("a field of another type")

@@ -14,6 +14,14 @@ from labcode.errors import LabError
 
 Need = Literal["gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch"]
 NEEDS: tuple[Need, ...] = ("gpu", "2 gpus", "nsys", "ncu", "nvcc", "torch")
+Kind = Literal["code", "step", "detective", "command", "predict"]
+KINDS: dict[Kind, str] = {
+    "code": "Exercise",
+    "step": "Step",
+    "detective": "Detective",
+    "command": "Choose the command",
+    "predict": "Predict",
+}  # what a card calls them
 MIN_HINTS = 3
 MAX_STARS = 5
 ALWAYS_FORBIDDEN = ("labcode.grading", "solutions")
@@ -37,6 +45,11 @@ class Part:
     needs: tuple[Need, ...] = ()
     forbidden: tuple[str, ...] = ("labcode.analysis",)
 
+    @property
+    def is_sheet(self) -> bool:
+        """Whether the answer is a TOML file with facts (`labcode.grading.sheet`), not code."""
+        return self.file.endswith(".toml")
+
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]", self.letter) or not self.file.startswith(f"{self.letter}_"):
             raise ValueError(
@@ -54,7 +67,8 @@ class Exercise:
 
     ``id`` is ``<part of the book>-ex<NN>-<name>``; ``chapter`` is the page it belongs to (a document name of
     the book, without suffix); ``stars`` run from 1 to 5; ``minutes`` is the time to plan for; ``outcome``
-    ends the sentence “who has solved it can …”.
+    ends the sentence “who has solved it can …”; ``kind`` says what is asked for; ``before`` names the
+    exercise that a step leads to.
     """
 
     id: str
@@ -65,12 +79,16 @@ class Exercise:
     minutes: int
     parts: tuple[Part, ...]
     outcome: str = ""
+    kind: Kind = "code"
+    before: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z]+(-[a-z]+)*-ex\d\d-[a-z0-9]+(-[a-z0-9]+)*", self.id):
             raise ValueError(f"{self.id!r} is not an exercise's id, such as nsys-ex01-timeline-basics")
         if not 1 <= self.stars <= MAX_STARS:
             raise ValueError(f"{self.id}: stars run from 1 to {MAX_STARS}")
+        if self.kind not in KINDS or (self.kind == "step") != bool(self.before):
+            raise ValueError(f"{self.id}: kind is one of {', '.join(KINDS)}; a step says what it is before")
         letters = [part.letter for part in self.parts]
         if not letters or letters != sorted(set(letters)):
             raise ValueError(f"{self.id}: parts are lettered in order, each letter once")
@@ -107,20 +125,27 @@ class Exercise:
         return f"{self.id}:{part.letter}"
 
     def path(self, part: Part) -> str:
-        """A part's file below ``exercises/`` and ``solutions/``."""
+        """A part's file below ``exercises/``."""
         return f"{self.folder}/{part.file}"
+
+    def source(self, part: Part) -> str:
+        """A part's solution below ``solutions/``: the same file, or of a sheet the one that computes it."""
+        path = self.path(part)
+        return path.removesuffix(".toml") + ".py" if part.is_sheet else path
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What a grading says: the status, one line, and lines that explain it.
 
-    ``to do``: the file is a starter, or one of its functions still is.
+    ``to do``: the file is a starter, or one of its functions still is. ``score`` is what a
+    prediction is worth.
     """
 
     status: Literal["passed", "failed", "not run", "to do"]
     headline: str
     details: tuple[str, ...] = ()
+    score: float | None = None
 
 
 def read(folder: Path) -> Exercise:
@@ -158,7 +183,7 @@ def _record(kind: type[_Record], data: Mapping[str, Any]) -> _Record:
                 raise TypeError(f"{where}: {name} is missing")
             continue
         value = tuple(data[name]) if isinstance(data[name], list | tuple) else data[name]
-        wanted = "int" if field.type == "int" else "str" if field.type == "str" else "tuple"
+        wanted = "int" if field.type == "int" else "str" if field.type in ("str", "Kind") else "tuple"
         if type(value).__name__ != wanted or (
             wanted == "tuple" and name != "parts" and not all(isinstance(item, str) for item in value)
         ):

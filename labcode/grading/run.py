@@ -15,6 +15,7 @@ from labcode import store
 from labcode.errors import LabError
 from labcode.grading import catalogue, execution, generate, grade, jail, keys, needs, progress, sealed
 from labcode.grading.records import MAX_STARS, Exercise, Part, Verdict
+from labcode.outputs import private_folder
 
 _POLL_S = 0.5
 _BAR = 24  # characters
@@ -62,7 +63,7 @@ def main(
         return check_solutions(home, console)
     if reset is not None:
         return _reset(home, reset, console)
-    whole = [text for text in ids if any(text == one.book_part for one in catalogue.EXERCISES)]
+    whole = [text for text in ids if any(text in (one.book_part, one.kind) for one in catalogue.EXERCISES)]
     if whole and whole == ids and not (judging or hint or watch):
         return _list(home, console, whole)
     chosen = [pair for text in ids for pair in _parts(text)]
@@ -80,16 +81,18 @@ def main(
 
 
 def _parts(text: str) -> list[Chosen]:
-    """The parts that a text names: one, those of an exercise, or those of a part of the book."""
-    if whole := [(one, part) for one in catalogue.EXERCISES if one.book_part == text for part in one.parts]:
-        return whole
+    """The parts that a text names: one, those of an exercise, of a part of the book, or of a kind."""
+    named = [one for one in catalogue.EXERCISES if text in (one.book_part, one.kind)]
+    if named:
+        return [(one, part) for one in named for part in one.parts]
     exercise, part = catalogue.find(text)
     return [(exercise, p) for p in exercise.parts if part in (None, p)]
 
 
 def _file(home: Path, pair: Chosen, top: str = "exercises") -> Path:
-    folder = sealed.root(home) if top == "solutions" else home / top
-    return folder / pair[0].path(pair[1])
+    if top == "solutions":
+        return sealed.root(home) / pair[0].source(pair[1])
+    return home / top / pair[0].path(pair[1])
 
 
 def _judge(
@@ -166,7 +169,12 @@ def _grade(home: Path, pair: Chosen, console: Console, *, compiling: bool = True
     done, line = progress.load(home)
     _warn(console, line)
     after = progress.graded(
-        done, exercise.part_id(part), verdict.status == "passed", _digest(home, pair), verdict.headline
+        done,
+        exercise.part_id(part),
+        verdict.status == "passed",
+        _digest(home, pair),
+        verdict.headline,
+        verdict.score,
     )
     _warn(console, progress.save(home, after))
     return verdict
@@ -191,6 +199,9 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
     console.print(f"  {_MARKS[verdict.status]} {escape(verdict.headline)}", highlight=False, soft_wrap=True)
     for line in verdict.details:
         console.print(f"    {line}", markup=False, highlight=False, soft_wrap=True)
+    if verdict.score is not None:
+        kept = progress.load(home)[0].get(exercise.part_id(part), progress.PartProgress()).score
+        console.print(f"    the first prediction counts: {kept or 0.0:.2f} of 1", highlight=False)
     if verdict.status == "passed" and not sealed.is_sealed(home):
         shown = _file(home, pair, "solutions").relative_to(home).as_posix()
         console.print(f"    [dim]the model's answer: {shown}[/]", highlight=False, soft_wrap=True)
@@ -207,11 +218,12 @@ def _grade_one(home: Path, pair: Chosen, console: Console) -> str:
 def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
     """Grade all that was begun, and list it; what needs a GPU is compiled only where it is named.
 
-    Of each part of the book a line, and the exercises of the one that comes next; of ``parts`` all there is.
+    Of each part of the book a line, and the exercises of the one that comes next; of ``parts``, or kinds, all
+    there is.
     """
     done, line = progress.load(home)
     _warn(console, line)
-    chosen = [one for one in catalogue.EXERCISES if not parts or one.book_part in parts]
+    chosen = [one for one in catalogue.EXERCISES if not parts or {one.book_part, one.kind} & set(parts)]
     lines: dict[str, list[str]] = {one.book_part: [] for one in chosen}
     short: dict[str, list[str]] = {one.book_part: [] for one in chosen}
     counts = {part: {"passed": 0, "failed": 0, "not run": 0, "to do": 0} for part in lines}
@@ -219,7 +231,8 @@ def _list(home: Path, console: Console, parts: Sequence[str] = ()) -> int:
     with console.status("grading …") as status:
         for exercise in chosen:
             stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
-            what = f"{stars} {exercise.minutes} min, {exercise.chapter}"
+            kind = "" if exercise.kind == "code" else f"{exercise.kind}, "
+            what = f"{stars} {exercise.minutes} min, {kind}{exercise.chapter}"
             lines[exercise.book_part].append(f"[bold]{exercise.short}  {exercise.title}[/]  {what}")
             letters = ""
             for part in exercise.parts:
@@ -294,9 +307,7 @@ def _untouched(home: Path, pair: Chosen, file: Path) -> bool:
     source = _file(home, pair, "solutions")
     if not (source.is_file() and file.is_file()):
         return False
-    return file.read_text(encoding="utf-8", errors="replace") == generate.starter(
-        source.read_text(encoding="utf-8"), source.name
-    )
+    return file.read_text(encoding="utf-8", errors="replace") == generate.starter_of(sealed.root(home), *pair)
 
 
 def _next(home: Path, done: progress.Progress | None, without: Sequence[Chosen] = ()) -> Chosen | None:
@@ -434,8 +445,8 @@ def _grade_watched(home: Path, pair: Chosen, console: Console, state: tuple[int,
 def _beside(home: Path, pair: Chosen, console: Console) -> None:
     """A learner's answer and the model's, side by side."""
     table = Table("yours", "the model's", show_lines=False, expand=True)
-    model = _file(home, pair, "solutions").read_text(encoding="utf-8")
-    texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), generate.finished(model)
+    model = generate.model_of(sealed.root(home), *pair)
+    texts = _file(home, pair).read_text(encoding="utf-8", errors="replace"), model
     table.add_row(*(Text(text.strip("\n")) for text in texts))
     console.print(table)
 
@@ -454,8 +465,8 @@ def _reset(home: Path, text: str, console: Console) -> int:
         done, line = progress.load(home)
         _warn(console, line)
         _warn(console, progress.save(home, progress.reopened(done, pair[0].part_id(pair[1]))))
-        source, file = _file(home, pair, "solutions"), _file(home, pair)
-        fresh = generate.starter(source.read_text(encoding="utf-8"), source.name)
+        file = _file(home, pair)
+        fresh = generate.starter_of(sealed.root(home), *pair)
         name = _shown_path(home, pair)
         if file.is_file():
             if file.read_text(encoding="utf-8", errors="replace") == fresh:
@@ -491,7 +502,7 @@ def check_solutions(home: Path, console: Console) -> int:
             pair, name = (exercise, part), f"{exercise.short}{part.letter}"
             if not (_file(home, pair, "solutions").is_file() and _file(home, pair).is_file()):
                 continue
-            solved = grade.grade(exercise, part, _file(home, pair, "solutions"))
+            solved = _solved(home, pair)
             unsolved = grade.grade(exercise, part, _file(home, pair))
             console.print(
                 f"{_MARKS[solved.status]} {name} solution: {escape(solved.headline)}",
@@ -519,6 +530,19 @@ def check_solutions(home: Path, console: Console) -> int:
             highlight=False,
         )
     return int(bool(wrong))
+
+
+def _solved(home: Path, pair: Chosen) -> Verdict:
+    """The verdict on a part's solution; of a sheet, on what the solution computes."""
+    if not pair[1].is_sheet:
+        return grade.grade(*pair, _file(home, pair, "solutions"))
+    with private_folder() as folder:
+        file = folder / pair[1].file
+        try:
+            file.write_text(generate.model_of(sealed.root(home), *pair), encoding="utf-8")
+        except LabError as error:
+            return grade.not_run(str(error))
+        return grade.grade(*pair, file)
 
 
 def _shown_path(home: Path, pair: Chosen) -> str:

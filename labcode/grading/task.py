@@ -14,7 +14,9 @@ Beside the solution of a part that needs no GPU, say ``a_idle.py``, lie
 
 import ast
 import contextlib
+import difflib
 import importlib
+import re
 import signal
 import sys
 import tempfile
@@ -63,6 +65,7 @@ class Task:
         self._namespace = namespace(self.source, self.solution)
         self._mistaken: dict[int, dict[str, Any]] = {}
         self._given: dict[tuple[int, int], Any] = {}
+        self._words: dict[str, tuple[str, ...]] = {}
 
     def generated(self, rng: np.random.Generator) -> list[Case]:
         """The cases with inputs drawn from a random generator, easy ones first."""
@@ -92,12 +95,36 @@ class Task:
         if cases.matches(expected, got, case.relative):
             return ()
         reason = (
-            self.mistaken(case, got, before)
+            self.unknown_word(case, expected, got)
+            or self.mistaken(case, got, before)
             or cases.shape(expected, got)
             or cases.generic(case.share, expected, got)
         )
         lines = [*cases.compared(case.show, expected, got), cases.difference(expected, got, case.relative)]
         return tuple(line for line in (*lines, f"likely:   {reason}" if reason else "") if line)
+
+    def unknown_word(self, case: Case, expected: Any, got: Any) -> str:
+        """In words: an answer, or an entry of it, is a word that there is not; it lists those there are."""
+        if isinstance(expected, dict) and isinstance(got, dict):
+            found = (self.unknown_word(case, one, got[key]) for key, one in expected.items() if key in got)
+            return next(filter(None, found), "")
+        if not (isinstance(expected, str) and isinstance(got, str)) or got in self.source:
+            return ""
+        words = self.words(case.function)
+        if expected not in words or len(words) < 2:
+            return ""
+        close = difflib.get_close_matches(got, words, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        return f"{got!r} is none of: {', '.join(map(repr, words))}{meant}"
+
+    def words(self, function: str) -> tuple[str, ...]:
+        """The words that are answers of a function, if the text of the exercise names them all in quotes."""
+        if function not in self._words:
+            drawn = self.generated(np.random.default_rng(0))
+            found = {word for one in drawn if one.function == function for word in _words(self.expect(one))}
+            named = dict.fromkeys(re.findall(r"'([^'\n]{1,40})'", self.source))
+            self._words[function] = tuple(word for word in named if word in found and found <= set(named))
+        return self._words[function]
 
     def mistaken(self, case: Case, got: Any, before: Sequence[Case] = ()) -> str:
         """What the first of the mistakes says that gives this wrong answer; empty when none does.
@@ -196,7 +223,7 @@ class Task:
 
 def read(exercise: records.Exercise, part: records.Part) -> Task:
     """The task of a part, from the exercise's folder."""
-    solution = sealed.root(repository_root()) / exercise.path(part)
+    solution = sealed.root(repository_root()) / exercise.source(part)
     return Task(part, solution, beside(exercise, part, "cases"))
 
 
@@ -300,6 +327,13 @@ def _lines_of(piece: str, text: str) -> set[int]:
         lines |= set(range(number, number + piece.count("\n") + 1))
         number += (piece + rest).count("\n")
     return lines or {0}
+
+
+def _words(answer: Any) -> set[str]:
+    """The texts that are an answer, or entries of it."""
+    if isinstance(answer, dict):
+        return {word for one in answer.values() for word in _words(one)}
+    return {answer} if isinstance(answer, str) else set()
 
 
 def _is_file(argument: Any) -> bool:

@@ -41,8 +41,7 @@ def members() -> dict[str, Path | bytes]:
     }
     for exercise in catalogue.EXERCISES:
         for part in exercise.parts:
-            source = root / "solutions" / exercise.path(part)
-            text = generate.starter(source.read_text(encoding="utf-8"), source.name)
+            text = generate.starter_of(root / "solutions", exercise, part)
             made[f"exercises/{exercise.path(part)}"] = text.encode()
     seal = sealed.seal({name.removeprefix("solutions/"): path for name, path in own.items()})
     return made | {f"solutions/{sealed.SEALED}": seal}

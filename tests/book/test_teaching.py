@@ -7,6 +7,7 @@ import pytest
 from labcode.book.build import build
 from labcode.book.sphinx import roles, teaching
 from labcode.grading import catalogue
+from labcode.grading.records import KINDS
 from tests.book.test_build import house, html, text_of, write_page  # noqa: F401 - a fixture
 from tests.exercises.support import WITHOUT_GPU, part
 
@@ -42,7 +43,15 @@ def test_every_exercise_is_in_the_bank_once_by_difficulty() -> None:
     assert sorted(named) == sorted(exercise.short for exercise in catalogue.EXERCISES)
     groups = [row[0][0].astext() for row in rows if len(row) == 1]
     counted = [int(text.split(": ")[1].split(" ")[0]) for text in groups]
-    assert groups[0].startswith("★★: ") and sum(counted) == len(named)
+    assert groups[0].startswith("★: ") and sum(counted) == len(named)
+
+
+def test_every_kind_is_counted() -> None:
+    rows = [[cell[0].astext() for cell in row] for row in teaching.by_kinds(catalogue.EXERCISES)]
+    assert [row[0] for row in rows] == [*KINDS.values(), "All"]
+    *each, whole = [[int(row[place]) for place in (1, 2, 4)] for row in rows]
+    assert [sum(column) for column in zip(*each, strict=True)] == whole
+    assert whole[0] == len(catalogue.EXERCISES)
 
 
 def test_every_part_is_in_the_bank_once_by_need() -> None:
@@ -105,7 +114,7 @@ def test_what_is_renamed_or_too_long_fails_the_build(
         "no exercise 'nsys-ex98'",
         "no experiment 'gone' in this set",
         "measuring/gone: no such run; measuring has record",
-        "exercise-bank: say stars or needs",
+        "exercise-bank: say stars, kinds or needs",
         "all sessions: 5 minutes, and there are 4",
         "B: 5 minutes, and there are 4",
         "C: nsys/gone is no page of the book",

@@ -12,8 +12,11 @@ from labcode.grading.records import Exercise, Part
 from labcode.grading.task import Task, namespace, read
 
 ROOT = Path(__file__).resolve().parents[2]
-WITHOUT_GPU = [f"{e.short}{p.letter}" for e in catalogue.EXERCISES for p in e.parts if not p.needs]
-WITH_GPU = [f"{e.short}{p.letter}" for e in catalogue.EXERCISES for p in e.parts if p.needs]
+PARTS = {f"{e.short}{p.letter}": p for e in catalogue.EXERCISES for p in e.parts}
+WITHOUT_GPU = [short for short, p in PARTS.items() if not p.needs]
+WITH_GPU = [short for short, p in PARTS.items() if p.needs]
+SHEETS = [short for short, p in PARTS.items() if p.is_sheet]
+CODE = [short for short in WITHOUT_GPU if short not in SHEETS]  # what is graded by hidden cases
 
 
 def part(short: str) -> tuple[Exercise, Part]:

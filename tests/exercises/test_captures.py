@@ -13,7 +13,7 @@ from labcode.analysis.timeline.utilization import explain_gaps, idle_gaps
 from labcode.grading import sql
 from labcode.grading.task import read
 from labcode.reports.nsys.report import NsysReport, open_report
-from tests.exercises.support import ROOT, WITHOUT_GPU, names_of, part, solution
+from tests.exercises.support import CODE, ROOT, names_of, part, solution
 
 
 def report(experiment: str, run: str) -> NsysReport:
@@ -65,7 +65,7 @@ def test_the_model_predicts_the_pipelined_capture() -> None:
         assert 0.98 < 1e3 * record["results"]["total_us"] / model < 1.15
 
 
-@pytest.mark.parametrize("short", WITHOUT_GPU)
+@pytest.mark.parametrize("short", CODE)
 def test_trying_a_file_by_hand_works(
     short: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,8 @@ from labcode.grading.cases import Case, brief, duration, table_lines
 from labcode.grading.codec import Other
 from labcode.grading.records import Part
 from labcode.grading.task import Task
+from tests.exercises.support import cases as cases_of
+from tests.exercises.support import task
 
 PART = Part("a", "the same", "a_same.py", ("give", "it", "back"))
 Judge = Callable[..., tuple[str, ...]]
@@ -196,3 +198,13 @@ def test_a_reason_is_told_only_if_it_fits_what_was_right_before(tmp_path: Path) 
     assert likely(task.judge(now, 6.0)) == "doubled"
     assert likely(task.judge(now, 6.0, [zero])) == "doubled", "which it would have passed"
     assert likely(task.judge(now, 6.0, [before])) == "", "whoever doubles had been wrong there"
+
+
+def test_a_word_that_there_is_not_lists_those_there_are() -> None:
+    found = task("energy-ex03a")
+    case = next(one for one in cases_of("energy-ex03a") if found.expect(one) == "gap")
+    words = ("none", "not covered", "gap", "reset", "stuck", "too short", "throttled", "disagreement")
+    listed = ", ".join(map(repr, words))
+    assert f"likely:   'gapp' is none of: {listed}; did you mean 'gap'?" in found.judge(case, "gapp")
+    assert not [line for line in found.judge(case, "stuck") if "is none of" in line], "there is such a word"
+    assert task("lm-ex02a").words("most_expensive") == (), "names of kernels are no list"

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,32 +14,12 @@ from labcode.grading.cases import matches, plain
 from labcode.grading.codec import pack, unpack
 from labcode.grading.task import TooSlowError, answer, namespace, temporary_files
 from tests.exercises.mutants import mutants
-from tests.exercises.support import WITHOUT_GPU, task
+from tests.exercises.support import CODE, task
 
 SEEDS = (0, 1)
 MANY = 20  # seeds under which a mistake or a mutant is caught each time, or never: the rest is luck
 # The tests of a part come one after another: whoever runs them answers its cases once.
-EACH_PART = pytest.mark.parametrize("short", WITHOUT_GPU, scope="module")
-# Parts whose mistakes and mutants are all caught, or none, whatever the seed; the others are tried with two.
-NO_LUCK = (
-    "nsys-ex01a",
-    "nsys-ex02a",
-    "nsys-ex04a",
-    "compute-ex01a",
-    "compute-ex03a",
-    "compute-ex05a",
-    "compute-ex07a",
-    "compute-ex08b",
-    "compute-ex09a",
-    "compute-ex10a",
-    "compute-ex10b",
-    "compute-ex11a",
-    "advanced-ex04a",
-    "advanced-ex04c",
-    "energy-ex01a",
-    "scaling-ex01a",
-    "serving-ex32a",
-)
+EACH_PART = pytest.mark.parametrize("short", CODE, scope="module")
 MUTANT_LIMIT_S = 0.1  # of the CPU, however busy the machine is, and ten times what the solution takes
 
 
@@ -78,35 +57,44 @@ def answered(short: str, seed: int) -> list[tuple[Any, Any, float]]:
     return [(case, *right(short, seed, number)) for number, case in enumerate(drawn(short, seed))]
 
 
+@functools.cache
+def cheap_first(short: str) -> list[int]:
+    """The places of a part's cases, those first that the solution is done with soonest."""
+    return sorted(range(len(drawn(short, 0))), key=lambda place: right(short, 0, place)[1])
+
+
+def places(short: str, seed: int, before: list[int]) -> list[int]:
+    """In which order cases are tried: what told under the seeds before, then the cheap ones."""
+    known = [place for place in cheap_first(short) if place not in before]
+    count = len(drawn(short, seed))
+    return [place for place in (*before, *known, *range(len(known) + len(before), count)) if place < count]
+
+
 def differs(
-    names: dict[str, Any], short: str, seed: int, line: int, function: str, told: Counter[str]
+    names: dict[str, Any], short: str, seed: int, line: int, function: str, before: list[int]
 ) -> bool | None:
     """Whether some case tells these names from the solution's; None where one was too slow.
 
-    A function's own are first, of them those that ``told`` most before, then hard ones.
+    Those of the function that was changed are first. ``before`` gets the place of the one that told.
     """
-    hard = reversed(list(enumerate(drawn(short, seed))))
-    for number, case in sorted(hard, key=lambda one: (one[1].function != function, -told[one[1].name])):
+    found = drawn(short, seed)
+    for place in sorted(places(short, seed, before), key=lambda one: found[one].function != function):
+        case = found[place]
         if not task(short).reaches({line}, case.function):
             continue
-        expected, limit_s = right(short, seed, number)
+        expected, limit_s = right(short, seed, place)
         try:
             with limited(limit_s):
                 got = answer(names, case)
             if matches(expected, got, case.relative):
                 continue
         except TooSlowError:
-            told[case.name] -= 2
             return None
         except Exception:
             pass
-        told[case.name] += 1
+        before[:] = [place, *(one for one in before if one != place)]
         return True
     return False
-
-
-def seeds(short: str) -> range:
-    return range(MANY if short in NO_LUCK else len(SEEDS))
 
 
 @EACH_PART
@@ -116,13 +104,14 @@ def test_every_mistake_is_told(short: str) -> None:
     silent = []
     for number, mistake in enumerate(found.mistakes):
         told = set()
-        for case, right, limit_s in answered(short, 0):
+        for place in cheap_first(short):
+            case, (expected, limit_s) = drawn(short, 0)[place], right(short, 0, place)
             try:
                 with limited(limit_s):
                     got = found.given(number, case)
             except TooSlowError:
                 continue
-            if not isinstance(got, Exception) and not matches(right, got, case.relative):
+            if not isinstance(got, Exception) and not matches(expected, got, case.relative):
                 told.add(words := found.mistaken(case, got))
                 if _alike(mistake.says, words):
                     break
@@ -133,17 +122,20 @@ def test_every_mistake_is_told(short: str) -> None:
 
 @EACH_PART
 def test_no_mistake_passes_by_luck(short: str) -> None:
-    found, lucky, told = task(short), [], Counter[str]()
+    found, lucky = task(short), []
     for number, mistake in enumerate(found.mistakes):
-        for seed in seeds(short):
-            cases = sorted(enumerate(drawn(short, seed)), key=lambda one: -told[one[1].name])
-            if not any(_wrong(short, seed, place, number, told) for place, _ in cases):
+        before = list[int]()
+        for seed in range(MANY):
+            wrong = (one for one in places(short, seed, before) if _wrong(short, seed, one, number))
+            place = next(wrong, None)
+            if place is None:
                 lucky.append((mistake.says, seed))
-        told.clear()
+            else:
+                before[:] = [place, *(one for one in before if one != place)]
     assert lucky == []
 
 
-def _wrong(short: str, seed: int, place: int, number: int, told: Counter[str]) -> bool:
+def _wrong(short: str, seed: int, place: int, number: int) -> bool:
     """Whether a mistake gives a wrong answer to a case."""
     case = drawn(short, seed)[place]
     expected, limit_s = right(short, seed, place)
@@ -152,10 +144,7 @@ def _wrong(short: str, seed: int, place: int, number: int, told: Counter[str]) -
             got = task(short).given(number, case)
     except TooSlowError:
         return True
-    if not isinstance(got, Exception) and matches(expected, got, case.relative):
-        return False
-    told[case.name] += 1
-    return True
+    return isinstance(got, Exception) or not matches(expected, got, case.relative)
 
 
 def _alike(says: str, words: str) -> bool:
@@ -167,22 +156,24 @@ def _alike(says: str, words: str) -> bool:
 @EACH_PART
 def test_no_mutant_survives_but_those_that_are_equivalent(short: str) -> None:
     found = task(short)
-    survivors, lucky, told = [], [], Counter[str]()
+    survivors, lucky = [], []
     for name, source, line in mutants(found.source, found.part.file):
         try:
             names = namespace(source, found.solution)
         except Exception:
             continue
-        caught, endless = 0, 0
-        for seed in seeds(short):
-            different = differs(names, short, seed, line, name.partition(":")[0], told)
-            caught += different is not False
+        caught, endless, before = 0, 0, list[int]()
+        some = len(SEEDS) if name in found.equivalent else MANY  # a reason says that no input tells it
+        for seed in range(some):
+            different = differs(names, short, seed, line, name.partition(":")[0], before)
+            caught += bool(different)
             endless += different is None
             if endless > 1:  # each would take all the time there is
-                caught = len(seeds(short))
+                caught = some
                 break
-        survivors += [name] if caught < len(seeds(short)) else []
-        lucky += [(name, caught)] if 0 < caught < len(seeds(short)) else []
+        caught += endless if caught and caught < some else 0  # one alone had to wait for the machine
+        survivors += [name] if caught < some else []
+        lucky += [(name, caught)] if 0 < caught < some else []
     listed = found.equivalent
     assert lucky == [], "a seed decides"
     assert [name for name in survivors if name not in listed] == []

@@ -5,10 +5,12 @@ import pytest
 
 from labcode.errors import LabError
 from labcode.grading import generate
-from labcode.grading.catalogue import EXERCISES
+from labcode.grading.catalogue import EXERCISES, get
 from labcode.grading.generate import starter
 from tests.exercises.support import ROOT
 
+BASICS = get("nsys-ex01-timeline-basics")
+CODE = [(one, part) for one in EXERCISES for part in one.parts if not part.is_sheet]
 SOURCE = '''"""What to do."""
 
 
@@ -119,19 +121,17 @@ def test_every_starter_is_in_the_repository(home: Path) -> None:
 
 
 def test_check_names_a_starter_that_was_edited(home: Path) -> None:
-    path = home / "exercises" / EXERCISES[0].path(EXERCISES[0].parts[0])
+    path = home / "exercises" / BASICS.path(BASICS.parts[0])
     path.write_text(path.read_text(encoding="utf-8") + "x = 1\n", encoding="utf-8")
     (line,) = generate.generate(home, check=True)
     assert "a_idle.py: differs from what its solution gives in 1 lines" in line
     assert path.read_text(encoding="utf-8").endswith("x = 1\n"), "checking writes nothing"
-    assert generate.generate(home, check=False) == [
-        f"exercises/{EXERCISES[0].path(EXERCISES[0].parts[0])}: written"
-    ]
+    assert generate.generate(home, check=False) == [f"exercises/{BASICS.path(BASICS.parts[0])}: written"]
     assert generate.generate(home, check=True) == []
 
 
 def test_check_names_a_missing_starter_and_a_missing_solution(home: Path) -> None:
-    first, second = (EXERCISES[0].path(part) for part in EXERCISES[0].parts[:2])
+    first, second = (BASICS.path(part) for part in BASICS.parts[:2])
     (home / "exercises" / first).unlink()
     (home / "solutions" / second).unlink()
     lines = generate.generate(home, check=True)
@@ -144,7 +144,7 @@ def test_check_names_a_missing_starter_and_a_missing_solution(home: Path) -> Non
 
 
 def test_stray_files_are_named_and_backups_are_not(home: Path) -> None:
-    folder = home / "exercises" / EXERCISES[0].folder
+    folder = home / "exercises" / BASICS.folder
     (folder / "notes.txt").write_text("")
     (folder / "a_idle.py.bak").write_text("")
     (folder / "a_idle.py.bak2").write_text("")
@@ -153,36 +153,36 @@ def test_stray_files_are_named_and_backups_are_not(home: Path) -> None:
     (home / "solutions" / "old.py").write_text("")
     assert generate.strays(home) == [
         "solutions/old.py: belongs to no exercise of the catalogue; add it there or remove it",
-        f"exercises/{EXERCISES[0].folder}/notes.txt: belongs to no exercise of the catalogue; "
+        f"exercises/{BASICS.folder}/notes.txt: belongs to no exercise of the catalogue; "
         "add it there or remove it",
     ]
 
 
 def test_no_line_of_a_region_is_in_its_starter() -> None:
-    for exercise in EXERCISES:
-        for part in exercise.parts:
-            source = (ROOT / "solutions" / exercise.path(part)).read_text(encoding="utf-8")
-            sign = generate.SIGNS[Path(part.file).suffix]
-            kept = starter(source, part.file)
-            inside, hidden = False, []
-            for line in source.splitlines():
-                marker = line.strip().removeprefix(sign).strip()
-                if marker in ("[solution]", "[starter]", "[end]"):
-                    inside = marker == "[solution]"
-                elif inside and len(line.strip()) > 25:
-                    hidden.append(line.strip())
-            assert hidden
-            text = {line.strip() for line in kept.splitlines()}
-            shared = [line for line in hidden if line in text]
-            assert len(shared) <= len(hidden) // 3, (part.file, shared)
+    for exercise, part in CODE:
+        source = (ROOT / "solutions" / exercise.path(part)).read_text(encoding="utf-8")
+        sign = generate.SIGNS[Path(part.file).suffix]
+        kept = starter(source, part.file)
+        inside, hidden = False, []
+        for line in source.splitlines():
+            marker = line.strip().removeprefix(sign).strip()
+            if marker in ("[solution]", "[starter]", "[end]"):
+                inside = marker == "[solution]"
+            elif inside and len(line.strip()) > 25:
+                hidden.append(line.strip())
+        assert hidden
+        text = {line.strip() for line in kept.splitlines()}
+        shared = [line for line in hidden if line in text]
+        assert len(shared) <= len(hidden) // 3, (part.file, shared)
 
 
 def test_every_starter_says_what_is_asked_and_how_to_grade_it() -> None:
     for exercise in EXERCISES:
         for part in exercise.parts:
             text = (ROOT / "exercises" / exercise.path(part)).read_text(encoding="utf-8")
-            for wanted in (f"Exercise {exercise.short}, part {part.letter}", "worked example"):
-                assert wanted in text, (part.file, wanted)
+            name = f"Exercise {exercise.short}, part {part.letter}"
+            says = (exercise.short, " = ") if part.is_sheet else (name, "worked example")
+            assert all(wanted in text for wanted in says), (part.file, says)
             for command in (
                 f"labcode exercises {exercise.short}{part.letter}",
                 f"nox -s exercises -- {exercise.short}{part.letter}",

@@ -15,6 +15,7 @@ from tests.exercises.support import ROOT, WITH_GPU, WITHOUT_GPU, part
 PARTS = len(WITH_GPU) + len(WITHOUT_GPU)
 
 IDLE = "exercises/nsys/ex01_timeline_basics/a_idle.py"
+NEXT = catalogue.EXERCISES[0]  # what a fresh checkout begins with: a step before the first long exercise
 
 
 class Desk:
@@ -97,7 +98,10 @@ def test_a_fresh_checkout_lists_everything_and_grades_nothing(desk: Desk, graded
     assert desk() == 0, "what was not begun is not failed"
     assert graded == []
     assert f"0 of {PARTS} parts passed; {PARTS} to do" in desk.text
-    assert f"next: edit {IDLE}, then `labcode exercises nsys-ex01a`" in desk.text
+    assert (
+        f"next: edit exercises/{NEXT.path(NEXT.parts[0])}, then `labcode exercises {NEXT.short}a`"
+        in desk.text
+    )
     assert len(desk.text.splitlines()) <= 40
     assert "Timeline basics" in desk.text and "Power" not in desk.text, "of the part that is next, no other"
 
@@ -121,7 +125,7 @@ def test_the_list_grades_what_was_begun(desk: Desk, graded: list[str]) -> None:
     assert desk() == 1
     assert graded == ["nsys-ex01a", "nsys-ex01b"]
     assert f"1 of {PARTS} parts passed; 1 failed, {PARTS - 2} to do" in desk.text
-    assert "next: edit exercises/nsys/ex01_timeline_basics/b_cause.py" in desk.text
+    assert f"next: edit exercises/{NEXT.path(NEXT.parts[0])}" in desk.text, "which comes before it"
     done, _ = progress.load(desk.home)
     assert done["nsys-ex01-timeline-basics:a"].passed
     assert done["nsys-ex01-timeline-basics:b"] == progress.PartProgress(False, 1, 0, "")
@@ -193,8 +197,10 @@ def test_hints_are_for_the_next_part_that_can_run(desk: Desk) -> None:
     assert desk("nsys-ex01", hint=True) == 0
     assert "nsys-ex01b" in desk.text
     progress.save(desk.home, progress.graded(done, "nsys-ex01-timeline-basics:b", True, ""))
+    assert desk("nsys-ex01", "nsys-ex02", hint=True) == 0
+    assert "nsys-ex01c" in desk.text, "a part that was named is hinted at, GPU or not"
     assert desk(hint=True) == 0
-    assert "nsys-ex02a" in desk.text, "part c needs a GPU"
+    assert f"{NEXT.short}a" in desk.text
 
 
 def test_no_hint_left(desk: Desk) -> None:
@@ -315,7 +321,7 @@ def solutions_check(monkeypatch: pytest.MonkeyPatch, passing: Callable[[Path], s
 
 
 def test_solutions_are_fine(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed")
     assert desk(solutions=True) == 0
     assert "starters are cut from their solutions, fail as they should, and solutions pass" in desk.text
 
@@ -349,7 +355,7 @@ def test_parts_that_cannot_run_are_counted(desk: Desk, monkeypatch: pytest.Monke
 def test_an_edited_starter_and_a_stray_file_fail_the_check(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solutions_check(monkeypatch, lambda file: "passed" if "solutions" in file.parts else "failed")
+    solutions_check(monkeypatch, lambda file: "failed" if "exercises" in file.parts else "passed")
     (desk.home / IDLE).write_text("mine")
     (desk.home / "exercises" / "notes.py").write_text("")
     assert desk(solutions=True) == 1
@@ -379,7 +385,7 @@ def test_a_part_that_is_put_back_is_open_again(desk: Desk, graded: list[str]) ->
     assert desk(reset="nsys-ex01a") == 0
     assert desk() == 0
     assert f"0 of {PARTS} parts passed" in desk.text
-    assert f"next: edit {IDLE}" in desk.text
+    assert f"next: edit exercises/{NEXT.path(NEXT.parts[0])}" in desk.text
 
 
 def test_messages_name_commands_that_there_are(
@@ -389,7 +395,7 @@ def test_messages_name_commands_that_there_are(
     assert desk("nsys-ex01a") == 1
     assert "`nox -s exercises -- nsys-ex01a --hint` helps" in desk.text
     desk()
-    assert "then `nox -s exercises -- nsys-ex01a`" in desk.text
+    assert f"then `nox -s exercises -- {NEXT.short}a`" in desk.text
 
 
 def test_watching_a_starter_goes_on(desk: Desk) -> None:
@@ -409,8 +415,8 @@ def test_keys_while_watching(desk: Desk, graded: list[str], monkeypatch: pytest.
     pressed = iter(["h", "l", "n", "r", "q"])
     assert run.watch_parts(desk.home, [part("nsys-ex01a")], desk.console, wait=lambda _: next(pressed)) == 1
     assert "hint 1 of" in desk.text and f"0 of {PARTS} parts passed" in desk.text
-    assert graded == ["nsys-ex01a", "nsys-ex01a", "nsys-ex01b"], "once, in the list, then the next one"
-    assert "b_cause.py is the starter already" in desk.text
+    assert graded == ["nsys-ex01a", "nsys-ex01a", f"{NEXT.short}a"], "once, in the list, then the next one"
+    assert "is the starter already" in desk.text
     assert "s the model's answer" not in desk.text, "before a pass there is none to be seen"
 
 
@@ -438,3 +444,33 @@ def test_a_save_interrupts_a_grading(desk: Desk, monkeypatch: pytest.MonkeyPatch
     run.watch_parts(desk.home, [part("nsys-ex01a")], desk.console, wait=lambda _: next(pressed))
     assert "saved again meanwhile" in desk.text and "the file cannot be loaded" in desk.text
     assert "again" in desk.text and "took longer" not in desk.text
+
+
+def test_of_predictions_the_first_counts(desk: Desk) -> None:
+    exercise, found = part("compute-ex61a")
+    file = desk.home / "exercises" / exercise.path(found)
+    assert desk("compute-ex61a") == 0 and "still empty: vectorized_us, strided" in desk.text
+    file.write_text("vectorized_us = [80, 90]\nstrided = [20, 30]\n")
+    assert desk("compute-ex61a") == 1
+    assert "vectorized_us: [80, 90] is not right: that is reading alone" in desk.text
+    first = progress.load(desk.home)[0][exercise.part_id(found)].score
+    assert first is not None and 0 < first < 0.5
+    file.write_text("vectorized_us = [180, 190]\nstrided = [20, 30]\n")
+    assert desk("compute-ex61a") == 0
+    assert f"the first prediction counts: {first:.2f} of 1" in desk.text
+    assert progress.load(desk.home)[0][exercise.part_id(found)].score == first
+
+
+def test_the_model_of_a_sheet_is_what_it_computes(desk: Desk) -> None:
+    text = generate.model_of(desk.home / "solutions", *part("nsys-ex45a"))
+    assert 'call = "cudaFree"' in text and text.startswith("# Detective nsys-ex45")
+    exercise, found = part("nsys-ex45a")
+    (desk.home / "exercises" / exercise.path(found)).write_text(text)
+    assert desk("nsys-ex45a") == 0 and "passed: 4 answers" in desk.text
+
+
+def test_a_kind_is_listed_across_the_book(desk: Desk, graded: list[str]) -> None:
+    assert desk("detective") == 0 and graded == []
+    for exercise in catalogue.EXERCISES:
+        assert (f"{exercise.short}  {exercise.title}" in desk.text) == (exercise.kind == "detective")
+    assert "min, detective, nsys/timeline-basics" in desk.text

@@ -25,7 +25,7 @@ from labcode.book.sphinx.roles import capture_anchor
 from labcode.book.values import NARROW_SPACE
 from labcode.errors import LabError
 from labcode.grading.needs import in_words
-from labcode.grading.records import MAX_STARS, Exercise
+from labcode.grading.records import KINDS, MAX_STARS, Exercise
 from labcode.show import byte_text, html
 from labcode.store import CaptureSet
 
@@ -41,7 +41,7 @@ def exercise_card(exercise: Exercise) -> nodes.container:
     card = nodes.container(classes=["lab-exercise"])
     card["ids"].append(f"exercise-{exercise.id}")
     title = nodes.paragraph(classes=["lab-exercise-title"])
-    title += nodes.strong(text=f"Exercise: {exercise.title}")
+    title += nodes.strong(text=f"{KINDS[exercise.kind]}: {exercise.title}")
     card += title
     facts = nodes.paragraph(classes=["lab-exercise-facts"])
     stars = "★" * exercise.stars + "☆" * (MAX_STARS - exercise.stars)
@@ -76,9 +76,11 @@ def exercises_table(exercises: Sequence[Exercise], pages: Collection[str], page:
             [_to_chapter(exercise, page)] if exercise.chapter in pages else [nodes.Text(exercise.title)]
         )
         needs = in_words(exercise.needs) if exercise.needs else "–"
+        facts = KINDS[exercise.kind], "★" * exercise.stars, str(exercise.minutes), needs
         rows.append([[nodes.literal(text=exercise.short)], title])
-        rows[-1] += [[nodes.Text(fact)] for fact in ("★" * exercise.stars, str(exercise.minutes), needs)]
-    return plain_table(("Exercise", "Title", "Stars", "Minutes", "Some parts need"), (2, 5, 2, 1, 3), rows)
+        rows[-1] += [[nodes.Text(fact)] for fact in facts]
+    header = ("Exercise", "Title", "Kind", "Stars", "Minutes", "Some parts need")
+    return plain_table(header, (2, 5, 2, 2, 1, 3), rows)
 
 
 def _to_chapter(exercise: Exercise, page: str) -> nodes.Node:

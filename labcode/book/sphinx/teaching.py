@@ -21,7 +21,7 @@ from labcode.book.sphinx.render import plain_table
 from labcode.book.sphinx.roles import exercise_link
 from labcode.errors import LabError
 from labcode.grading import catalogue, needs
-from labcode.grading.records import NEEDS, Exercise, Part
+from labcode.grading.records import KINDS, NEEDS, Exercise, Part
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -111,7 +111,9 @@ class Syllabus(SphinxDirective):
 
 
 class ExerciseBank(SphinxDirective):
-    """``{exercise-bank} stars``: every exercise by difficulty; ``needs``: every part by its need."""
+    """``{exercise-bank} stars``: every exercise by difficulty; ``kinds``: how many there are of each kind;
+    ``needs``: every part by its need.
+    """
 
     required_arguments = 1
 
@@ -120,9 +122,12 @@ class ExerciseBank(SphinxDirective):
         if self.arguments[0] == "stars":
             header = ("Exercise", "Minutes", "Parts", "Some parts need", "Who has solved it can")
             return [plain_table(header, (3, 1, 1, 3, 6), by_stars(catalogue.EXERCISES))]
+        if self.arguments[0] == "kinds":
+            header = ("Kind", "Exercises", "Parts", "Minutes each", "Minutes")
+            return [plain_table(header, (3, 1, 1, 2, 1), by_kinds(catalogue.EXERCISES))]
         if self.arguments[0] == "needs":
             return [plain_table(("Needs", "Parts", "Minutes"), (2, 8, 1), by_needs(catalogue.EXERCISES))]
-        raise self.error("exercise-bank: say stars or needs")
+        raise self.error("exercise-bank: say stars, kinds or needs")
 
 
 def by_stars(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
@@ -141,6 +146,16 @@ def by_stars(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
             )
             cells: list[list[nodes.Node]] = [[nodes.Text(fact)] for fact in facts]
             yield [[exercise_link(exercise.short)], *cells]
+
+
+def by_kinds(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:
+    """A row for each kind, and one for all: how many, and how long they take."""
+    groups = [(word, [e for e in exercises if e.kind == kind]) for kind, word in KINDS.items()]
+    for word, found in (*((word, found) for word, found in groups if found), ("All", list(exercises))):
+        minutes = [exercise.minutes for exercise in found]
+        parts = sum(len(exercise.parts) for exercise in found)
+        facts = (str(len(found)), str(parts), f"{min(minutes)} to {max(minutes)}", str(sum(minutes)))
+        yield [[nodes.Text(fact)] for fact in (word, *facts)]
 
 
 def by_needs(exercises: Sequence[Exercise]) -> Iterator[list[list[nodes.Node]]]:

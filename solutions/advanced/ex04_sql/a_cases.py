@@ -103,6 +103,10 @@ def _process(
                     cpu.graph(int(rng.integers(20_000, 90_000)), stream=25)
                 if nodes:
                     cpu.graph_nodes([int(rng.integers(2000, 9000)) for _ in range(nodes)], "node(int)")
+        if graphs and number == 0:  # one that nothing else runs beside
+            cpu.synchronize()
+            cpu.graph(30_000, stream=25)
+            cpu.synchronize()
         if rng.random() < 0.5:
             cpu.synchronize()
     for op in cpu.ops:

@@ -96,9 +96,9 @@ def cases(rng: Rng) -> list[Case]:
         _counted("checkpoints and a long text", _size(rng, layers=some(12, 24)), 4, some(1500, 3000), True),
         _counted(
             "checkpoints, few inputs, a long text",
-            _size(rng, layers=some(3, 6), vocabulary=some(20, 60)),
+            Size(960, 960 * some(4, 7), some(3, 6), 12, some(20, 60)),
             1,
-            some(1200, 2000),
+            some(1400, 2000),
             True,
         ),
         _fitting("as many as fit", size, context, False, gpu),

@@ -101,6 +101,11 @@ def _overlaps(rng: Rng) -> list[tuple[str, pd.DataFrame]]:
             op("memset", a + 1, b, stream=13),
             op("kernel", b, c, stream=20),
         ],
+        "nothing but a memset beside the copy": [
+            op("memcpy", a - 5, c + 3),
+            op("memset", a, b, stream=13),
+            op("kernel", c + 5, c + 9, stream=20),
+        ],
         "a memset behind the copy": [
             op("memcpy", 0, a),
             op("memset", a, b),

@@ -1,0 +1,503 @@
+"""What a profiler's command would record: a tool and a command line in; what is traced, and when, out.
+
+A model of the options that people choose among, not of all: an option it does not know is refused with those
+it does. The defaults are those of Nsight Systems 2025, Nsight Compute 2025 and PyTorch 2.11. Tests hold the
+model against the options of the captures at hand and what these captures contain.
+"""
+
+import ast
+import difflib
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labcode.errors import LabError
+
+_YES_NO = ("true", "false")
+_FLAG = ()  # no value
+_ANY = None  # any value
+
+# Long name: its short one, the values there are (`_FLAG`: it has none; `_ANY`: any), the default.
+Options = Mapping[str, tuple[str, tuple[str, ...] | None, str]]
+NSYS: Options = {
+    "trace": ("t", _ANY, "cuda,opengl,nvtx,osrt"),
+    "sample": ("s", ("process-tree", "system-wide", "none"), "process-tree"),
+    "cpuctxsw": ("", ("process-tree", "system-wide", "none"), "process-tree"),
+    "sampling-period": ("", _ANY, ""),
+    "samples-per-backtrace": ("", _ANY, ""),
+    "python-sampling": ("", _YES_NO, "false"),
+    "python-sampling-frequency": ("", _ANY, "1000"),
+    "python-backtrace": ("", ("cuda", "none"), "none"),
+    "cudabacktrace": ("", _ANY, "none"),
+    "pytorch": ("", _ANY, "none"),
+    "cuda-graph-trace": ("", ("graph", "node"), "graph"),
+    "cuda-memory-usage": ("", _YES_NO, "false"),
+    "gpu-metrics-devices": ("", _ANY, "none"),
+    "gpu-metrics-frequency": ("", _ANY, "10000"),
+    "capture-range": ("c", ("none", "cudaProfilerApi", "nvtx", "hotkey"), "none"),
+    "capture-range-end": ("", _ANY, "stop-shutdown"),
+    "nvtx-capture": ("p", _ANY, ""),
+    "env-var": ("e", _ANY, ""),
+    "delay": ("y", _ANY, "0"),
+    "duration": ("d", _ANY, "0"),
+    "trace-fork-before-exec": ("", _YES_NO, "false"),
+    "stats": ("", _YES_NO, "false"),
+    "export": ("", _ANY, "none"),
+    "output": ("o", _ANY, ""),
+    "force-overwrite": ("f", _YES_NO, "false"),
+}
+NCU: Options = {
+    "set": ("", ("basic", "detailed", "full", "roofline", "pmsampling", "nvlink"), ""),
+    "section": ("", _ANY, ""),
+    "metrics": ("", _ANY, ""),
+    "kernel-name": ("k", _ANY, ""),
+    "kernel-name-base": ("", ("function", "demangled", "mangled"), "function"),
+    "launch-skip": ("s", _ANY, "0"),
+    "launch-count": ("c", _ANY, ""),
+    "launch-skip-before-match": ("", _ANY, "0"),
+    "nvtx": ("", _FLAG, ""),
+    "nvtx-include": ("", _ANY, ""),
+    "profile-from-start": ("", ("on", "off", "yes", "no", "1", "0"), "on"),
+    "replay-mode": ("", ("kernel", "application", "range", "app-range"), "kernel"),
+    "cache-control": ("", ("all", "none"), "all"),
+    "clock-control": ("", ("base", "none"), "base"),
+    "graph-profiling": ("", ("node", "graph"), "node"),
+    "target-processes": ("", ("application-only", "all"), "all"),
+    "import-source": ("", ("yes", "no", "on", "off"), "no"),
+    "export": ("o", _ANY, ""),
+    "force-overwrite": ("f", _FLAG, ""),
+}
+LABCODE: Mapping[str, Options] = {
+    "stats": {
+        "report": ("r", _ANY, ""),
+        "format": ("f", ("table", "csv", "json", "md"), "table"),
+        "window": ("", _ANY, ""),
+        "kernel": ("k", _ANY, ""),
+        "launch": ("", _ANY, ""),
+        "output": ("o", _ANY, ""),
+        "list": ("", _FLAG, ""),
+        "all": ("", _FLAG, ""),
+    },
+    "diagnose": {
+        "format": ("f", _ANY, "table"),
+        "window": ("", _ANY, ""),
+        "rules": ("", _ANY, ""),
+    },
+}
+TOOLS = ("nsys", "ncu", "torch.profiler", "labcode")
+_SETS = {
+    "": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
+    "basic": {"SpeedOfLight", "LaunchStats", "Occupancy", "WorkloadDistribution"},
+    "detailed": {"SpeedOfLight", "LaunchStats", "Occupancy", "ComputeWorkloadAnalysis", "SourceCounters"}
+    | {"MemoryWorkloadAnalysis", "WorkloadDistribution"},
+    "roofline": {"SpeedOfLight", "SpeedOfLight_RooflineChart", "WorkloadDistribution"},
+    "full": {"SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats", "Occupancy", "SourceCounters"}
+    | {"ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"}
+    | {"SchedulerStats", "WarpStateStats", "InstructionStats", "WorkloadDistribution"},
+    "pmsampling": {"PmSampling"},
+    "nvlink": {"Nvlink_Topology", "Nvlink_Tables"},
+}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of a program that ncu might profile: the kernel, the NVTX ranges around it."""
+
+    kernel: str
+    ranges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command taken apart: what stands before the program, by option, and the program."""
+
+    options: Mapping[str, tuple[str, ...]]
+    known: Options
+    program: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> str:
+        """The value of an option, the last if it stands there several times, or its default."""
+        return self.options[name][-1] if name in self.options else self.known[name][2]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the option was given."""
+        return name in self.options
+
+
+@dataclass(frozen=True)
+class Nsys:
+    """What ``nsys profile`` would record."""
+
+    line: Line
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The program, with its arguments."""
+        return self.line.program
+
+    @property
+    def traces(self) -> frozenset[str]:
+        """The APIs that are traced."""
+        return frozenset(self.line["trace"].split(",")) - {"none"}
+
+    @property
+    def cpu_samples(self) -> bool:
+        """Whether the CPU's call stacks are sampled."""
+        return self.line["sample"] != "none"
+
+    @property
+    def switches(self) -> bool:
+        """Whether it is recorded when threads run; with samples of the CPU some of it comes in any case."""
+        return self.line["cpuctxsw"] != "none" or self.cpu_samples
+
+    @property
+    def python_samples(self) -> bool:
+        """Whether Python's stacks are sampled."""
+        return self.line["python-sampling"] == "true"
+
+    @property
+    def python_backtraces(self) -> bool:
+        """Whether calls of CUDA come with Python's stack; which takes that they are traced."""
+        return self.line["python-backtrace"] == "cuda" and "cuda" in self.traces
+
+    @property
+    def graph_nodes(self) -> bool:
+        """Whether each kernel of a graph is seen, not only the graph as a whole."""
+        return self.line["cuda-graph-trace"] == "node" and "cuda" in self.traces
+
+    @property
+    def memory_usage(self) -> bool:
+        """Whether allocations are recorded."""
+        return self.line["cuda-memory-usage"] == "true" and "cuda" in self.traces
+
+    @property
+    def gpu_metrics(self) -> bool:
+        """Whether counters of the GPU are sampled."""
+        return self.line["gpu-metrics-devices"] not in ("none", "")
+
+    @property
+    def begins(self) -> str:
+        """When recording begins: at once, after some s, with the profiler's API, or with a range."""
+        kind = self.line["capture-range"]
+        if kind == "nvtx":
+            return f"range {self.line['nvtx-capture'].partition('@')[0]}"
+        if kind != "none":
+            return kind
+        return f"after {self.line['delay']} s" if float(self.line["delay"]) else "at once"
+
+    @property
+    def sees_strings(self) -> bool:
+        """Whether ranges named by plain strings, as PyTorch's, can begin a recording, too."""
+        given = self.line.options.get("env-var", ())
+        return any("NSYS_NVTX_PROFILER_REGISTER_ONLY=0" in one for one in given)
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Whether what begins the recording ends it, too, and the program goes on."""
+        return self.line["capture-range"] != "none" and self.line["capture-range-end"] != "none"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether every range is recorded, not the first alone."""
+        return self.line["capture-range-end"].startswith("repeat")
+
+    @property
+    def seconds(self) -> float:
+        """For how many s it records at most; 0: as long as the program runs."""
+        return float(self.line["duration"])
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """What ``ncu`` would record."""
+
+    line: Line
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The program, with its arguments."""
+        return self.line.program
+
+    @property
+    def sections(self) -> frozenset[str]:
+        """The sections of the report."""
+        own = [name for one in self.line.options.get("section", ()) for name in one.split(",")]
+        if (own or "metrics" in self.line) and "set" not in self.line:
+            return frozenset(own)
+        return frozenset({*own, *_SETS[self.line["set"]]})
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The counters that were asked for by name."""
+        return frozenset(name for one in self.line.options.get("metrics", ()) for name in one.split(","))
+
+    @property
+    def source(self) -> bool:
+        """Whether the source goes into the report."""
+        return self.line["import-source"] in ("yes", "on")
+
+    @property
+    def clocks_as_they_are(self) -> bool:
+        """Whether the GPU's clock is left alone, not held at its base."""
+        return self.line["clock-control"] == "none"
+
+    @property
+    def caches_as_they_are(self) -> bool:
+        """Whether caches keep what the kernels before left there."""
+        return self.line["cache-control"] == "none"
+
+    @property
+    def whole_program_again(self) -> bool:
+        """Whether for each pass the whole program is run again."""
+        return self.line["replay-mode"] in ("application", "app-range")
+
+    def profiled(self, launches: Sequence[Launch]) -> list[int]:
+        """Which of a program's launches are profiled, by their numbers."""
+        if self.line["profile-from-start"] in ("off", "no", "0"):
+            return []  # the program says when; in these examples it does not
+        skip, count = int(self.line["launch-skip"]), self.line["launch-count"]
+        before = int(self.line["launch-skip-before-match"])
+        found = [n for n, one in enumerate(launches) if n >= before and self._meant(one)]
+        return found[skip:][: int(count)] if count else found[skip:]
+
+    def _meant(self, one: Launch) -> bool:
+        name, only = self.line["kernel-name"], self.line.options.get("nvtx-include", ())
+        if name.startswith("regex:"):
+            if not re.search(name.removeprefix("regex:"), one.kernel):
+                return False
+        elif name and name != one.kernel:
+            return False
+        if not only:
+            return True
+        return "nvtx" in self.line and any(_within(each, one.ranges) for each in only)
+
+
+@dataclass(frozen=True)
+class Torch:
+    """What ``torch.profiler.profile(…)`` would record."""
+
+    given: Mapping[str, Any]
+
+    @property
+    def cpu(self) -> bool:
+        """Whether operators are recorded."""
+        return "activities" not in self.given or "CPU" in self.given["activities"]
+
+    @property
+    def cuda(self) -> bool:
+        """Whether kernels are recorded; by default where there is a GPU."""
+        return "activities" not in self.given or "CUDA" in self.given["activities"]
+
+    def _on(self, name: str) -> bool:
+        return bool(self.given.get(name, False))
+
+    @property
+    def shapes(self) -> bool:
+        """Whether operators come with the shapes of what they get."""
+        return self._on("record_shapes")
+
+    @property
+    def stacks(self) -> bool:
+        """Whether operators come with the lines of Python that called them."""
+        return self._on("with_stack")
+
+    @property
+    def memory(self) -> bool:
+        """Whether allocations are recorded."""
+        return self._on("profile_memory")
+
+    @property
+    def flops(self) -> bool:
+        """Whether operations are counted for products and convolutions."""
+        return self._on("with_flops")
+
+    @property
+    def modules(self) -> bool:
+        """Whether operators come with the module they belong to."""
+        return self._on("with_modules")
+
+    @property
+    def writes(self) -> bool:
+        """Whether something is done with each recording when it is ready."""
+        return "on_trace_ready" in self.given
+
+    def recorded(self, steps: int) -> list[int]:
+        """Which steps of a loop of so many are recorded, if it calls ``step()`` after each."""
+        if "schedule" not in self.given:
+            return list(range(steps))
+        plan = self.given["schedule"]
+        wait, warmup, active = (int(plan.get(name, 0)) for name in ("wait", "warmup", "active"))
+        first, repeat = int(plan.get("skip_first", 0)), int(plan.get("repeat", 0))
+        cycle, found = wait + warmup + active, []
+        for step in range(first, steps):
+            at, place = divmod(step - first, cycle)
+            if (not repeat or at < repeat) and place >= wait + warmup:
+                found.append(step)
+        return found
+
+    @property
+    def warmed(self) -> bool:
+        """Whether the profiler itself has a step to warm up before what counts."""
+        return int(self.given.get("schedule", {}).get("warmup", 0)) > 0
+
+
+@dataclass(frozen=True)
+class Labcode:
+    """What a command of ``labcode`` would print."""
+
+    command: str
+    line: Line
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """The reports that are asked for."""
+        return tuple(name for one in self.line.options.get("report", ()) for name in one.split(","))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that are read."""
+        return self.line.program
+
+
+Recording = Nsys | Ncu | Torch | Labcode
+
+
+def read(tool: str, text: str) -> Recording:
+    """What a command would record; `LabError` in the tool's stead for one that it would refuse."""
+    if tool == "torch.profiler":
+        return _torch(text)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise LabError(f"the shell would not take that: {error}") from None
+    if not words or words[0] != tool:
+        raise LabError(f"a command of {tool} begins with {tool}, not {words[0] if words else 'nothing'!r}")
+    if tool == "nsys":
+        if words[1:2] != ["profile"]:
+            raise LabError("nsys records with `nsys profile`; its other commands read or control")
+        line = _line("nsys profile", words[2:], NSYS)
+        return Nsys(_with_program("nsys profile", line))
+    if tool == "ncu":
+        line = _line("ncu", words[1:], NCU)
+        return Ncu(_with_program("ncu", line))
+    command = words[1] if len(words) > 1 else ""
+    if command not in LABCODE:
+        raise LabError(f"labcode {command}: here it is one of {', '.join(LABCODE)}")
+    options, known = words[2:], LABCODE[command]
+    return Labcode(command, _line(f"labcode {command}", options, known, mixed=True))
+
+
+def _line(command: str, words: Sequence[str], known: Options, *, mixed: bool = False) -> Line:
+    """Options and the rest; with ``mixed`` options may stand after it, too."""
+    short = {one[0]: name for name, one in known.items() if one[0]}
+    found: dict[str, tuple[str, ...]] = {}
+    rest, left = list[str](), list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-") or word == "-":
+            rest.append(word)
+            if mixed:
+                continue
+            rest += left
+            break
+        name, given, value = word.lstrip("-").partition("=")
+        if not word.startswith("--"):
+            if name not in short and name[:1] in short and not given:  # -fkernel
+                name, value, given = name[0], name[1:], "="
+            name = short.get(name, name)
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            meant = f"; did you mean --{close[0]}?" if close else ""
+            raise LabError(f"{command} has no option {word.partition('=')[0]} among those known here{meant}")
+        values = known[name][1]
+        if values == _FLAG:
+            if given:
+                raise LabError(f"{command}: --{name} takes no value")
+        elif not given:
+            if not left:
+                raise LabError(f"{command}: --{name} wants a value")
+            value = left.pop(0)
+        if values and value not in values:
+            raise LabError(f"{command}: --{name} is one of {', '.join(values)}; not {value!r}")
+        if name in _WHOLE and not re.fullmatch(r"\d+", value):
+            raise LabError(f"{command}: --{name} is a whole number, not {value!r}")
+        found[name] = (*found.get(name, ()), value)
+    return Line(found, known, tuple(rest))
+
+
+def _with_program(command: str, line: Line) -> Line:
+    if not line.program:
+        raise LabError(f"{command}: no program after the options; what should be recorded?")
+    return line
+
+
+_WHOLE = ("delay", "duration", "launch-skip", "launch-count", "launch-skip-before-match")
+_TORCH = (
+    *("activities", "schedule", "on_trace_ready", "record_shapes", "profile_memory", "with_stack"),
+    *("with_flops", "with_modules"),
+)
+_SCHEDULE = ("wait", "warmup", "active", "repeat", "skip_first")
+
+
+def _torch(text: str) -> Torch:
+    """The arguments of a call, written as in Python."""
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise LabError(f"not an expression of Python: {getattr(error, 'msg', None) or error}") from None
+    if not (isinstance(call, ast.Call) and _last(call.func) == "profile"):
+        raise LabError("write the call: profile(activities=[…], …)")
+    if call.args:
+        raise LabError("profile takes its arguments by name: activities=[…], …")
+    found: dict[str, Any] = {}
+    for one in call.keywords:
+        found[_known(one.arg, _TORCH, "profile")] = one.value
+    given: dict[str, Any] = {"on_trace_ready": True} if "on_trace_ready" in found else {}
+    for name, value in found.items():
+        if name == "activities":
+            each = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
+            given[name] = tuple(_known(_last(item), ("CPU", "CUDA", "XPU"), "activities") for item in each)
+        elif name == "schedule":
+            if not (isinstance(value, ast.Call) and _last(value.func) == "schedule"):
+                raise LabError("schedule=schedule(wait=…, warmup=…, active=…)")
+            if value.args:
+                raise LabError("schedule takes its arguments by name: wait=…, warmup=…, active=…")
+            given[name] = {_known(k.arg, _SCHEDULE, "schedule"): _number(k.value) for k in value.keywords}
+            if missing := [word for word in _SCHEDULE[:3] if word not in given[name]]:
+                raise LabError(f"schedule wants {', '.join(missing)}, too")
+            if given[name]["active"] < 1:
+                raise LabError("schedule: active is at least 1")
+        elif name != "on_trace_ready":
+            if not (isinstance(value, ast.Constant) and isinstance(value.value, bool)):
+                raise LabError(f"profile: {name} is True or False")
+            given[name] = value.value
+    return Torch(given)
+
+
+def _number(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0:
+        return node.value
+    raise LabError("schedule counts steps: whole numbers")
+
+
+def _last(node: ast.expr) -> str:
+    """The last word of a dotted name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _known(name: str | None, names: Sequence[str], of: str) -> str:
+    if name in names:
+        return str(name)
+    close = difflib.get_close_matches(name or "", names, n=1)
+    meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    raise LabError(f"{of} has no {name or 'such argument'!r}; {meant}")
+
+
+def _within(filtered: str, ranges: Sequence[str]) -> bool:
+    """Whether a filter of NVTX ranges takes in a launch.
+
+    ``step/`` is a range of push and pop, ``step`` one of start and end, of which these examples have none.
+    """
+    return filtered.endswith("/") and filtered.rstrip("/") in ranges

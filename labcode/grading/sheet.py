@@ -1,0 +1,528 @@
+"""Answers that are a sheet, not code: questions and a learner's TOML in; what is right, wrong, and why, out.
+
+The solution of a part whose file is ``a_NAME.toml`` is ``a_NAME.py``. Its docstring and its ``QUESTIONS``
+give the starter; its function ``answers()`` computes the right answers from captures, with what typical
+misreadings give:
+
+    QUESTIONS = (Share("idle", "the share of the window in which GPU 0 runs nothing", by=0.02),)
+
+    def answers() -> Answers:
+        ...
+        return Answers({"idle": idle}, [Misreading("that is the busy share", {"idle": 1 - idle})])
+
+Of captures a solution imports inside of ``answers``: a starter is cut without opening any.
+"""
+
+import difflib
+import math
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from labcode.errors import LabError
+from labcode.grading.records import Exercise, Part, Verdict
+
+_WIDTH = 100
+_MOST_BYTES = 1 << 16
+_SCALES = {
+    1e3: "a factor of 1,000: check the unit",
+    1e6: "a factor of 1,000,000: check the unit",
+    1e9: "a factor of 1,000,000,000: check the unit",
+    100.0: "a factor of 100: a share, or percent?",
+}
+_NEAR = 4  # times the tolerance: read off too roughly
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked under a key; ``asks`` becomes the comment above it."""
+
+    key: str
+    asks: str
+
+    def form(self) -> str:
+        """What an answer looks like."""
+        return "a text"
+
+    def unfit(self, given: Any) -> str:
+        """Why an answer is none to this question, whatever is right; empty where it is one."""
+        return "" if isinstance(given, str) else f"should be {self.form()}, not {_kind(given)}"
+
+    def same(self, right: Any, given: Any) -> bool:
+        """Whether an answer is the right one, within the tolerance."""
+        return bool(right == given)
+
+    def near(self, right: Any, given: Any) -> str:
+        """What can be said of an answer that is nearly right."""
+        return ""
+
+    def shown(self, value: Any) -> str:
+        """A value as it would be written into the sheet."""
+        return _written(value)
+
+
+@dataclass(frozen=True)
+class Number(Question):
+    """A number in a unit, right within a relative or an absolute tolerance, whichever is larger."""
+
+    unit: str = ""
+    within: float = 0.05
+    by: float = 0.0
+
+    def form(self) -> str:
+        """With its unit and tolerance."""
+        unit = f" of {self.unit}" if self.unit else ""
+        return f"a number{unit}, within {self._tolerance()}"
+
+    def _tolerance(self) -> str:
+        return f"{self.by:g}" if not self.within else f"{100 * self.within:g} %"
+
+    def unfit(self, given: Any) -> str:
+        """A text, a truth value, or no number at all."""
+        if not _is_number(given):
+            return f"should be a number such as 2.5, without a unit, not {_kind(given)}"
+        return "" if math.isfinite(given) else "should be a finite number"
+
+    def same(self, right: Any, given: Any) -> bool:
+        """Within the tolerance."""
+        return bool(abs(given - right) <= self._allowed(right))
+
+    def _allowed(self, right: float) -> float:
+        return max(self.by, self.within * abs(right)) * (1 + 1e-9)
+
+    def near(self, right: Any, given: Any) -> str:
+        """A wrong unit, a sign, or too rough a reading."""
+        for factor, words in _SCALES.items():
+            if right and any(self.same(right * scale, given) for scale in (factor, 1 / factor)):
+                return words
+        if right and self.same(-right, given):
+            return "the sign is the other way round"
+        if abs(given - right) <= _NEAR * self._allowed(right):
+            return f"near, but not within {self._tolerance()}: read it off more closely"
+        return ""
+
+    def shown(self, value: Any) -> str:
+        """Rounded to four digits."""
+        return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
+@dataclass(frozen=True)
+class Count(Number):
+    """A whole number; exact, if no tolerance is given."""
+
+    within: float = 0.0
+
+    def form(self) -> str:
+        """A whole number."""
+        return "a whole number" + (f", within {self._tolerance()}" if self.within or self.by else "")
+
+    def unfit(self, given: Any) -> str:
+        """No whole number."""
+        whole = type(given) is int
+        return "" if whole else f"should be a whole number such as 12, not {_kind(given)}"
+
+    def near(self, right: Any, given: Any) -> str:
+        """One off, or a wrong unit."""
+        if self.within or self.by:
+            return super().near(right, given)
+        return "one off: are the first and the last counted?" if abs(right - given) == 1 else ""
+
+    def shown(self, value: Any) -> str:
+        """All its digits."""
+        return str(int(value))
+
+
+@dataclass(frozen=True)
+class Share(Number):
+    """A share between 0 and 1, right within an absolute tolerance."""
+
+    within: float = 0.0
+    by: float = 0.02
+
+    def form(self) -> str:
+        """From 0 to 1."""
+        return f"a share from 0 to 1, within {self.by:g}"
+
+    def unfit(self, given: Any) -> str:
+        """Percent, or no share."""
+        if said := super().unfit(given):
+            return said
+        if 1 < given <= 100:
+            return f"{given:g} is in percent; a share runs from 0 to 1: {given / 100:g}"
+        return "" if 0 <= given <= 1 else "a share runs from 0 to 1"
+
+    def near(self, right: Any, given: Any) -> str:
+        """The other part, or too rough a reading."""
+        if self.same(1 - right, given):
+            return "this is the other part: 1 minus the share that was asked for"
+        return super().near(right, given) if abs(given - right) <= _NEAR * self.by else ""
+
+
+@dataclass(frozen=True)
+class Word(Question):
+    """One of some words."""
+
+    words: tuple[str, ...] = ()
+
+    def form(self) -> str:
+        """All of them."""
+        return f"one of: {', '.join(self.words)}"
+
+    def unfit(self, given: Any) -> str:
+        """Another word; the allowed ones are listed."""
+        if not isinstance(given, str) and str(given) in self.words:
+            return f'is a text: write "{given}", in quotes'
+        if said := super().unfit(given):
+            return said
+        close = difflib.get_close_matches(given, self.words, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        return "" if given in self.words else f"{given!r} is none of: {', '.join(self.words)}{meant}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The right name among all that there are: of a kernel, a range, a function."""
+
+    right: str
+    all: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Name(Question):
+    """A name, or as much of it as belongs to no other; the right answer is a `Names`."""
+
+    def form(self) -> str:
+        """A part of it suffices."""
+        return "a name, or a part of it that no other has"
+
+    def same(self, right: Any, given: Any) -> bool:
+        """It stands in the right name and in no other, or is the right name."""
+        if not isinstance(right, Names):
+            return bool(right == given)
+        found = [name for name in right.all if given.lower() in name.lower()]
+        if not found:  # a longer form of it, such as a kernel's name with its template arguments
+            found = sorted((name for name in right.all if name.lower() in given.lower()), key=len)[-1:]
+        return given == right.right or (bool(given.strip()) and found == [right.right])
+
+    def near(self, right: Any, given: Any) -> str:
+        """It stands in several, or in none."""
+        found = [name for name in right.all if given.lower() in name.lower()]
+        if not found:
+            return "no such name is in the capture"
+        return f"{len(found)} names contain that: write more of it" if len(found) > 1 else ""
+
+    def shown(self, value: Any) -> str:
+        """The right one."""
+        return _written(value.right if isinstance(value, Names) else value)
+
+
+@dataclass(frozen=True)
+class Interval(Question):
+    """A prediction: two numbers that hold the measurement; the last may be ``widest`` times the first.
+
+    Of a share (``share``) ``widest`` is the greatest difference. It scores 1 where both numbers are the same
+    and right, 0 at the greatest width, and in between by how narrow it is.
+    """
+
+    unit: str = ""
+    widest: float = 4.0
+    share: bool = False
+
+    def form(self) -> str:
+        """The width that is allowed."""
+        if self.share:
+            return f"[low, high], shares from 0 to 1, at most {self.widest:g} apart"
+        unit = f" in {self.unit}" if self.unit else ""
+        return f"[low, high]{unit}, high at most {self.widest:g} times low"
+
+    def unfit(self, given: Any) -> str:
+        """No two numbers in order, or too far apart."""
+        if not (isinstance(given, list) and len(given) == 2 and all(map(_is_number, given))):
+            return f"should be two numbers such as [2, 3.5], not {_kind(given)}"
+        low, high = given
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            return "the first number is the lower one"
+        if self.share and (low < 0 or high > 1):
+            percent = 1 < high <= 100
+            return "shares run from 0 to 1" + (f": {low / 100:g} and {high / 100:g}?" if percent else "")
+        if not self.share and low <= 0:
+            return "both numbers are above 0"
+        if self._width(low, high) > 1 + 1e-9:
+            return f"too wide to be worth much: {self.form()}"
+        return ""
+
+    def _width(self, low: float, high: float) -> float:
+        """How wide an interval is: from 0 to 1, which is the widest that is allowed."""
+        return (high - low) / self.widest if self.share else math.log(high / low) / math.log(self.widest)
+
+    def same(self, right: Any, given: Any) -> bool:
+        """Whether the measurement lies within."""
+        return bool(given[0] <= right <= given[1]) if isinstance(given, list) else bool(right == given)
+
+    def score(self, right: float, given: Sequence[float]) -> float:
+        """0 where the measurement lies outside; else the narrower, the nearer to 1."""
+        return 1 - self._width(*given) if self.same(right, given) else 0.0
+
+    def near(self, right: Any, given: Any) -> str:
+        """On which side the measurement lies."""
+        return f"the measurement lies {'above' if right > given[1] else 'below'} your interval"
+
+    def shown(self, value: Any) -> str:
+        """The measurement; as a sheet's answer, an interval of no width."""
+        if isinstance(value, list):
+            return _written(value)
+        return f"[{value!r}, {value!r}]"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a command has to record: ``holds`` gets what it would; ``wrong`` is a command that does not."""
+
+    says: str
+    holds: Callable[[Any], bool]
+    wrong: str
+
+
+@dataclass(frozen=True)
+class Command(Question):
+    """A command, judged by what it would record (`labcode.grading.commands`)."""
+
+    tool: str = "nsys"
+
+    def form(self) -> str:
+        """Of this tool."""
+        return f"a command of {self.tool}, as you would type it"
+
+    def unfit(self, given: Any) -> str:
+        """What the tool would refuse."""
+        if said := super().unfit(given):
+            return said
+        from labcode.grading import commands
+
+        try:
+            commands.read(self.tool, given)
+        except LabError as error:
+            return str(error)
+        return ""
+
+    def same(self, right: Any, given: Any) -> bool:
+        """What it would record passes every check."""
+        return not self.missing(right, given)
+
+    def missing(self, right: Any, given: Any) -> list[str]:
+        """What the checks that fail say."""
+        from labcode.grading import commands
+
+        recording = commands.read(self.tool, given)
+        return [check.says for check in right.checks if not check.holds(recording)]
+
+    def near(self, right: Any, given: Any) -> str:
+        """What the first check that fails says."""
+        return next(iter(self.missing(right, given)), "")
+
+    def shown(self, value: Any) -> str:
+        """The model's command."""
+        return _written(value.model if isinstance(value, Commands) else value)
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The right answer to a `Command`: one that is, and what is checked of any."""
+
+    model: str
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Misreading:
+    """What one misreading answers, under one key or several, and what is said of it."""
+
+    says: str
+    gives: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The right answers by key, what misreadings give, and what is told once all is right."""
+
+    right: Mapping[str, Any]
+    misreadings: Sequence[Misreading] = ()
+    notes: Sequence[str] = field(default=())
+
+
+class Sheet:
+    """The questions of a part, from the text of its solution."""
+
+    def __init__(self, source: str, file: Path) -> None:
+        module = ModuleType("sheet")
+        module.__file__ = str(file)
+        exec(compile(source, str(file), "exec"), module.__dict__)
+        self.text: str = (module.__doc__ or "").strip()
+        self.questions: tuple[Question, ...] = tuple(module.QUESTIONS)
+        self.answers: Callable[[], Answers] = module.answers
+
+    def starter(self, short: str) -> str:
+        """The sheet as a learner gets it."""
+        return self._filled(short, {})
+
+    def filled(self, short: str, right: Mapping[str, Any]) -> str:
+        """The sheet with the right answers."""
+        return self._filled(short, {q.key: q.shown(right[q.key]) for q in self.questions})
+
+    def _filled(self, short: str, values: Mapping[str, str]) -> str:
+        lines = [f"# {line}".rstrip() for line in self.text.splitlines()]
+        lines += ["#", f"# Grade it:    labcode exercises {short}     (or: nox -s exercises -- {short})"]
+        lines += [f"# Get a hint:  labcode exercises {short} --hint", ""]
+        for one in self.questions:
+            lines += [f"# {line}" for line in textwrap.wrap(f"{one.asks}: {one.form()}", _WIDTH)]
+            lines += [f"{one.key} = {values.get(one.key, _written(''))}", ""]
+        return "\n".join(lines[:-1]) + "\n"
+
+    def read(self, text: str) -> tuple[dict[str, Any], list[str], list[str]]:
+        """The answers of a filled-in sheet, the keys still empty, and what is wrong with the rest."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            return {}, [], [f"not a TOML file: {_where(str(error), text)}"]
+        keys = [one.key for one in self.questions]
+        wrong = []
+        for key in data:
+            if key not in keys:
+                close = difflib.get_close_matches(key, keys, n=1)
+                meant = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(keys)}"
+                wrong.append(f"{key}: no key of this sheet{meant}")
+        found, empty = {}, []
+        for one in self.questions:
+            if one.key not in data:
+                wrong.append(f"{one.key}: missing; write {one.key} = …, {one.form()}")
+            elif data[one.key] == "":
+                empty.append(one.key)
+            elif said := one.unfit(data[one.key]):
+                wrong.append(f"{one.key}: {said}")
+            else:
+                found[one.key] = data[one.key]
+        return found, empty, wrong
+
+    def judge(self, text: str) -> Verdict:
+        """The verdict on a sheet."""
+        given, empty, wrong = self.read(text)
+        if wrong:
+            return Verdict("failed", wrong[0], tuple(wrong[1:]))
+        if empty:
+            return Verdict("to do", f"still empty: {', '.join(empty)}")
+        try:
+            answers = self.answers()
+        except LabError as error:
+            return Verdict("not run", f"not run: {error}")
+        return self._judged(given, answers)
+
+    def _judged(self, given: Mapping[str, Any], answers: Answers) -> Verdict:
+        right = answers.right
+        bad = [one for one in self.questions if not one.same(right[one.key], given[one.key])]
+        score = self._score(given, right)
+        if not bad:
+            words = f"{len(self.questions)} answers" if len(self.questions) > 1 else "the answer is right"
+            lines = [self._beside(one, right[one.key], given[one.key]) for one in self.questions]
+            headline = f"passed: {words}" if score is None else f"passed: {words}, score {score:.2f} of 1"
+            return Verdict("passed", headline, (*filter(None, lines), *answers.notes), score)
+        lines = [f"{one.key}: {_brief(given[one.key])} is not right" for one in bad]
+        told = {key: say for say, keys in self.mistaken(given, answers) for key in keys}
+        for place, one in enumerate(bad):
+            said = told.get(one.key) or one.near(right[one.key], given[one.key])
+            lines[place] = f"{lines[place]}: {said}" if said else lines[place]
+        count = f"{len(bad)} of {len(self.questions)} answers"
+        verb = "is" if len(bad) == 1 else "are"
+        return Verdict("failed", f"{count} {verb} wrong", tuple(lines), score)
+
+    def mistaken(self, given: Mapping[str, Any], answers: Answers) -> list[tuple[str, list[str]]]:
+        """What misreadings say that fit every answer they would have given, and the keys they explain."""
+        questions, found = {one.key: one for one in self.questions}, []
+        for misreading in answers.misreadings:
+            fits = all(_gave(questions[key], value, given[key]) for key, value in misreading.gives.items())
+            wrong = [k for k in misreading.gives if not questions[k].same(answers.right[k], given[k])]
+            if fits and wrong:
+                found.append((misreading.says, wrong))
+        return found[::-1]  # the first that explains a key is told
+
+    def _score(self, given: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
+        scores = [q.score(right[q.key], given[q.key]) for q in self.questions if isinstance(q, Interval)]
+        return sum(scores) / len(scores) if scores else None
+
+    def _beside(self, one: Question, right: Any, given: Any) -> str:
+        if isinstance(one, Interval):
+            unit = f" {one.unit}" if one.unit else ""
+            return f"{one.key}: measured {right:.4g}{unit}, you said {given[0]:g} to {given[1]:g}"
+        if isinstance(one, Number) and not isinstance(one, Count):
+            return f"{one.key}: {one.shown(right)}, you said {given:g}"
+        return ""
+
+
+def read(home: Path, exercise: Exercise, part: Part) -> Sheet:
+    """The sheet of a part, from the folder of the solutions."""
+    file = home / exercise.source(part)
+    return Sheet(file.read_text(encoding="utf-8"), file)
+
+
+def judge(home: Path, exercise: Exercise, part: Part, file: Path) -> Verdict:
+    """The verdict on a learner's file; of one that is too large, or no text, too."""
+    if file.stat().st_size > _MOST_BYTES:
+        return Verdict("failed", f"{file.name} is larger than {_MOST_BYTES >> 10} KiB: a sheet is not")
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return Verdict("failed", f"{file.name} is not UTF-8 text")
+    return read(home, exercise, part).judge(text)
+
+
+def _gave(question: Question, value: Any, given: Any) -> bool:
+    """Whether a learner's answer is what a misreading gives."""
+    if isinstance(question, Name) and isinstance(value, str):
+        return value.lower() in given.lower() or (len(given) > 3 and given.lower() in value.lower())
+    return question.same(value, given)
+
+
+def _where(message: str, text: str) -> str:
+    """A parser's message, with the line that it is about."""
+    match = re.search(r"line (\d+)", message)
+    lines = text.splitlines()
+    if not match or not 0 < int(match[1]) <= len(lines):
+        return message
+    return f"line {match[1]}, {lines[int(match[1]) - 1].strip()!r}: {message.partition(' (')[0]}"
+
+
+def _written(value: Any) -> str:
+    """A value in TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{quoted}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return repr(value)
+
+
+def _brief(value: Any) -> str:
+    text = _written(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, str):
+        return f"the text {_brief(value)}"
+    if isinstance(value, list):
+        return f"the list {_brief(value)}"
+    if isinstance(value, dict):
+        return "a table"
+    return f"{value}"

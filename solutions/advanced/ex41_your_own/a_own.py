@@ -1,0 +1,67 @@
+"""Detective advanced-ex41: a program you have never seen.
+
+captures/h100/diagnosis/watchful_thread-fault.sqlite.xz. Judge the steady state (`--window
+steady`).
+"""
+
+from labcode.grading.sheet import Answers, Count, Misreading, Number, Share, Word
+
+QUESTIONS = (
+    Count("iterations", "how many iterations are judged"),
+    Number("each_ms", "how long one takes", unit="ms", within=0.02),
+    Share(
+        "idle",
+        "the share of the time, from the first operation to the last, in which the GPU is idle",
+        by=0.005,
+    ),
+    Word(
+        "cause",
+        "what holds the loop up",
+        words=("another thread", "the data loader", "synchronization", "copies"),
+    ),
+    Number(
+        "faster",
+        "how many times as fast an iteration of mended is without a profiler (the .clean.json)",
+        within=0.05,
+    ),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    from labcode.analysis.ledger.steady import steady
+    from labcode.grading import opened
+
+    report = opened.nsys("h100", "diagnosis", "watchful_thread-fault")
+    judged = steady(report)
+    ops = opened.cut(report.gpu_ops(), judged.window)
+    times = [
+        opened.record("h100", "diagnosis", f"watchful_thread-{one}", clean=True)["results"][
+            "seconds_per_iteration"
+        ]
+        for one in ("fault", "mended")
+    ]
+    causes = {"other-thread": "another thread"}
+    whole = report.gpu_ops()
+    return Answers(
+        {
+            "iterations": judged.count,
+            "each_ms": judged.each_ns / opened.MS,
+            "idle": opened.idle_share(ops),
+            "cause": causes[opened.cause("watchful_thread")],
+            "faster": times[0] / times[1],
+        },
+        [
+            Misreading("those of the warm-up are left out", {"iterations": judged.count + 1}),
+            Misreading("that is the whole window", {"each_ms": judged.width / opened.MS}),
+            Misreading("that is without a profiler; the capture is asked for", {"each_ms": times[0] * 1e3}),
+            Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),
+            Misreading(
+                "nothing is loaded here; look at what Python does meanwhile", {"cause": "the data loader"}
+            ),
+            Misreading("no call waits for the GPU", {"cause": "synchronization"}),
+            Misreading("in the steady state nothing is copied", {"cause": "copies"}),
+            Misreading("the other way round", {"faster": times[1] / times[0]}),
+        ],
+        ["the interpreter's lock goes round every five milliseconds: each launch may wait for it"],
+    )

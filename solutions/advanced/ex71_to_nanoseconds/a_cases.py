@@ -1,0 +1,13 @@
+"""Hidden cases of part a (one cell): a generator in, small inputs and boundaries out."""
+
+import numpy as np
+
+from labcode.grading.cases import Case
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    """Drawn ones, and the boundaries."""
+    value = float(rng.integers(2, 5000)) / 4
+    made = [f"Total Time ({unit})" for unit in ("ns", "us", "µs", "ms", "s")]
+    made += ["Time (%) of all (ms)", "Med (s)"]
+    return [Case(header, f"{value} under “{header}”", "to_ns", (header, value)) for header in made]

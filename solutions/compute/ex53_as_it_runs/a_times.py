@@ -1,0 +1,58 @@
+"""Choose the command compute-ex53: times as they are in the program.
+
+A command of `ncu` for `./blur` that measures the kernel blur (all its launches) as it runs in the
+program: at the clock that the GPU has, and with the caches as the kernels before left them. Its
+duration is enough.
+"""
+
+from labcode.grading.commands import Launch
+from labcode.grading.sheet import Answers, Check, Command, Commands
+
+QUESTIONS = (Command("command", "the whole command", tool="ncu"),)
+
+LAUNCHES = [Launch("fill"), Launch("blur"), Launch("sum"), Launch("blur")]
+
+
+def answers() -> Answers:
+    """A command that is right, and what any has to record."""
+    return Answers(
+        {
+            "command": Commands(
+                "ncu --clock-control none --cache-control none -k blur --metrics "
+                "gpu__time_duration.sum ./blur",
+                (
+                    Check(
+                        "the program is ./blur",
+                        lambda r: r.program == ("./blur",),
+                        "ncu --clock-control none --cache-control none -k blur blur",
+                    ),
+                    Check(
+                        "the clock is held at its base",
+                        lambda r: r.clocks_as_they_are,
+                        "ncu --cache-control none -k blur --metrics gpu__time_duration.sum ./blur",
+                    ),
+                    Check(
+                        "the caches are emptied before each pass",
+                        lambda r: r.caches_as_they_are,
+                        "ncu --clock-control none -k blur --metrics gpu__time_duration.sum ./blur",
+                    ),
+                    Check(
+                        "launches of other kernels are profiled, or not all of blur",
+                        lambda r: r.profiled(LAUNCHES) == [1, 3],
+                        "ncu --clock-control none --cache-control none --metrics "
+                        "gpu__time_duration.sum ./blur",
+                    ),
+                    Check(
+                        "the duration is not collected: it is a metric, or part of SpeedOfLight",
+                        lambda r: "SpeedOfLight" in r.sections or "gpu__time_duration.sum" in r.metrics,
+                        "ncu --clock-control none --cache-control none -k blur --section Occupancy ./blur",
+                    ),
+                    Check(
+                        "more passes than one: with the caches left alone, each finds them in another state",
+                        lambda r: len(r.sections) <= 1,
+                        "ncu --clock-control none --cache-control none -k blur --set full ./blur",
+                    ),
+                ),
+            ),
+        },
+    )

@@ -1,0 +1,62 @@
+"""Detective nsys-ex44: who keeps whom waiting?
+
+captures/h100/diagnosis_two/saving_rank-fault.sqlite.xz is a training on two GPUs. Judge its
+steady state (`--window steady`). Which of the two holds the other up, and by what?
+"""
+
+from labcode.grading.sheet import Answers, Misreading, Number, Share, Word
+
+QUESTIONS = (
+    Word("late", "the GPU whose rank is waited for", words=("0", "1")),
+    Number("waiting_ms", "the time in NCCL's kernels on the other GPU", unit="ms", within=0.01),
+    Share(
+        "busy",
+        "the share of the time in which that other GPU runs something, from its first operation to its last",
+    ),
+    Word(
+        "cause",
+        "what the late rank does meanwhile",
+        words=("saves a checkpoint", "loads batches", "compiles", "has more rows"),
+    ),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    from labcode.grading import opened
+
+    report = opened.nsys("h100", "diagnosis_two", "saving_rank-fault")
+    window = opened.steady(report)
+    kernels, ops = opened.cut(report.kernels(), window), opened.cut(report.gpu_ops(), window)
+    spent = {device: opened.ms(opened.named(mine, "^nccl")) for device, mine in kernels.groupby("device")}
+    late = min(spent, key=spent.__getitem__)
+    other = 1 - late
+    idle = {device: opened.idle_share(mine) for device, mine in ops.groupby("device")}
+    causes = {"checkpoint": "saves a checkpoint"}
+    return Answers(
+        {
+            "late": str(late),
+            "waiting_ms": spent[other],
+            "busy": 1 - idle[other],
+            "cause": causes[opened.cause("saving_rank")],
+        },
+        [
+            Misreading(
+                "that GPU spends its time in NCCL's kernels: it was early, and waits there for the other",
+                {"late": str(other)},
+            ),
+            Misreading("that is the time of the late rank, which hardly waits", {"waiting_ms": spent[late]}),
+            Misreading("that is both GPUs together", {"waiting_ms": sum(spent.values())}),
+            Misreading("that is the late one's", {"busy": 1 - idle[late]}),
+            Misreading(
+                "its batches lie on the GPU: nothing is copied to it in the steady state",
+                {"cause": "loads batches"},
+            ),
+            Misreading("no module is loaded in the steady state", {"cause": "compiles"}),
+            Misreading(
+                "both run the same kernels, as often; look at the copies to the host",
+                {"cause": "has more rows"},
+            ),
+        ],
+        ["a GPU that is busy in a collective is waiting: utilization does not tell the two apart"],
+    )

@@ -1,0 +1,68 @@
+"""Detective nsys-ex47: which pattern is it?
+
+Three programs, captures/h100/diagnosis/NAME-fault.sqlite.xz:
+
+    careful_saver, class_scores, vocab_loss
+
+Judge the steady state of each (`--window steady`).
+"""
+
+from labcode.grading.sheet import Answers, Count, Misreading, Share, Word
+
+CASES = ("careful_saver", "class_scores", "vocab_loss")
+CAUSES = ("checkpoint", "host-sync", "unfused", "launch-bound")
+QUESTIONS = (
+    Word("careful_saver", "what costs it the most", words=CAUSES),
+    Word("class_scores", "what costs it the most", words=CAUSES),
+    Word("vocab_loss", "what costs it the most", words=CAUSES),
+    Share(
+        "idle",
+        "class_scores: the share of its time, from the first operation to the last, in which the GPU is idle",
+    ),
+    Count("read", "class_scores: how many times a number is copied to the host in the steady state"),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    from labcode.grading import opened
+
+    report = opened.nsys("h100", "diagnosis", "class_scores-fault")
+    window = opened.steady(report)
+    ops, copies = opened.cut(report.gpu_ops(), window), opened.cut(report.memcpys(), window)
+    whole = report.gpu_ops()
+    right: dict[str, object] = {name: opened.cause(name) for name in CASES}
+    told = {
+        "careful_saver": {
+            "host-sync": "the waits are part of one thing: hundreds of copies to the host, each "
+            "fourth step, then the disk",
+            "unfused": "there the GPU would be busy; here it waits for the host",
+            "launch-bound": "between the gaps launches keep up",
+        },
+        "class_scores": {
+            "checkpoint": "four bytes at a time are no checkpoint",
+            "unfused": "there the GPU would be busy; here it waits for the host",
+            "launch-bound": "launches could run ahead, if the host did not wait for a number before each",
+        },
+        "vocab_loss": {
+            "checkpoint": "nothing is copied to the host",
+            "host-sync": "the GPU is never idle: nobody waits for the host",
+            "launch-bound": "the GPU is never idle: launches come in time",
+        },
+    }
+    says = [
+        Misreading(words, {case: cause}) for case, found in told.items() for cause, words in found.items()
+    ]
+    count = int((copies["copy_kind"] == "D2H").sum())
+    return Answers(
+        {**right, "idle": opened.idle_share(ops), "read": count},
+        [
+            *says,
+            Misreading("that is the whole capture, with start-up", {"idle": opened.idle_share(whole)}),
+            Misreading(
+                "that is the whole capture, with the warm-up",
+                {"read": int((report.memcpys()["copy_kind"] == "D2H").sum())},
+            ),
+        ],
+        ["no gap: look at the kernels; gaps: look at the CPU in them"],
+    )

@@ -1,0 +1,88 @@
+"""Choose the command nsys-ex51: only the steps that count.
+
+Write a command of `nsys profile` for `python train.py` that
+
+records kernels, copies, calls of CUDA, and ranges of NVTX, and nothing of the operating system
+takes no samples of the CPU, and does not record when threads run begins with cudaProfilerStart
+and ends with cudaProfilerStop writes steps.nsys-rep, also where there is one already
+
+What counts is what would be recorded, not how you write it.
+"""
+
+from labcode.grading.sheet import Answers, Check, Command, Commands
+
+QUESTIONS = (Command("command", "the whole command", tool="nsys"),)
+
+
+def answers() -> Answers:
+    """A command that is right, and what any has to record."""
+    return Answers(
+        {
+            "command": Commands(
+                "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -o steps -f "
+                "true python train.py",
+                (
+                    Check(
+                        "the program is python train.py: everything after the first word that is no "
+                        "option belongs to it",
+                        lambda r: r.program == ("python", "train.py"),
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi train.py",
+                    ),
+                    Check(
+                        "nothing records kernels and calls: add cuda to what is traced",
+                        lambda r: "cuda" in r.traces,
+                        "nsys profile -t nvtx -s none --cpuctxsw=none -c cudaProfilerApi -o steps -f "
+                        "true python train.py",
+                    ),
+                    Check(
+                        "nothing records the ranges: add nvtx to what is traced",
+                        lambda r: "nvtx" in r.traces,
+                        "nsys profile -t cuda -s none --cpuctxsw=none -c cudaProfilerApi -o steps -f "
+                        "true python train.py",
+                    ),
+                    Check(
+                        "calls of the operating system are traced, too: they are by default",
+                        lambda r: "osrt" not in r.traces,
+                        "nsys profile -s none --cpuctxsw=none -c cudaProfilerApi -o steps -f true "
+                        "python train.py",
+                    ),
+                    Check(
+                        "the CPU is sampled: it is by default, and slows each thread down",
+                        lambda r: not r.cpu_samples,
+                        "nsys profile -t cuda,nvtx --cpuctxsw=none -c cudaProfilerApi -o steps -f "
+                        "true python train.py",
+                    ),
+                    Check(
+                        "when threads run is recorded: it is by default",
+                        lambda r: not r.switches,
+                        "nsys profile -t cuda,nvtx -s none -c cudaProfilerApi -o steps -f true "
+                        "python train.py",
+                    ),
+                    Check(
+                        "recording begins with the program, and the warm-up is in it",
+                        lambda r: r.begins == "cudaProfilerApi",
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -o steps -f true python train.py",
+                    ),
+                    Check(
+                        "it goes on after cudaProfilerStop",
+                        lambda r: r.ends_by_itself,
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi "
+                        "--capture-range-end=none -o steps -f true python train.py",
+                    ),
+                    Check(
+                        "the file would have another name",
+                        lambda r: r.line["output"].removesuffix(".nsys-rep") == "steps",
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -f "
+                        "true python train.py",
+                    ),
+                    Check(
+                        "where there is a file of this name, nsys would refuse",
+                        lambda r: r.line["force-overwrite"] == "true",
+                        "nsys profile -t cuda,nvtx -s none --cpuctxsw=none -c cudaProfilerApi -o "
+                        "steps python train.py",
+                    ),
+                ),
+            ),
+        },
+        notes=["a delay (-y) would hit the steps by luck, the API hits them each time"],
+    )

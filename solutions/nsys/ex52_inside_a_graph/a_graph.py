@@ -1,0 +1,70 @@
+"""Choose the command nsys-ex52: inside a graph.
+
+Two commands for `./decode`: the first shows every kernel of its graphs, the second costs the
+least that still shows how long a graph ran. Neither samples the CPU.
+"""
+
+from labcode.grading.sheet import Answers, Check, Command, Commands
+
+QUESTIONS = (
+    Command("each_kernel", "shows every kernel of a graph", tool="nsys"),
+    Command("whole_graphs", "shows graphs as a whole", tool="nsys"),
+)
+
+
+def answers() -> Answers:
+    """A command that is right, and what any has to record."""
+    return Answers(
+        {
+            "each_kernel": Commands(
+                "nsys profile -t cuda -s none --cuda-graph-trace=node -o nodes ./decode",
+                (
+                    Check(
+                        "kernels are recorded where cuda is traced",
+                        lambda r: "cuda" in r.traces,
+                        "nsys profile -t nvtx -s none --cuda-graph-trace=node ./decode",
+                    ),
+                    Check(
+                        "a graph would be one operation: its kernels do not show",
+                        lambda r: r.graph_nodes,
+                        "nsys profile -t cuda -s none ./decode",
+                    ),
+                    Check(
+                        "the CPU is sampled, as it is by default",
+                        lambda r: not r.cpu_samples,
+                        "nsys profile -t cuda --cuda-graph-trace=node ./decode",
+                    ),
+                    Check(
+                        "the program is ./decode",
+                        lambda r: r.program == ("./decode",),
+                        "nsys profile -t cuda -s none --cuda-graph-trace=node python decode.py",
+                    ),
+                ),
+            ),
+            "whole_graphs": Commands(
+                "nsys profile -t cuda -s none --cuda-graph-trace=graph -o graphs ./decode",
+                (
+                    Check(
+                        "graphs are recorded where cuda is traced",
+                        lambda r: "cuda" in r.traces,
+                        "nsys profile -t nvtx -s none ./decode",
+                    ),
+                    Check(
+                        "every kernel of a graph is timed, which costs the more the shorter they are",
+                        lambda r: not r.graph_nodes,
+                        "nsys profile -t cuda -s none --cuda-graph-trace=node ./decode",
+                    ),
+                    Check(
+                        "the CPU is sampled, as it is by default",
+                        lambda r: not r.cpu_samples,
+                        "nsys profile -t cuda ./decode",
+                    ),
+                    Check(
+                        "the program is ./decode",
+                        lambda r: r.program == ("./decode",),
+                        "nsys profile -t cuda -s none python decode.py",
+                    ),
+                ),
+            ),
+        },
+    )

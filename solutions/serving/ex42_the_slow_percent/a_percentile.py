@@ -1,0 +1,79 @@
+"""Detective serving-ex42: the slowest percent.
+
+captures/h200/inference_load/record.json.xz, results → runs → "continuous 0.7": requests that
+arrive at random, at seven tenths of what the server can serve. arrives_us, started_us, first_us
+(the first token), last_us (the last).
+"""
+
+from labcode.grading.sheet import Answers, Misreading, Number, Share, Word
+
+QUESTIONS = (
+    Number("p50_ms", "the median time from arrival to the last token", unit="ms", within=0.01),
+    Number("p99_ms", "its 99th percentile", unit="ms", within=0.01),
+    Number(
+        "first_p99_ms",
+        "the 99th percentile of the time from arrival to the first token",
+        unit="ms",
+        within=0.02,
+    ),
+    Share(
+        "waiting",
+        "the mean time between arrival and start, over the mean time from arrival to the first token",
+        by=0.03,
+    ),
+    Word(
+        "more",
+        "at a rate of nine tenths, which grows most, relative to itself?",
+        words=("the 99th percentile", "tokens a second"),
+    ),
+)
+
+
+def answers() -> Answers:
+    """The right answers, from the capture."""
+    import numpy as np
+
+    from labcode.grading import opened
+
+    runs = opened.record("h200", "inference_load", "record")["results"]["runs"]
+
+    def table(name: str) -> dict[str, object]:
+        return {
+            key: np.asarray(runs[name][f"{key}_us"], float) / 1e3
+            for key in ("arrives", "started", "first", "last")
+        }
+
+    run, busier = table("continuous 0.7"), table("continuous 0.9")
+    whole, first = run["last"] - run["arrives"], run["first"] - run["arrives"]
+    started = run["last"] - run["started"]
+    waits = run["started"] - run["arrives"]
+    assert np.percentile(busier["last"] - busier["arrives"], 99) > 1.2 * np.percentile(whole, 99)
+    return Answers(
+        {
+            "p50_ms": float(np.median(whole)),
+            "p99_ms": float(np.percentile(whole, 99)),
+            "first_p99_ms": float(np.percentile(first, 99)),
+            "waiting": float(waits.mean() / first.mean()),
+            "more": "the 99th percentile",
+        },
+        [
+            Misreading("that is the mean; long answers pull it up", {"p50_ms": float(whole.mean())}),
+            Misreading(
+                "counted from when it is started: who waits has waited since arriving",
+                {"p50_ms": float(np.median(started))},
+            ),
+            Misreading("that is the 95th percentile", {"p99_ms": float(np.percentile(whole, 95))}),
+            Misreading("that is the longest of all", {"p99_ms": float(whole.max())}),
+            Misreading("that is the median", {"first_p99_ms": float(np.median(first))}),
+            Misreading("that is the median", {"p99_ms": float(np.median(whole))}),
+            Misreading(
+                "that is the share of the whole time until the last token",
+                {"waiting": float(waits.mean() / whole.mean())},
+            ),
+            Misreading(
+                "tokens a second grow by less than the rate does; waiting grows faster",
+                {"more": "tokens a second"},
+            ),
+        ],
+        ["the first token's last percent is the queue, the last token's is long answers"],
+    )

@@ -1,0 +1,214 @@
+"""Sheets of facts: what a learner's TOML is told when it cannot be read, is wrong, or is nearly right."""
+
+from pathlib import Path
+
+import pytest
+
+from labcode.grading import grade, sheet
+from labcode.grading.records import Exercise, Part
+from labcode.grading.sheet import Sheet
+
+SOURCE = '''"""Detective x: one capture.
+
+Look at it.
+"""
+
+from labcode.grading.sheet import Answers, Count, Interval, Misreading, Name, Names, Number, Share, Word
+
+QUESTIONS = (
+    Share("idle", "how idle it is"),
+    Number("step_ms", "how long a step takes", unit="ms", within=0.05),
+    Count("steps", "how many there are"),
+    Word("cause", "what it waits for", words=("launches", "copies")),
+    Name("kernel", "which kernel"),
+)
+
+
+def answers() -> Answers:
+    """Fixed ones."""
+    return Answers(
+        {"idle": 0.4, "step_ms": 12.5, "steps": 7, "cause": "launches",
+         "kernel": Names("gemm_tn", ("gemm_tn", "gemm_nn", "scale"))},
+        [
+            Misreading("that is the whole capture", {"idle": 0.9, "step_ms": 50.0}),
+            Misreading("that is the whole capture's share", {"idle": 0.9}),
+            Misreading("nothing is copied", {"cause": "copies"}),
+        ],
+        ["launches it is"],
+    )
+'''
+RIGHT = {"idle": "0.41", "step_ms": "12.6", "steps": "7", "cause": '"launches"', "kernel": '"gemm_tn"'}
+
+
+@pytest.fixture
+def asked() -> Sheet:
+    return Sheet(SOURCE, Path("a_x.py"))
+
+
+def text(**changed: str) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in {**RIGHT, **changed}.items() if value)
+
+
+def test_the_starter_says_what_is_asked(asked: Sheet) -> None:
+    starter = asked.starter("nsys-ex99a")
+    assert starter.startswith("# Detective x: one capture.\n#\n# Look at it.\n#\n# Grade it:")
+    assert "labcode exercises nsys-ex99a" in starter and "nox -s exercises -- nsys-ex99a" in starter
+    assert '# what it waits for: one of: launches, copies\ncause = ""\n' in starter
+    assert "# how idle it is: a share from 0 to 1, within 0.02" in starter
+    verdict = asked.judge(starter)
+    assert verdict.status == "to do"
+    assert verdict.headline == "still empty: idle, step_ms, steps, cause, kernel"
+
+
+@pytest.mark.parametrize("name", ["gemm_tn", "GEMM_TN", "_tn", "void gemm_tn<float, 4>(float*)"])
+def test_a_name_may_be_a_part_or_a_longer_form(asked: Sheet, name: str) -> None:
+    assert asked.judge(text(kernel=f'"{name}"')).status == "passed"
+
+
+def test_right_answers_within_their_tolerance_pass(asked: Sheet) -> None:
+    verdict = asked.judge(text())
+    assert (verdict.status, verdict.headline, verdict.score) == ("passed", "passed: 5 answers", None)
+    assert verdict.details == ("idle: 0.4, you said 0.41", "step_ms: 12.5, you said 12.6", "launches it is")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"idle": ""}, "idle: missing; write idle = …, a share from 0 to 1, within 0.02"),
+        ({"idel": "0.4"}, "idel: no key of this sheet; did you mean idle?"),
+        ({"other": "1"}, "other: no key of this sheet; there are idle, step_ms, steps, cause, kernel"),
+        ({"idle": "40"}, "idle: 40 is in percent; a share runs from 0 to 1: 0.4"),
+        ({"idle": "-0.1"}, "idle: a share runs from 0 to 1"),
+        ({"idle": '"40 %"'}, 'idle: should be a number such as 2.5, without a unit, not the text "40 %"'),
+        ({"step_ms": "true"}, "step_ms: should be a number such as 2.5, without a unit, not true or false"),
+        ({"step_ms": "nan"}, "step_ms: should be a finite number"),
+        ({"steps": "7.0"}, "steps: should be a whole number such as 12, not 7.0"),
+        ({"cause": '"copy"'}, "cause: 'copy' is none of: launches, copies; did you mean 'copies'?"),
+        ({"cause": "[1]"}, "cause: should be one of: launches, copies, not the list [1]"),
+        ({"kernel": "3"}, "kernel: should be a name, or a part of it that no other has, not 3"),
+        ({"step_ms": "12 ms"}, "not a TOML file: line 2, 'step_ms = 12 ms': "),
+    ],
+)
+def test_what_cannot_be_read_is_told(asked: Sheet, changed: dict[str, str], message: str) -> None:
+    verdict = asked.judge(text(**changed))
+    assert verdict.status == "failed" and verdict.headline.startswith(message)
+
+
+def test_all_that_is_wrong_with_a_sheet_is_told_at_once(asked: Sheet) -> None:
+    verdict = asked.judge(text(idle="40", cause='"x"', steps='"many"'))
+    assert [line.split(":")[0] for line in (verdict.headline, *verdict.details)] == ["idle", "steps", "cause"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"cause": '"copies"'}, 'cause: "copies" is not right: nothing is copied'),
+        ({"idle": "0.9", "step_ms": "50"}, "idle: 0.9 is not right: that is the whole capture"),
+        ({"idle": "0.9"}, "idle: 0.9 is not right: that is the whole capture's share"),
+        (
+            {"idle": "0.6"},
+            "idle: 0.6 is not right: this is the other part: 1 minus the share that was asked for",
+        ),
+        ({"idle": "0.45"}, "idle: 0.45 is not right: near, but not within 0.02: read it off more closely"),
+        ({"idle": "0.2"}, "idle: 0.2 is not right"),
+        ({"step_ms": "12500"}, "step_ms: 12500 is not right: a factor of 1,000: check the unit"),
+        ({"step_ms": "-12.5"}, "step_ms: -12.5 is not right: the sign is the other way round"),
+        ({"step_ms": "14"}, "step_ms: 14 is not right: near, but not within 5 %: read it off more closely"),
+        ({"steps": "8"}, "steps: 8 is not right: one off: are the first and the last counted?"),
+        ({"kernel": '"gemm"'}, 'kernel: "gemm" is not right: 2 names contain that: write more of it'),
+        ({"kernel": '"sofmax"'}, 'kernel: "sofmax" is not right: no such name is in the capture'),
+        ({"kernel": '"scale"'}, 'kernel: "scale" is not right'),
+    ],
+)
+def test_wrong_answers_are_told_with_a_reason(asked: Sheet, changed: dict[str, str], line: str) -> None:
+    verdict = asked.judge(text(**changed))
+    assert verdict.status == "failed" and verdict.details[0] == line
+    assert verdict.headline == f"{len(changed)} of 5 answers {'is' if len(changed) == 1 else 'are'} wrong"
+
+
+def test_a_misreading_of_several_answers_is_told_only_if_it_fits_them_all(asked: Sheet) -> None:
+    verdict = asked.judge(text(idle="0.9", step_ms="30"))
+    assert verdict.details[0] == "idle: 0.9 is not right: that is the whole capture's share"
+
+
+PREDICTED = '''"""Predict x."""
+
+from labcode.grading.sheet import Answers, Interval, Misreading
+
+QUESTIONS = (
+    Interval("ms", "how long", unit="ms", widest=4.0),
+    Interval("share", "how much", widest=0.5, share=True),
+)
+
+
+def answers() -> Answers:
+    """Fixed ones."""
+    return Answers({"ms": 10.0, "share": 0.3}, [Misreading("the peak is never reached", {"ms": 5.0})])
+'''
+
+
+@pytest.mark.parametrize(
+    ("ms", "share", "status", "score"),
+    [
+        ("[10, 10]", "[0.3, 0.3]", "passed", 1.0),
+        ("[7, 14]", "[0.3, 0.3]", "passed", 0.75),
+        ("[5, 20]", "[0.1, 0.6]", "passed", 0.0),
+        ("[11, 14]", "[0.3, 0.3]", "failed", 0.5),
+    ],
+)
+def test_a_prediction_is_worth_the_more_the_narrower(ms: str, share: str, status: str, score: float) -> None:
+    verdict = Sheet(PREDICTED, Path("a_x.py")).judge(f"ms = {ms}\nshare = {share}\n")
+    assert verdict.status == status and verdict.score == pytest.approx(score)
+    if status == "passed":
+        assert verdict.headline == f"passed: 2 answers, score {score:.2f} of 1"
+        assert "ms: measured 10 ms, you said" in verdict.details[0]
+
+
+@pytest.mark.parametrize(
+    ("ms", "message"),
+    [
+        ("10", "ms: should be two numbers such as [2, 3.5], not 10"),
+        ("[14, 7]", "ms: the first number is the lower one"),
+        ("[0, 7]", "ms: both numbers are above 0"),
+        ("[5, 21]", "ms: too wide to be worth much: [low, high] in ms, high at most 4 times low"),
+    ],
+)
+def test_what_is_no_prediction(ms: str, message: str) -> None:
+    verdict = Sheet(PREDICTED, Path("a_x.py")).judge(f"ms = {ms}\nshare = [0.2, 0.3]\n")
+    assert (verdict.status, verdict.headline) == ("failed", message)
+
+
+def test_a_prediction_that_misses_is_told_the_side_and_a_typical_thought() -> None:
+    asked = Sheet(PREDICTED, Path("a_x.py"))
+    assert asked.judge("ms = [4, 6]\nshare = [0.2, 0.4]\n").details == (
+        "ms: [4, 6] is not right: the peak is never reached",
+    )
+    assert asked.judge("ms = [20, 30]\nshare = [0.2, 0.4]\n").details == (
+        "ms: [20, 30] is not right: the measurement lies below your interval",
+    )
+    percent = asked.judge("ms = [9, 11]\nshare = [20, 40]\n")
+    assert percent.headline == "share: shares run from 0 to 1: 0.2 and 0.4?"
+
+
+def test_files_that_are_no_sheets(tmp_path: Path) -> None:
+    part = Part("a", "t", "a_t.toml", ("1", "2", "3"))
+    exercise = Exercise("nsys-ex99-t", "t", "s", "nsys/t", 1, 5, (part,), kind="detective")
+    assert part.is_sheet and exercise.source(part) == "nsys/ex99_t/a_t.py"
+    file = tmp_path / part.file
+    assert grade.grade(exercise, part, file).headline == "a_t.toml is not there"
+    file.write_bytes(b"#" * 70_000)
+    assert (
+        sheet.judge(tmp_path, exercise, part, file).headline
+        == "a_t.toml is larger than 64 KiB: a sheet is not"
+    )
+    file.write_bytes(b"\xff\xfe")
+    assert sheet.judge(tmp_path, exercise, part, file).headline == "a_t.toml is not UTF-8 text"
+
+
+def test_a_capture_that_is_not_there_is_not_run() -> None:
+    source = PREDICTED.replace(
+        'return Answers({"ms"',
+        'from labcode.grading import opened\n    opened.nsys("none", "x", "y")\n    return Answers({"ms"',
+    )
+    verdict = Sheet(source, Path("a_x.py")).judge("ms = [9, 11]\nshare = [0.2, 0.4]\n")
+    assert verdict.status == "not run" and "no capture set of this name" in verdict.headline
