@@ -1,6 +1,6 @@
 """Detective advanced-ex41: a program you have never seen.
 
-captures/h100/diagnosis/watchful_thread-fault.sqlite.xz. Judge the steady state (`--window
+captures/h100/diagnosis/watchful_thread-fault.nsys.xz. Judge the steady state (`--window
 steady`).
 """
 

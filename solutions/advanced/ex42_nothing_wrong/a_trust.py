@@ -1,7 +1,7 @@
 """Detective advanced-ex42: is there anything wrong?
 
-Three captures: captures/h100/diagnosis/triad-good.sqlite.xz, char_gpt-fault.sqlite.xz,
-pixel_histogram-fault.sqlite.xz (the names of the files are no secret; what is good about the
+Three captures: captures/h100/diagnosis/triad-good.nsys.xz, char_gpt-fault.nsys.xz,
+pixel_histogram-fault.nsys.xz (the names of the files are no secret; what is good about the
 first?).
 """
 

@@ -1,7 +1,7 @@
 """Detective compute-ex48: who uses the tensor cores?
 
-captures/h100/diagnosis/char_gpt-fault.sqlite.xz trains a small language model;
-char_gpt-mended.sqlite.xz is the same after one line was changed. Judge the steady state
+captures/h100/diagnosis/char_gpt-fault.nsys.xz trains a small language model;
+char_gpt-mended.nsys.xz is the same after one line was changed. Judge the steady state
 (`--window steady`).
 """
 

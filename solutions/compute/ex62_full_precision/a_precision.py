@@ -1,6 +1,6 @@
 """Predict compute-ex62: what will TF32 bring?
 
-captures/h100/diagnosis/energy_mlp-fault.sqlite.xz trains a network of dense layers in float32.
+captures/h100/diagnosis/energy_mlp-fault.nsys.xz trains a network of dense layers in float32.
 Products of matrices take most of its time. Now they are allowed to use TF32. What will be
 measured? Write each prediction as [low, high]: the narrower, the more it is worth, if the
 measurement lies within. The first grading is the one that is kept.

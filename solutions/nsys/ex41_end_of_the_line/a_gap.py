@@ -1,6 +1,6 @@
 """Detective nsys-ex41: the gap at the end.
 
-captures/h200/timeline_basics/exam_improved.sqlite.xz is the training loop of the page after it
+captures/h200/timeline_basics/exam_improved.nsys.xz is the training loop of the page after it
 was mended: a thread loads batches ahead, copies run beside the step, losses are read once. Open
 it with `labcode stats`, `labcode timeline`, or Nsight Systems. Times are counted from the start
 of the first operation on the GPU.

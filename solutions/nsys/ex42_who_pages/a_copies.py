@@ -1,6 +1,6 @@
 """Detective nsys-ex42: how the bytes travel.
 
-captures/h100/diagnosis/satellite_tiles-fault.sqlite.xz is a loop that segments tiles of satellite
+captures/h100/diagnosis/satellite_tiles-fault.nsys.xz is a loop that segments tiles of satellite
 pictures. Judge its steady state: `labcode stats -r REPORT --window steady FILE` leaves out
 start-up and warm-up.
 """

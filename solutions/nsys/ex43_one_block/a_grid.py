@@ -1,6 +1,6 @@
 """Detective nsys-ex43: a kernel that fills nothing.
 
-captures/h100/diagnosis/audio_norm-fault.sqlite.xz normalizes sound clips. `nvidia-smi` shows 100
+captures/h100/diagnosis/audio_norm-fault.nsys.xz normalizes sound clips. `nvidia-smi` shows 100
 % for it. Judge its steady state (`--window steady`). The H100 has 132 multiprocessors.
 """
 

@@ -1,6 +1,6 @@
 """Detective nsys-ex44: who keeps whom waiting?
 
-captures/h100/diagnosis_two/saving_rank-fault.sqlite.xz is a training on two GPUs. Judge its
+captures/h100/diagnosis_two/saving_rank-fault.nsys.xz is a training on two GPUs. Judge its
 steady state (`--window steady`). Which of the two holds the other up, and by what?
 """
 

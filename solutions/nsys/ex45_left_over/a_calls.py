@@ -1,6 +1,6 @@
 """Detective nsys-ex45: what is left from debugging?
 
-captures/h100/diagnosis/left_from_debugging-fault.sqlite.xz is a loop whose GPU waits for more
+captures/h100/diagnosis/left_from_debugging-fault.nsys.xz is a loop whose GPU waits for more
 than half of the time. Judge its steady state (`--window steady`).
 """
 

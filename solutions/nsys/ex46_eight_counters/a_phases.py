@@ -1,6 +1,6 @@
 """Detective nsys-ex46: seven phases, without their names.
 
-captures/h200/gpu_metrics/phases.sqlite.xz holds seven phases, ranges of the program, and eight
+captures/h200/gpu_metrics/phases.nsys.xz holds seven phases, ranges of the program, and eight
 counters that the GPU sampled meanwhile. Which phase is which? Write the name of the range.
 """
 

@@ -1,6 +1,6 @@
 """Detective nsys-ex47: which pattern is it?
 
-Three programs, captures/h100/diagnosis/NAME-fault.sqlite.xz:
+Three programs, captures/h100/diagnosis/NAME-fault.nsys.xz:
 
     careful_saver, class_scores, vocab_loss
 

@@ -1,6 +1,6 @@
 """Predict nsys-ex61: what will pinned memory bring?
 
-captures/h100/diagnosis/satellite_tiles-fault.sqlite.xz was measured: an iteration copies 201 MB
+captures/h100/diagnosis/satellite_tiles-fault.nsys.xz was measured: an iteration copies 201 MB
 from pageable memory, which takes most of it (`labcode diagnose` says how much). Now the tiles are
 pinned, and copied without the host waiting. What will be measured? Write each prediction as [low,
 high]: the narrower, the more it is worth, if the measurement lies within. The first grading is

@@ -1,7 +1,7 @@
 """Predict nsys-ex62: what will it bring to stop reading?
 
-captures/h100/diagnosis/class_scores-fault.sqlite.xz reads a number for every class,
-heat_solver-fault.sqlite.xz (in diagnosis_later) one in each sweep. In both the reading is taken
+captures/h100/diagnosis/class_scores-fault.nsys.xz reads a number for every class,
+heat_solver-fault.nsys.xz (in diagnosis_later) one in each sweep. In both the reading is taken
 out of the loop. What will be measured? Write each prediction as [low, high]: the narrower, the
 more it is worth, if the measurement lies within. The first grading is the one that is kept.
 """

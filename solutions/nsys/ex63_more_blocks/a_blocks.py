@@ -1,6 +1,6 @@
 """Predict nsys-ex63: what will more blocks bring?
 
-captures/h100/diagnosis/audio_norm-fault.sqlite.xz (nsys-ex43 asks about it): one kernel takes
+captures/h100/diagnosis/audio_norm-fault.nsys.xz (nsys-ex43 asks about it): one kernel takes
 most of the time, with four blocks. It is written anew, with as many blocks as the GPU has room
 for. What will be measured? Write each prediction as [low, high]: the narrower, the more it is
 worth, if the measurement lies within. The first grading is the one that is kept.

@@ -1,6 +1,6 @@
 """Detective pytorch-ex43: compiled again and again.
 
-captures/h100/diagnosis/annealed_kernel-fault.sqlite.xz has a Triton kernel in its loop,
+captures/h100/diagnosis/annealed_kernel-fault.nsys.xz has a Triton kernel in its loop,
 soft_threshold. Judge the steady state (`--window steady`).
 """
 

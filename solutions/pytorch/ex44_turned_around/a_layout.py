@@ -1,7 +1,7 @@
 """Detective pytorch-ex44: turned around and back.
 
-captures/h100/diagnosis/both_layouts-fault.sqlite.xz runs blocks of a vision network;
-both_layouts-mended.sqlite.xz is the same without what costs the time. Judge the steady state
+captures/h100/diagnosis/both_layouts-fault.nsys.xz runs blocks of a vision network;
+both_layouts-mended.nsys.xz is the same without what costs the time. Judge the steady state
 (`--window steady`).
 """
 

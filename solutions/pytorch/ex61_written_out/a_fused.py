@@ -1,7 +1,7 @@
 """Predict pytorch-ex61: what does fusing gain?
 
-captures/h100/diagnosis/hand_attention-fault.sqlite.xz writes attention out (scores, mask,
-softmax, dropout, product); vocab_loss-fault.sqlite.xz a smoothed cross entropy over a large
+captures/h100/diagnosis/hand_attention-fault.nsys.xz writes attention out (scores, mask,
+softmax, dropout, product); vocab_loss-fault.nsys.xz a smoothed cross entropy over a large
 vocabulary. Both are replaced by PyTorch's own fused function. What will be measured? Write each
 prediction as [low, high]: the narrower, the more it is worth, if the measurement lies within. The
 first grading is the one that is kept.

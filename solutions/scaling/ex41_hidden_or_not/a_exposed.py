@@ -1,6 +1,6 @@
 """Detective scaling-ex41: hidden, or not?
 
-captures/h100/diagnosis_two/one_big_bucket-fault.sqlite.xz. Judge the steady state (`--window
+captures/h100/diagnosis_two/one_big_bucket-fault.nsys.xz. Judge the steady state (`--window
 steady`), GPU 0.
 """
 

@@ -1,6 +1,6 @@
 """Detective scaling-ex42: many small ones.
 
-captures/h100/diagnosis_two/grain_by_grain-fault.sqlite.xz. Judge the steady state (`--window
+captures/h100/diagnosis_two/grain_by_grain-fault.nsys.xz. Judge the steady state (`--window
 steady`), which holds one iteration.
 """
 

@@ -1,6 +1,6 @@
 """Detective serving-ex41: where a token's time goes.
 
-captures/h200/inference_timeline/slow.sqlite.xz decodes four tokens, fast.sqlite.xz eight, each
+captures/h200/inference_timeline/slow.nsys.xz decodes four tokens, fast.nsys.xz eight, each
 token in a range of its own (`token 0` …). Times on the GPU count from the first operation to the
 last.
 """
