@@ -151,7 +151,7 @@ def nightly(session: nox.Session) -> None:
 def hostile(session: nox.Session) -> None:
     """Give every command what nobody expects, 4,000 times and more: nox -s hostile -- nsys:stats.
 
-    Each case runs in a process of its own under limits; `tests/hostile` tries a sample of them in each change.
+    Each case runs in a process of its own under limits; `tests/hostile` tries a sample in each change.
     """
     python = environment(session, "dev", "-e", ".[book,dev]", TORCH)
     python("-m", "tests.hostile", *session.posargs)
