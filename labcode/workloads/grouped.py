@@ -1,0 +1,262 @@
+"""Grouped matmul beside a loop of cuBLAS calls, PyTorch's and a dense one: a shape in, a table and a record out.
+
+python -m labcode.workloads.grouped --variant small
+python -m labcode.workloads.grouped --variant any --rows 1000 --experts 16 --n 504 --k 200
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from labcode.errors import LabError
+from labcode.kernels import mapped
+from labcode.kernels.catalogue import Gpu, Problem, entry
+from labcode.kernels.launch import this_gpu
+from labcode.kernels.topics import grouped as topic
+from labcode.timing import spread
+from labcode.workloads.models.kernel_times import reader, take_turns
+from labcode.workloads.shared import common
+
+PROGRAM = "grouped"
+VARIANTS = (*topic.SHAPES, "any")
+REPETITIONS = 20
+CHECKED_ROWS = 256
+GUARD = 64  # elements on either side of the output
+ALLOWED = topic.GROUPED.tolerance["bfloat16"]
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Tokens (rows × k), weights (experts × k × n), ends (experts), and where the output goes."""
+
+    tokens: Any
+    weights: Any
+    ends: Any
+    out: Any
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Rows, n, k, experts."""
+        return (*self.out.shape, self.tokens.shape[1], self.weights.shape[0])
+
+
+def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> Call:
+    """A function that computes the output by a step each time it is called; a `LabError` says why it cannot."""
+    check(name, given)
+    mapped.require_hopper(name, gpu)
+    problem, step = Problem(given.shape, "bfloat16"), topic.GROUPED.step(name)
+    queue = torch.zeros(1, dtype=torch.int32, device=given.out.device)
+    rows = (topic.HALF, topic.DEPTH, topic.HALF)
+    arguments = [
+        *(
+            mapped.boxes(x, side)
+            for x, side in zip((given.tokens, given.weights, given.out), rows, strict=True)
+        ),
+        *(mapped.pointer(x) for x in (given.out, given.ends, queue)),
+        *(ctypes.c_int(int(x)) for x in (given.shape[3], given.shape[1], given.shape[2])),
+    ]
+    sizes = step.launch(problem, gpu)
+    return mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (given, queue))
+
+
+def check(name: str, given: Operands) -> None:
+    """Nothing, when a step can take these tensors; a `LabError` otherwise."""
+    tensors = (given.tokens, given.weights, given.ends, given.out)
+    sides = [tuple(x.shape) for x in tensors]
+    if [len(one) for one in sides] != [2, 3, 1, 2] or any(0 in one for one in sides):
+        raise LabError(f"{name}: shapes {sides}; give tokens (t, k), weights (e, k, n), ends (e), none empty")
+    rows, n, k, experts = given.shape
+    if sides != [(rows, k), (experts, k, n), (experts,), (rows, n)]:
+        raise LabError(f"{name}: shapes {sides} do not fit: (t, k), (e, k, n), (e) and (t, n) are wanted")
+    wanted = ("bfloat16", "bfloat16", "int32", "bfloat16")
+    for what, one, kind in zip(("tokens", "weights", "ends", "the output"), tensors, wanted, strict=True):
+        found = str(one.dtype).removeprefix("torch.")
+        if found != kind:
+            raise LabError(f"{name}: {what} of {kind}, not {found}")
+        if not one.is_contiguous():
+            raise LabError(f"{name}: {what} must lie without gaps; call .contiguous()")
+        if not one.is_cuda:
+            raise LabError(f"{name}: {what} in host memory; move it to the GPU with .cuda()")
+    if experts > topic.MOST_EXPERTS:
+        raise LabError(f"{name}: takes at most {topic.MOST_EXPERTS} experts, not {experts}")
+    if n % 8 or k % 8 or any(x.data_ptr() % 16 for x in (given.tokens, given.weights, given.out)):
+        raise LabError(f"{name}: n = {n} and k = {k} must be multiples of 8, and arrays start on 16 bytes")
+
+
+def libraries(torch: Any, given: Operands, of: Sequence[int]) -> dict[str, Call]:
+    """What the steps are held against, by name; "cublas" is one dense matmul of as many operations."""
+    places = list(pairwise(accumulate(of, initial=0)))
+    each = [
+        (given.tokens[start:end], given.weights[expert], given.out[start:end])
+        for expert, (start, end) in enumerate(places)
+        if end > start
+    ]
+
+    def loop() -> None:
+        for tokens, weights, out in each:
+            torch.mm(tokens, weights, out=out)
+
+    calls: dict[str, Call] = {
+        "cublas": lambda: torch.mm(given.tokens, given.weights[0], out=given.out),
+        "loop": loop,
+    }
+    graph = torch.cuda.CUDAGraph()
+    loop()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        loop()
+    calls["graph"] = graph.replay
+    turned = given.weights.transpose(1, 2).contiguous().transpose(1, 2)
+    for name, weights in (("grouped_mm", given.weights), ("grouped_mm_turned", turned)):
+
+        def call(weights: Any = weights) -> Any:
+            return torch._grouped_mm(given.tokens, weights, offs=given.ends)
+
+        try:
+            call()
+            torch.cuda.synchronize()
+        except (AttributeError, RuntimeError) as error:
+            print(f"  without {name}: {str(error).splitlines()[0][:200]}")
+            continue
+        calls[name] = call
+    return calls
+
+
+def operands(
+    torch: Any, shape: tuple[int, int, int, int], of: Sequence[int], seed: int, special: bool
+) -> tuple[Operands, Any]:
+    """Random tokens and weights; the memory around the output, to see what is written outside."""
+    rows, n, k, experts = shape
+    needed = 2 * (2 * rows * k + 4 * experts * k * n + 3 * rows * n)
+    common.require_memory(torch, needed + (1 << 30), "choose smaller --rows, --experts, --n, --k")
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    tokens = torch.randn((rows, k), generator=generator, device="cuda").to(torch.bfloat16)
+    weights = torch.empty((experts, k, n), dtype=torch.bfloat16, device="cuda")
+    for one in weights:  # each for itself: in fp32 all together would take twice the memory
+        one.copy_(torch.randn((k, n), generator=generator, device="cuda"))
+    if special:
+        tokens[rows // 2, k // 3], tokens[0, k // 2], tokens[rows - 1, 0] = float("nan"), float("inf"), 0.0
+    ends = torch.tensor(list(accumulate(of)), dtype=torch.int32, device="cuda")
+    around = torch.empty(rows * n + 2 * GUARD, dtype=torch.bfloat16, device="cuda")
+    return Operands(tokens, weights, ends, around[GUARD : GUARD + rows * n].view(rows, n)), around
+
+
+def reference(torch: Any, given: Operands, of: Sequence[int]) -> tuple[Any, Any]:
+    """Some rows, the first and the last of each expert among them, and their output in float64."""
+    rows, chosen, expected = given.shape[0], [], []
+    apart = max(1, rows // CHECKED_ROWS)
+    for expert, (start, end) in enumerate(pairwise(accumulate(of, initial=0))):
+        if end == start:
+            continue
+        middle = {rows // 2} if start <= rows // 2 < end else set()  # which may be NaN
+        mine = sorted({*range(start, end, apart), end - 1, *middle})
+        chosen += mine
+        expected.append(given.tokens[mine].double() @ given.weights[expert].double())
+    return torch.tensor(chosen, device="cuda"), torch.cat(expected)
+
+
+def error_of(torch: Any, out: Any, around: Any, rows: Any, expected: Any) -> tuple[float, str]:
+    """The error of some rows against float64, of the norm; and what else is wrong, or nothing."""
+    found, finite = out[rows].double(), torch.isfinite(expected)
+    unlike = int((~((found == expected) | (found.isnan() & expected.isnan())) & ~finite).sum())
+    difference = torch.where(finite, found - expected, 0.0)
+    error = float(difference.norm() / torch.where(finite, expected, 0.0).norm().clamp_min(1e-300))
+    outside = int((~around[:GUARD].isnan()).sum() + (~around[around.numel() - GUARD :].isnan()).sum())
+    nan_rows = int(out.isnan().any(dim=1).sum()) - int(expected.isnan().any(dim=1).sum())
+    wrong = {
+        "written outside": outside,
+        "rows with NaN or not written": nan_rows,
+        "not the NaN or infinity": unlike,
+    }
+    return error, ", ".join(f"{number} {what}" for what, number in wrong.items() if number)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check and time all steps and libraries on the same random tensors; 0 when every result was right."""
+    parser = common.parser(PROGRAM, "Times grouped matmul beside libraries, in turns.", VARIANTS)
+    for side, default in (("rows", 1000), ("n", 504), ("k", 200), ("experts", 16)):
+        parser.add_argument(
+            f"--{side}", type=common.whole(1, 1 << 20), default=default, help="of variant any"
+        )
+    parser.add_argument("--loads", choices=("zipf", "even"), default="zipf", help="rows of the experts")
+    parser.add_argument("--values", choices=("normal", "special"), default="normal")
+    parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
+    parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
+    options = parser.parse_args(arguments)
+    torch = common.import_torch()
+    common.require_gpus(torch)
+    shape = topic.SHAPES.get(options.variant, (options.rows, options.n, options.k, options.experts))
+    of = topic.loads(shape[0], shape[3], options.seed, options.loads == "even")
+    given, around = operands(torch, shape, of, options.seed, options.values == "special")
+    gpu = this_gpu(torch.cuda.current_device())
+    rows, expected = reference(torch, given, of)
+    steps = {step.name: call_of(torch, step.name, given, gpu) for step in topic.GROUPED.steps}
+    calls = libraries(torch, given, of) | steps
+    errors: dict[str, float] = {}
+    checks: dict[str, common.Check] = {}
+    for name, call in calls.items():
+        if name == "cublas":  # computes something else
+            continue
+        for again in range(2):  # the queue must be as it was
+            around.fill_(float("nan"))
+            result = call()
+            torch.cuda.synchronize()
+            out = given.out if result is None else result
+            errors[name], wrong = error_of(torch, out, around, rows, expected)
+            allowed = min(ALLOWED, 1.5 * errors["loop"] + 1e-9) if name in steps else ALLOWED
+            passed = errors[name] <= allowed and not wrong
+            detail = f"error {errors[name]:.2e} of the norm (allowed {allowed:.1e})"
+            if again == 0 or not passed:
+                checks[name] = common.Check(passed, f"{detail}{', ' if wrong else ''}{wrong}")
+            del result, out
+    del expected
+    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+    results = _results(dict(zip(calls, times, strict=True)), errors, shape, of, gpu)
+    record = common.Record(
+        PROGRAM,
+        options.variant,
+        common.parameters_of(options) | dict(zip(("rows", "n", "k", "experts"), shape, strict=True)),
+        results | {"loads": list(of)},
+        checks,
+        common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),
+    )
+    return common.finish(record, options.json)
+
+
+def _results(
+    times: Mapping[str, Sequence[float]],
+    errors: Mapping[str, float],
+    shape: tuple[int, int, int, int],
+    of: Sequence[int],
+    gpu: Gpu,
+) -> dict[str, Any]:
+    """What the record holds, printed as a table."""
+    rows, n, k, _ = shape
+    operations = 2 * rows * n * k
+    moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
+    found = {name: spread(mine) for name, mine in times.items()}
+    results: dict[str, Any] = {"moved_bytes": moved}
+    print(
+        f"{gpu.name}: {rows} rows of {k} to {n}, {len(of)} experts of {min(of)} to {max(of)} rows; a cold cache"
+    )
+    print("  median us, TFLOP/s, GB/s, of the dense rate, error")
+    for name, one in found.items():
+        rate, ratio = operations / one.median / 1e6, found["cublas"].median / one.median
+        error = errors.get(name, float("nan"))
+        print(
+            f"  {name:18} {one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} {error:.2e}",
+            flush=True,
+        )
+        results |= {f"{name}_us": one.median, f"{name}_q1_us": one.q1, f"{name}_q3_us": one.q3}
+        results |= {f"{name}_tflop_per_s": rate, f"{name}_over_cublas_ratio": ratio, f"{name}_error": error}
+    return results
+
+
+if __name__ == "__main__":
+    common.run(PROGRAM, main)

@@ -1,0 +1,249 @@
+"""Split-K and Stream-K beside cuBLAS, on thin and odd shapes: a shape in, a table and a JSON record out.
+
+python -m labcode.workloads.stream_k --variant thin_64
+python -m labcode.workloads.stream_k --variant any --m 33 --n 65 --k 4096
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from labcode.errors import LabError
+from labcode.kernels import mapped
+from labcode.kernels.catalogue import Gpu, Launch, Problem, entry
+from labcode.kernels.launch import this_gpu
+from labcode.kernels.topics import stream_k as topic
+from labcode.timing import spread
+from labcode.workloads.models.kernel_times import reader, take_turns
+from labcode.workloads.shared import common
+
+PROGRAM = "stream_k"
+VARIANTS = (*topic.SHAPES, "any")
+REPETITIONS = 20
+CHECKED_ROWS = 128
+GUARD = 64  # elements on either side of C
+ALLOWED = topic.STREAM_K.tolerance["bfloat16"]
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A (m × k), B (k × n) and where C goes, which lies between two guards."""
+
+    a: Any
+    b: Any
+    c: Any
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n, k."""
+        return self.a.shape[0], self.b.shape[1], self.a.shape[1]
+
+
+def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> Call:
+    """A function that computes C by a step each time it is called; a `LabError` says what it cannot take.
+
+    Rows that do not start on 16 bytes are packed first, each time, into buffers that this function makes.
+    """
+    check(name, given)
+    mapped.require_hopper(name, gpu)
+    m, n, k = given.shape
+    problem, step = Problem((m, n, k), "bfloat16"), topic.STREAM_K.step(name)
+    plan = topic.plan(name, problem.shape, gpu.sm_count)
+    a, b, packing = _packed(torch, given)
+    sizes, fields = step.launch(problem, gpu), (ctypes.c_int * len(plan.fields))(*plan.fields)
+    maps = [mapped.boxes(a, topic.HALF), mapped.boxes(b, topic.DEPTH)]
+    if plan.way.cut == "parts":
+        sums = torch.empty((plan.cuts, m, n), dtype=torch.float32, device=a.device)
+        arguments = [*maps, fields, mapped.pointer(sums), ctypes.c_int(plan.cuts)]
+        threads = Launch(ceil(m * n / (4 * topic.ADD_THREADS)), topic.ADD_THREADS)
+        whole = (ctypes.c_int(m), ctypes.c_int(n), ctypes.c_int(n), ctypes.c_int(plan.cuts))
+        second = [mapped.pointer(sums), mapped.pointer(given.c), *whole]
+        calls = [
+            mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
+            mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
+        ]
+    else:
+        blocks = plan.clusters * plan.way.blocks
+        sums = torch.empty(blocks * topic.TALL * plan.way.wide, dtype=torch.float32, device=a.device)
+        flags = torch.zeros(blocks * topic.WARPS, dtype=torch.int32, device=a.device)
+        map_c = mapped.boxes(given.c, topic.HALF) if n % 8 == 0 else (ctypes.c_uint64 * 16)()
+        arguments = [*maps, map_c, fields, mapped.pointer(given.c), mapped.pointer(sums)]
+        arguments += [mapped.pointer(flags), ctypes.c_int(n), ctypes.c_int(plan.whole)]
+        keep = (a, b, given.c, sums, flags)
+        calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, keep)]
+    calls = [*packing, *calls]
+    if len(calls) == 1:
+        return calls[0]
+
+    def call() -> None:
+        for one in calls:
+            one()
+
+    return call
+
+
+def check(name: str, given: Operands) -> None:
+    """Nothing, when a step can take these tensors; a `LabError` otherwise."""
+    sides = [tuple(x.shape) for x in (given.a, given.b, given.c)]
+    if any(len(one) != 2 or 0 in one for one in sides):
+        raise LabError(f"{name}: shapes {sides}; give matrices, none empty")
+    m, n, k = given.shape
+    if sides[1][0] != k or sides[2] != (m, n):
+        raise LabError(f"{name}: shapes {sides} do not fit: (m, k), (k, n) and (m, n) are wanted")
+    for one in (given.a, given.b, given.c):
+        if str(one.dtype) != "torch.bfloat16":
+            raise LabError(f"{name}: takes bfloat16, not {str(one.dtype).removeprefix('torch.')}")
+        if not one.is_contiguous():
+            raise LabError(f"{name}: the elements must lie without gaps; call .contiguous()")
+        if not one.is_cuda:
+            raise LabError(f"{name}: lies in host memory; move it to the GPU with .cuda()")
+    if n % 8 == 0 and given.c.data_ptr() % 16:
+        raise LabError(f"{name}: C must start on 16 bytes; make it by torch.empty")
+    tiles = ceil(m / topic.TALL) * ceil(n / topic.NARROW) * ceil(k / topic.DEPTH)
+    if tiles >= 1 << 31:
+        raise LabError(f"{name}: {m} × {n} × {k} has more than 2³¹ stages")
+
+
+def _packed(torch: Any, given: Operands) -> tuple[Any, Any, list[Call]]:
+    """A and B as the copy engine takes them, and what has to be called before each use."""
+    a, b = given.a, given.b
+    if all(x.data_ptr() % 16 == 0 and x.shape[1] % 8 == 0 for x in (a, b)):
+        return a, b, []
+    wide = [ceil(x.shape[1] / topic.PITCH) * topic.PITCH for x in (a, b)]
+    to = [
+        torch.zeros((x.shape[0], pitch), dtype=x.dtype, device=x.device)
+        for x, pitch in zip((a, b), wide, strict=True)
+    ]
+    threads = sum(x.shape[0] * ceil(x.shape[1] / 8) for x in (a, b))
+    arguments: list[Any] = []
+    for x, packed, pitch in zip((a, b), to, wide, strict=True):
+        arguments += [mapped.pointer(x), mapped.pointer(packed)]
+        arguments += [ctypes.c_int(side) for side in (*x.shape, pitch)]
+    sizes = Launch(ceil(threads / topic.PACK_THREADS), topic.PACK_THREADS)
+    call = mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::pack", sizes, arguments, (a, b, to))
+    return to[0], to[1], [call]
+
+
+def operands(torch: Any, shape: tuple[int, int, int], seed: int, values: str) -> tuple[Operands, Any]:
+    """Random matrices; the memory around C, to see what is written outside."""
+    m, n, k = shape
+    needed = 2 * (m * k + k * n + m * n) * 2 + 4 * m * n * (topic.MOST_CUTS + 2)
+    common.require_memory(torch, needed + (1 << 29), "choose smaller --m, --n, --k")
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    a, b = (
+        torch.randn(sides, generator=generator, device="cuda").to(torch.bfloat16)
+        for sides in ((m, k), (k, n))
+    )
+    if values == "special":
+        a[m // 2, k // 3], b[k // 4, n // 2], b[k // 2, n // 3] = float("nan"), float("inf"), float("-inf")
+    around = torch.empty(m * n + 2 * GUARD, dtype=torch.bfloat16, device="cuda")
+    return Operands(a, b, around[GUARD : GUARD + m * n].view(m, n)), around
+
+
+def error_of(torch: Any, given: Operands, around: Any, rows: Any, expected: Any) -> tuple[float, str]:
+    """The error of C's rows against float64, of the norm; and what else is wrong with it, or nothing."""
+    found = given.c[rows].double()
+    finite = torch.isfinite(expected)
+    unlike = int((~((found == expected) | (found.isnan() & expected.isnan())) & ~finite).sum())
+    difference = torch.where(finite, found - expected, 0.0)
+    error = float(difference.norm() / torch.where(finite, expected, 0.0).norm().clamp_min(1e-300))
+    count = given.c.numel()
+    outside = int((~around[:GUARD].isnan()).sum() + (~around[GUARD + count :].isnan()).sum())
+    unwritten = int(given.c.isnan().sum()) if bool(finite.all()) else 0
+    wrong = {
+        "written outside": outside,
+        "NaN or not written": unwritten,
+        "NaN or infinite, and wrong": unlike,
+    }
+    return error, ", ".join(f"{number} {what}" for what, number in wrong.items() if number)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Check and time all steps and cuBLAS on the same random matrices; 0 when every result was right."""
+    parser = common.parser(PROGRAM, "Times split-K and Stream-K beside cuBLAS, in turns.", VARIANTS)
+    for side in ("m", "n", "k"):
+        parser.add_argument(f"--{side}", type=common.whole(1, 1 << 20), default=1000, help="of variant any")
+    parser.add_argument("--steps", default="", help="by commas (default: all)")
+    parser.add_argument("--values", choices=("normal", "special"), default="normal")
+    parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
+    parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
+    options = parser.parse_args(arguments)
+    known = [step.name for step in topic.STREAM_K.steps]
+    names = options.steps.split(",") if options.steps else known
+    for name in names:
+        topic.STREAM_K.step(name)
+    torch = common.import_torch()
+    common.require_gpus(torch)
+    shape = topic.SHAPES.get(options.variant, (options.m, options.n, options.k))
+    given, around = operands(torch, shape, options.seed, options.values)
+    gpu = this_gpu(torch.cuda.current_device())
+    rows = torch.arange(0, shape[0], max(1, shape[0] // CHECKED_ROWS), device="cuda")
+    rows[-1] = shape[0] - 1
+    expected = given.a[rows].double() @ given.b.double()
+    calls: dict[str, Call] = {"cublas": lambda: torch.matmul(given.a, given.b, out=given.c)}
+    calls |= {name: call_of(torch, name, given, gpu) for name in names}
+    packing = _packed(torch, given)[2]
+    errors: dict[str, float] = {}
+    checks: dict[str, common.Check] = {}
+    for name, call in calls.items():
+        for again in range(2):  # flags and buffers must be as they were
+            around.fill_(float("nan"))
+            call()
+            torch.cuda.synchronize()
+            errors[name], wrong = error_of(torch, given, around, rows, expected)
+            allowed = ALLOWED if name == "cublas" else min(ALLOWED, 1.5 * errors["cublas"] + 1e-9)
+            passed = errors[name] <= allowed and not wrong
+            detail = f"error {errors[name]:.2e} of the norm (allowed {allowed:.1e})"
+            if again == 0 or not passed:
+                checks[name] = common.Check(passed, f"{detail}{', ' if wrong else ''}{wrong}")
+    del expected
+    if packing:
+        calls["pack"] = packing[0]
+    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+    results = _results(dict(zip(calls, times, strict=True)), errors, shape, gpu)
+    record = common.Record(
+        PROGRAM,
+        options.variant,
+        common.parameters_of(options) | dict(zip("mnk", shape, strict=True)),
+        results,
+        checks,
+        common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),
+    )
+    return common.finish(record, options.json)
+
+
+def _results(
+    times: Mapping[str, Sequence[float]], errors: Mapping[str, float], shape: tuple[int, int, int], gpu: Gpu
+) -> dict[str, Any]:
+    """What the record holds, printed as a table."""
+    m, n, k = shape
+    operations, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+    found = {name: spread(mine) for name, mine in times.items()}
+    results: dict[str, Any] = {"moved_bytes": moved}
+    print(
+        f"{gpu.name}: {m} x {n} x {k}, a cold cache before each; median us, TFLOP/s, GB/s, of cuBLAS, error"
+    )
+    for name, one in found.items():
+        results |= {f"{name}_us": one.median, f"{name}_q1_us": one.q1, f"{name}_q3_us": one.q3}
+        if name == "pack":
+            print(f"  {name:10} {one.median:9.1f} us")
+            continue
+        rate, ratio = operations / one.median / 1e6, found["cublas"].median / one.median
+        print(
+            f"  {name:10} {one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} "
+            f"{errors[name]:.2e}",
+            flush=True,
+        )
+        results |= {f"{name}_tflop_per_s": rate, f"{name}_over_cublas_ratio": ratio}
+        results[f"{name}_error"] = errors[name]
+    return results
+
+
+if __name__ == "__main__":
+    common.run(PROGRAM, main)
