@@ -49,8 +49,9 @@ def bind(
         raw.max_dynamic_shared_size_bytes = sizes.shared_bytes
     driver = ctypes.CDLL("libcuda.so.1")
     pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(one) for one in arguments))
-    three = [*(sizes.grid if isinstance(sizes.grid, tuple) else (sizes.grid,)), 1, 1][:3]
-    counts = [ctypes.c_uint(n) for n in (*three, sizes.block, 1, 1)]
+    grid = [*(sizes.grid if isinstance(sizes.grid, tuple) else (sizes.grid,)), 1, 1][:3]
+    block = [*(sizes.block if isinstance(sizes.block, tuple) else (sizes.block,)), 1, 1][:3]
+    counts = [ctypes.c_uint(n) for n in (*grid, *block)]
     function, shared = ctypes.c_void_p(raw.kernel.ptr), ctypes.c_uint(sizes.shared_bytes)
     import torch
 

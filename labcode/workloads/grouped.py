@@ -1,4 +1,4 @@
-"""Grouped matmul beside a loop of cuBLAS calls, PyTorch's and a dense one: a shape in, a table and a record out.
+"""Grouped matmul beside cuBLAS calls, PyTorch's and a dense one: a shape in, a table and a JSON record out.
 
 python -m labcode.workloads.grouped --variant small
 python -m labcode.workloads.grouped --variant any --rows 1000 --experts 16 --n 504 --k 200
@@ -47,7 +47,7 @@ class Operands:
 
 
 def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> Call:
-    """A function that computes the output by a step each time it is called; a `LabError` says why it cannot."""
+    """A function that computes the output by a step each time it is called; a `LabError` says why not."""
     check(name, given)
     mapped.require_hopper(name, gpu)
     problem, step = Problem(given.shape, "bfloat16"), topic.GROUPED.step(name)
@@ -242,17 +242,13 @@ def _results(
     moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
     found = {name: spread(mine) for name, mine in times.items()}
     results: dict[str, Any] = {"moved_bytes": moved}
-    print(
-        f"{gpu.name}: {rows} rows of {k} to {n}, {len(of)} experts of {min(of)} to {max(of)} rows; a cold cache"
-    )
-    print("  median us, TFLOP/s, GB/s, of the dense rate, error")
+    print(f"{gpu.name}: {rows} rows of {k} to {n}, {len(of)} experts of {min(of)} to {max(of)} rows")
+    print("  a cold cache before each; median us, TFLOP/s, GB/s, of the dense rate, error")
     for name, one in found.items():
         rate, ratio = operations / one.median / 1e6, found["cublas"].median / one.median
         error = errors.get(name, float("nan"))
-        print(
-            f"  {name:18} {one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} {error:.2e}",
-            flush=True,
-        )
+        told = f"{one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} {error:.2e}"
+        print(f"  {name:18} {told}", flush=True)
         results |= {f"{name}_us": one.median, f"{name}_q1_us": one.q1, f"{name}_q3_us": one.q3}
         results |= {f"{name}_tflop_per_s": rate, f"{name}_over_cublas_ratio": ratio, f"{name}_error": error}
     return results

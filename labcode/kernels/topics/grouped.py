@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 
 from labcode.errors import LabError
-from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, numbers
+from labcode.kernels.catalogue import Array, Gpu, Kernel, Launch, Problem, Step, array_module, numbers
 
 HEADER = "gemm/grouped.cuh"
 NAMESPACE = "lab::gemm"
@@ -104,14 +105,12 @@ def _step(name: str, predicted: float, reason: str) -> Step:
     )
 
 
-def _ends(rows: int) -> Callable[[tuple[int, ...], int], np.ndarray]:
+def _ends(rows: int) -> Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]:
     return lambda shape, seed: np.cumsum(loads(rows, shape[0], seed)).astype(np.int32)
 
 
-def reference(tokens: np.ndarray, weights: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def reference(tokens: Any, weights: Any, ends: Any) -> Any:
     """Each expert's rows by its weights, one after the other."""
-    from labcode.kernels.catalogue import array_module
-
     xp = array_module(tokens)
     out = xp.empty((tokens.shape[0], weights.shape[2]), dtype=tokens.dtype)
     start = 0
