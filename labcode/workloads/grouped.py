@@ -81,8 +81,8 @@ def check(name: str, given: Operands) -> None:
             raise LabError(f"{name}: {what} of {kind}, not {found}")
         if not one.is_contiguous():
             raise LabError(f"{name}: {what} must lie without gaps; call .contiguous()")
-        if not one.is_cuda:
-            raise LabError(f"{name}: {what} in host memory; move it to the GPU with .cuda()")
+    if not all(one.is_cuda for one in tensors):
+        raise LabError(f"{name}: the tensors must lie on one GPU; move them with .cuda()")
     if experts > topic.MOST_EXPERTS:
         raise LabError(f"{name}: takes at most {topic.MOST_EXPERTS} experts, not {experts}")
     if n % 8 or k % 8 or any(x.data_ptr() % 16 for x in (given.tokens, given.weights, given.out)):

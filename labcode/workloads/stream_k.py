@@ -101,8 +101,8 @@ def check(name: str, given: Operands) -> None:
             raise LabError(f"{name}: takes bfloat16, not {str(one.dtype).removeprefix('torch.')}")
         if not one.is_contiguous():
             raise LabError(f"{name}: the elements must lie without gaps; call .contiguous()")
-        if not one.is_cuda:
-            raise LabError(f"{name}: lies in host memory; move it to the GPU with .cuda()")
+    if not all(one.is_cuda for one in (given.a, given.b, given.c)):
+        raise LabError(f"{name}: the matrices must lie on one GPU; move them with .cuda()")
     if n % 8 == 0 and given.c.data_ptr() % 16:
         raise LabError(f"{name}: C must start on 16 bytes; make it by torch.empty")
     tiles = ceil(m / topic.TALL) * ceil(n / topic.NARROW) * ceil(k / topic.DEPTH)
