@@ -7,7 +7,7 @@ python -m labcode.workloads.grouped --variant any --rows 1000 --experts 16 --n 5
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from labcode.kernels import mapped
 from labcode.kernels.catalogue import Gpu, Problem, entry
 from labcode.kernels.launch import this_gpu
 from labcode.kernels.topics import grouped as topic
-from labcode.timing import spread
+from labcode.workloads.models import bf16_products as products
 from labcode.workloads.models.kernel_times import reader, take_turns
 from labcode.workloads.shared import common
 
@@ -25,10 +25,8 @@ PROGRAM = "grouped"
 VARIANTS = (*topic.SHAPES, "any")
 REPETITIONS = 20
 CHECKED_ROWS = 256
-GUARD = 64  # elements on either side of the output
 ALLOWED = topic.GROUPED.tolerance["bfloat16"]
-
-Call = Callable[[], object]
+EXACT = 1e-9  # an error that is none
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Operands:
         return (*self.out.shape, self.tokens.shape[1], self.weights.shape[0])
 
 
-def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> Call:
+def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     """A function that computes the output by a step each time it is called; a `LabError` says why not."""
     check(name, given)
     mapped.require_hopper(name, gpu)
@@ -89,7 +87,7 @@ def check(name: str, given: Operands) -> None:
         raise LabError(f"{name}: n = {n} and k = {k} must be multiples of 8, and arrays start on 16 bytes")
 
 
-def libraries(torch: Any, given: Operands, of: Sequence[int]) -> dict[str, Call]:
+def libraries(torch: Any, given: Operands, of: Sequence[int]) -> dict[str, products.Call]:
     """What the steps are held against, by name; "cublas" is one dense matmul of as many operations."""
     places = list(pairwise(accumulate(of, initial=0)))
     each = [
@@ -102,7 +100,7 @@ def libraries(torch: Any, given: Operands, of: Sequence[int]) -> dict[str, Call]
         for tokens, weights, out in each:
             torch.mm(tokens, weights, out=out)
 
-    calls: dict[str, Call] = {
+    calls: dict[str, products.Call] = {
         "cublas": lambda: torch.mm(given.tokens, given.weights[0], out=given.out),
         "loop": loop,
     }
@@ -143,8 +141,8 @@ def operands(
     if special:
         tokens[rows // 2, k // 3], tokens[0, k // 2], tokens[rows - 1, 0] = float("nan"), float("inf"), 0.0
     ends = torch.tensor(list(accumulate(of)), dtype=torch.int32, device="cuda")
-    around = torch.empty(rows * n + 2 * GUARD, dtype=torch.bfloat16, device="cuda")
-    return Operands(tokens, weights, ends, around[GUARD : GUARD + rows * n].view(rows, n)), around
+    out, around = products.guarded(torch, rows, n)
+    return Operands(tokens, weights, ends, out), around
 
 
 def reference(torch: Any, given: Operands, of: Sequence[int]) -> tuple[Any, Any]:
@@ -161,22 +159,6 @@ def reference(torch: Any, given: Operands, of: Sequence[int]) -> tuple[Any, Any]
     return torch.tensor(chosen, device="cuda"), torch.cat(expected)
 
 
-def error_of(torch: Any, out: Any, around: Any, rows: Any, expected: Any) -> tuple[float, str]:
-    """The error of some rows against float64, of the norm; and what else is wrong, or nothing."""
-    found, finite = out[rows].double(), torch.isfinite(expected)
-    unlike = int((~((found == expected) | (found.isnan() & expected.isnan())) & ~finite).sum())
-    difference = torch.where(finite, found - expected, 0.0)
-    error = float(difference.norm() / torch.where(finite, expected, 0.0).norm().clamp_min(1e-300))
-    outside = int((~around[:GUARD].isnan()).sum() + (~around[around.numel() - GUARD :].isnan()).sum())
-    nan_rows = int(out.isnan().any(dim=1).sum()) - int(expected.isnan().any(dim=1).sum())
-    wrong = {
-        "written outside": outside,
-        "rows with NaN or not written": nan_rows,
-        "not the NaN or infinity": unlike,
-    }
-    return error, ", ".join(f"{number} {what}" for what, number in wrong.items() if number)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Check and time all steps and libraries on the same random tensors; 0 when every result was right."""
     parser = common.parser(PROGRAM, "Times grouped matmul beside libraries, in turns.", VARIANTS)
@@ -188,6 +170,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--values", choices=("normal", "special"), default="normal")
     parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
     parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
+    parser.add_argument("--marked", action="store_true", help="one launch of each for ncu, none timed")
     options = parser.parse_args(arguments)
     torch = common.import_torch()
     common.require_gpus(torch)
@@ -195,63 +178,39 @@ def main(arguments: Sequence[str]) -> int:
     of = topic.loads(shape[0], shape[3], options.seed, options.loads == "even")
     given, around = operands(torch, shape, of, options.seed, options.values == "special")
     gpu = this_gpu(torch.cuda.current_device())
-    rows, expected = reference(torch, given, of)
+    chosen, expected = reference(torch, given, of)
     steps = {step.name: call_of(torch, step.name, given, gpu) for step in topic.GROUPED.steps}
     calls = libraries(torch, given, of) | steps
-    errors: dict[str, float] = {}
-    checks: dict[str, common.Check] = {}
+    errors, checks = dict[str, float](), dict[str, common.Check]()
     for name, call in calls.items():
         if name == "cublas":  # computes something else
             continue
-        for again in range(2):  # the queue must be as it was
-            around.fill_(float("nan"))
-            result = call()
-            torch.cuda.synchronize()
-            out = given.out if result is None else result
-            errors[name], wrong = error_of(torch, out, around, rows, expected)
-            allowed = min(ALLOWED, 1.5 * errors["loop"] + 1e-9) if name in steps else ALLOWED
-            passed = errors[name] <= allowed and not wrong
-            detail = f"error {errors[name]:.2e} of the norm (allowed {allowed:.1e})"
-            if again == 0 or not passed:
-                checks[name] = common.Check(passed, f"{detail}{', ' if wrong else ''}{wrong}")
-            del result, out
+        allowed = (
+            ALLOWED if name not in steps else min(ALLOWED, products.LIBRARY_TIMES * errors["loop"] + EXACT)
+        )
+        errors[name], checks[name] = products.checked(
+            torch, call, given.out, around, chosen, expected, allowed
+        )
     del expected
-    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
-    results = _results(dict(zip(calls, times, strict=True)), errors, shape, of, gpu)
+    rows, n, k, experts = shape
+    results: dict[str, Any] = {"loads": list(of)}
+    if options.marked:
+        products.marked(torch, {"cublas": calls["cublas"]} | steps)
+    else:
+        times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+        print(f"{gpu.name}: {rows} rows of {k} to {n}, {experts} experts of {min(of)} to {max(of)} rows")
+        moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
+        timed = dict(zip(calls, times, strict=True))
+        results |= products.results_of(timed, errors, 2 * rows * n * k, moved)
     record = common.Record(
         PROGRAM,
         options.variant,
         common.parameters_of(options) | dict(zip(("rows", "n", "k", "experts"), shape, strict=True)),
-        results | {"loads": list(of)},
+        results,
         checks,
         common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),
     )
     return common.finish(record, options.json)
-
-
-def _results(
-    times: Mapping[str, Sequence[float]],
-    errors: Mapping[str, float],
-    shape: tuple[int, int, int, int],
-    of: Sequence[int],
-    gpu: Gpu,
-) -> dict[str, Any]:
-    """What the record holds, printed as a table."""
-    rows, n, k, _ = shape
-    operations = 2 * rows * n * k
-    moved = topic.weights_bytes(of, n, k) + 2 * rows * (n + k)
-    found = {name: spread(mine) for name, mine in times.items()}
-    results: dict[str, Any] = {"moved_bytes": moved}
-    print(f"{gpu.name}: {rows} rows of {k} to {n}, {len(of)} experts of {min(of)} to {max(of)} rows")
-    print("  a cold cache before each; median us, TFLOP/s, GB/s, of the dense rate, error")
-    for name, one in found.items():
-        rate, ratio = operations / one.median / 1e6, found["cublas"].median / one.median
-        error = errors.get(name, float("nan"))
-        told = f"{one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} {error:.2e}"
-        print(f"  {name:18} {told}", flush=True)
-        results |= {f"{name}_us": one.median, f"{name}_q1_us": one.q1, f"{name}_q3_us": one.q3}
-        results |= {f"{name}_tflop_per_s": rate, f"{name}_over_cublas_ratio": ratio, f"{name}_error": error}
-    return results
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ python -m labcode.workloads.stream_k --variant any --m 33 --n 65 --k 4096
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -17,7 +17,7 @@ from labcode.kernels import mapped
 from labcode.kernels.catalogue import Gpu, Launch, Problem, entry
 from labcode.kernels.launch import this_gpu
 from labcode.kernels.topics import stream_k as topic
-from labcode.timing import spread
+from labcode.workloads.models import bf16_products as products
 from labcode.workloads.models.kernel_times import reader, take_turns
 from labcode.workloads.shared import common
 
@@ -25,10 +25,8 @@ PROGRAM = "stream_k"
 VARIANTS = (*topic.SHAPES, "any")
 REPETITIONS = 20
 CHECKED_ROWS = 128
-GUARD = 64  # elements on either side of C
 ALLOWED = topic.STREAM_K.tolerance["bfloat16"]
-
-Call = Callable[[], object]
+EXACT = 1e-9  # an error that is none
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Operands:
         return self.a.shape[0], self.b.shape[1], self.a.shape[1]
 
 
-def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> Call:
+def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
     """A function that computes C by a step each time it is called; a `LabError` says what it cannot take.
 
     Rows that do not start on 16 bytes are packed first, each time, into buffers that this function makes.
@@ -110,7 +108,7 @@ def check(name: str, given: Operands) -> None:
         raise LabError(f"{name}: {m} × {n} × {k} has more than 2³¹ stages")
 
 
-def _packed(torch: Any, given: Operands) -> tuple[Any, Any, list[Call]]:
+def _packed(torch: Any, given: Operands) -> tuple[Any, Any, list[products.Call]]:
     """A and B as the copy engine takes them, and what has to be called before each use."""
     a, b = given.a, given.b
     if all(x.data_ptr() % 16 == 0 and x.shape[1] % 8 == 0 for x in (a, b)):
@@ -130,38 +128,19 @@ def _packed(torch: Any, given: Operands) -> tuple[Any, Any, list[Call]]:
     return to[0], to[1], [call]
 
 
-def operands(torch: Any, shape: tuple[int, int, int], seed: int, values: str) -> tuple[Operands, Any]:
+def operands(torch: Any, shape: tuple[int, int, int], seed: int, special: bool) -> tuple[Operands, Any]:
     """Random matrices; the memory around C, to see what is written outside."""
     m, n, k = shape
     needed = 2 * (m * k + k * n + m * n) * 2 + 4 * m * n * (topic.MOST_CUTS + 2)
     common.require_memory(torch, needed + (1 << 29), "choose smaller --m, --n, --k")
     generator = torch.Generator(device="cuda").manual_seed(seed)
-    a, b = (
-        torch.randn(sides, generator=generator, device="cuda").to(torch.bfloat16)
-        for sides in ((m, k), (k, n))
-    )
-    if values == "special":
-        a[m // 2, k // 3], b[k // 4, n // 2], b[k // 2, n // 3] = float("nan"), float("inf"), float("-inf")
-    around = torch.empty(m * n + 2 * GUARD, dtype=torch.bfloat16, device="cuda")
-    return Operands(a, b, around[GUARD : GUARD + m * n].view(m, n)), around
-
-
-def error_of(torch: Any, given: Operands, around: Any, rows: Any, expected: Any) -> tuple[float, str]:
-    """The error of C's rows against float64, of the norm; and what else is wrong with it, or nothing."""
-    found = given.c[rows].double()
-    finite = torch.isfinite(expected)
-    unlike = int((~((found == expected) | (found.isnan() & expected.isnan())) & ~finite).sum())
-    difference = torch.where(finite, found - expected, 0.0)
-    error = float(difference.norm() / torch.where(finite, expected, 0.0).norm().clamp_min(1e-300))
-    count = given.c.numel()
-    outside = int((~around[:GUARD].isnan()).sum() + (~around[GUARD + count :].isnan()).sum())
-    unwritten = int(given.c.isnan().sum()) if bool(finite.all()) else 0
-    wrong = {
-        "written outside": outside,
-        "NaN or not written": unwritten,
-        "NaN or infinite, and wrong": unlike,
-    }
-    return error, ", ".join(f"{number} {what}" for what, number in wrong.items() if number)
+    sides = ((m, k), (k, n))
+    a, b = (torch.randn(side, generator=generator, device="cuda").to(torch.bfloat16) for side in sides)
+    if special:  # in one row of C, which is compared
+        a[m - 1, k // 3] = float("nan")
+        a[0, k // 2] = float("inf")
+    c, around = products.guarded(torch, m, n)
+    return Operands(a, b, c), around
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -173,40 +152,36 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--values", choices=("normal", "special"), default="normal")
     parser.add_argument("--repetitions", type=common.whole(1, 1000), default=REPETITIONS)
     parser.add_argument("--seed", type=common.whole(0, 2**31), default=1)
+    parser.add_argument("--marked", action="store_true", help="one launch of each for ncu, none timed")
     options = parser.parse_args(arguments)
-    known = [step.name for step in topic.STREAM_K.steps]
-    names = options.steps.split(",") if options.steps else known
+    names = options.steps.split(",") if options.steps else [step.name for step in topic.STREAM_K.steps]
     for name in names:
         topic.STREAM_K.step(name)
     torch = common.import_torch()
     common.require_gpus(torch)
-    shape = topic.SHAPES.get(options.variant, (options.m, options.n, options.k))
-    given, around = operands(torch, shape, options.seed, options.values)
+    m, n, k = shape = topic.SHAPES.get(options.variant, (options.m, options.n, options.k))
+    given, around = operands(torch, shape, options.seed, options.values == "special")
     gpu = this_gpu(torch.cuda.current_device())
-    rows = torch.arange(0, shape[0], max(1, shape[0] // CHECKED_ROWS), device="cuda")
-    rows[-1] = shape[0] - 1
+    rows = torch.arange(0, m, max(1, m // CHECKED_ROWS), device="cuda")
+    rows[-1] = m - 1
     expected = given.a[rows].double() @ given.b.double()
-    calls: dict[str, Call] = {"cublas": lambda: torch.matmul(given.a, given.b, out=given.c)}
+    calls: dict[str, products.Call] = {"cublas": lambda: torch.matmul(given.a, given.b, out=given.c)}
     calls |= {name: call_of(torch, name, given, gpu) for name in names}
-    packing = _packed(torch, given)[2]
-    errors: dict[str, float] = {}
-    checks: dict[str, common.Check] = {}
+    errors, checks = dict[str, float](), dict[str, common.Check]()
     for name, call in calls.items():
-        for again in range(2):  # flags and buffers must be as they were
-            around.fill_(float("nan"))
-            call()
-            torch.cuda.synchronize()
-            errors[name], wrong = error_of(torch, given, around, rows, expected)
-            allowed = ALLOWED if name == "cublas" else min(ALLOWED, 1.5 * errors["cublas"] + 1e-9)
-            passed = errors[name] <= allowed and not wrong
-            detail = f"error {errors[name]:.2e} of the norm (allowed {allowed:.1e})"
-            if again == 0 or not passed:
-                checks[name] = common.Check(passed, f"{detail}{', ' if wrong else ''}{wrong}")
+        allowed = min(ALLOWED, products.LIBRARY_TIMES * errors.get("cublas", ALLOWED) + EXACT)
+        errors[name], checks[name] = products.checked(torch, call, given.c, around, rows, expected, allowed)
     del expected
-    if packing:
-        calls["pack"] = packing[0]
-    times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
-    results = _results(dict(zip(calls, times, strict=True)), errors, shape, gpu)
+    results: dict[str, Any] = {}
+    if options.marked:
+        products.marked(torch, calls)
+    else:
+        packing = _packed(torch, given)[2]
+        calls |= {"pack": packing[0]} if packing else {}
+        times = take_turns(torch, list(calls.values()), reader(torch, gpu), options.repetitions)
+        print(f"{gpu.name}: {m} x {n} x {k}")
+        timed = dict(zip(calls, times, strict=True))
+        results = products.results_of(timed, errors, 2 * m * n * k, 2 * (m * k + k * n + m * n))
     record = common.Record(
         PROGRAM,
         options.variant,
@@ -216,33 +191,6 @@ def main(arguments: Sequence[str]) -> int:
         common.gpu_info(torch, torch.device("cuda", torch.cuda.current_device())),
     )
     return common.finish(record, options.json)
-
-
-def _results(
-    times: Mapping[str, Sequence[float]], errors: Mapping[str, float], shape: tuple[int, int, int], gpu: Gpu
-) -> dict[str, Any]:
-    """What the record holds, printed as a table."""
-    m, n, k = shape
-    operations, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
-    found = {name: spread(mine) for name, mine in times.items()}
-    results: dict[str, Any] = {"moved_bytes": moved}
-    print(
-        f"{gpu.name}: {m} x {n} x {k}, a cold cache before each; median us, TFLOP/s, GB/s, of cuBLAS, error"
-    )
-    for name, one in found.items():
-        results |= {f"{name}_us": one.median, f"{name}_q1_us": one.q1, f"{name}_q3_us": one.q3}
-        if name == "pack":
-            print(f"  {name:10} {one.median:9.1f} us")
-            continue
-        rate, ratio = operations / one.median / 1e6, found["cublas"].median / one.median
-        print(
-            f"  {name:10} {one.median:9.1f} us {rate:7.1f} {moved / one.median / 1e3:7.0f} {ratio:7.3f} "
-            f"{errors[name]:.2e}",
-            flush=True,
-        )
-        results |= {f"{name}_tflop_per_s": rate, f"{name}_over_cublas_ratio": ratio}
-        results[f"{name}_error"] = errors[name]
-    return results
 
 
 if __name__ == "__main__":
