@@ -75,19 +75,20 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             Turn<R::kStages> turn;
             Turn<2> talk;
             for (int tile = blockIdx.x; tile < tiles;) {
-                int next = tiles;
-                if constexpr (kQueue) next = gridDim.x + draw(queue, tiles - 1);  // one ahead: nobody waits for it
-                else if constexpr (kPersistent) next = tile + gridDim.x;
+                int next = kPersistent && !kQueue ? tile + gridDim.x : tiles, ticket = 0;
+                if constexpr (kQueue) ticket = draw(queue);  // not looked at until this tile is asked for: nobody waits for it
+                const Piece p = piece_at<kFitted>(finder, finder.find(tile), n, R::kN, depth);
+                fetch_piece<R, 1>(turn, stages, full, empty, map_tokens, p, 0, [&](void* to, int box, int s, rows::Barrier* arrived) {
+                    fetch_box(to, map_weights, p.column0 + box * kBox, s * kTileK, finder.expert, arrived);
+                });
                 if constexpr (kQueue) {
+                    if (ticket == tiles - 1) *queue = 0;  // the last one that anybody draws
+                    next = gridDim.x + ticket;
                     wait_for(&heard[talk.slot], talk.parity ^ 1);
                     drawn[talk.slot] = next;
                     rows::expect(&told[talk.slot], 0);
                     talk.next();
                 }
-                const Piece p = piece_at<kFitted>(finder, finder.find(tile), n, R::kN, depth);
-                fetch_piece<R, 1>(turn, stages, full, empty, map_tokens, p, 0, [&](void* to, int box, int s, rows::Barrier* arrived) {
-                    fetch_box(to, map_weights, p.column0 + box * kBox, s * kTileK, finder.expert, arrived);
-                });
                 tile = next;
             }
         }

@@ -38,12 +38,22 @@ __device__ __forceinline__ void hear(unsigned* flag) {
     __threadfence();
 }
 
-// The next number of a queue that starts at 0. Whoever draws `last` sets it back.
-__device__ __forceinline__ int draw(unsigned* queue, int last) {
-    const int number = static_cast<int>(atomicAdd(queue, 1));
-    if (number == last) *queue = 0;
-    return number;
+// The next number of a queue that starts at 0.
+__device__ __forceinline__ int draw(unsigned* queue) { return static_cast<int>(atomicAdd(queue, 1)); }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+// Four sums from the shared memory of a block of the cluster.
+__device__ __forceinline__ float4 sums_in(int block, const float4* pointer) {
+    float4 four;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+                 : "r"(rows::address_in(block, pointer))
+                 : "memory");
+    return four;
 }
+#endif
+// The two groups that multiply meet.
+__device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 3, 256;" ::: "memory"); }
 
 }  // namespace gemm
 }  // namespace lab

@@ -5,6 +5,7 @@
 // A tile of 128 × 256 is too large a coin for a product that has few of them, or a few more than there are multiprocessors:
 //   whole         tile after tile, a block each (bf16.cuh's last step, tiles at the sides as small as they are): what is to be mended
 //   split         the stages of each tile in as many parts as fill the GPU; sums in fp32 to memory, added up by a second kernel
+//   cluster       … the parts of a tile are a cluster's blocks, which add up what they read from each other's shared memory
 //   stream_k      all stages of all tiles in one line, cut into as many equal parts as there are blocks; a block that ends within a
 //                 tile adds what the next ones have of it
 //     hybrid      … and only what does not fill the GPU evenly is cut; the other tiles stay whole
@@ -68,8 +69,16 @@ struct Run {
 // the first: whoever waits for sums waits for blocks that were started earlier.
 struct Line {
     int stage, end, tile, whole, step;
+    // Where a part begins. Blocks with a whole tile less than others, the first ones here, have so much more of the line. Parts
+    // without a stage are behind all others.
     static __host__ __device__ constexpr int begin(const Tiles& t, int whole, int part, int all) {
-        return part >= all || whole >= t.count() ? t.count() * t.stages : t.stage_at(t.cost(whole) * part / all, whole);
+        const int end = t.count() * t.stages, fewer = whole % all > 0 ? all - whole % all : 0;
+        if (part >= all || whole >= t.count()) return end;
+        const long long line = t.cost(whole), tile = static_cast<long long>(t.stages) * kCostFull, spare = fewer * tile;
+        if (line - spare >= static_cast<long long>(all) * kCostFull) return t.stage_at((line - spare) * part / all + (part < fewer ? part : fewer) * tile, whole);
+        const int most = line * (all - fewer) < spare * all ? fewer : all;  // whichever ends earlier
+        const int takers = line < static_cast<long long>(most) * kCostFull ? static_cast<int>((line + kCostFull - 1) / kCostFull) : most;
+        return part < takers ? t.stage_at(line * part / takers, whole) : end;
     }
     __host__ __device__ constexpr Line(const Tiles& t, int whole_, int part, int all)
         : stage(begin(t, whole_, part, all)), end(begin(t, whole_, part + 1, all)), tile(all - 1 - part), whole(whole_), step(all) {}
@@ -140,8 +149,8 @@ __device__ __forceinline__ void go_through(const TensorMap& map_a, const TensorM
 #endif
 
 // All ways but `split`. `whole` tiles are not cut: all of them, none (stream_k), or as many as fill all blocks evenly (hybrid).
-// kEngine: C's rows start on 16 bytes, so that they leave by the copy engine. `sums_of` holds a tile of sums for each block, `flags` a flag for each warp that multiplies, 0 before and after. The line is long
-// enough for each part to have a stage.
+// kEngine: C's rows start on 16 bytes, so that they leave by the copy engine. `sums_of` holds a tile of sums for each block, `flags`
+// a flag for each warp that multiplies, 0 before and after.
 template <typename R, int kBlocks, bool kEngine>
 __global__ void LAB_CLUSTER(kBlocks) __launch_bounds__(kWorkThreads, 1)
     stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
@@ -229,6 +238,61 @@ __global__ void __launch_bounds__(kWorkThreads, 1)
             }
         }
     });
+#endif
+}
+
+// Each tile by a cluster of kCuts blocks, a part of its stages each. Every block leaves its sums in its shared memory, as its threads
+// hold them, and adds up a kCuts-th of the columns of all.
+template <typename R, int kCuts>
+__global__ void LAB_CLUSTER(kCuts) __launch_bounds__(kWorkThreads, 1)
+    cluster_split(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ Tiles t, Bf16* __restrict__ c, int ldc) {
+#ifdef LAB_WGMMA
+    constexpr int kBlocks = kCuts, kFours = R::kN / 8, kMine = kFours / kCuts, kAtOnce = 2, kConsumers = 2 * kGroupThreads;
+    static_assert(kFours % (kCuts * kAtOnce) == 0 && kFours * kConsumers * 16 <= R::kStages * R::kStage, "sums of a tile have room where its stages were");
+    extern __shared__ unsigned char memory[];
+    __shared__ rows::Barrier full[R::kStages], empty[R::kStages];
+    unsigned char* const stages = aligned(memory);
+    float4* const fours = reinterpret_cast<float4*>(stages);
+    if (threadIdx.x == 0) {
+        prefetch_map(map_a);
+        prefetch_map(map_b);
+        set_up_ring<R, 1>(full, empty);
+        rows::publish_barriers();
+    }
+    __syncthreads();
+    const int rank = rows::cluster_rank(), thread = static_cast<int>(threadIdx.x) - kGroupThreads;
+    go_through<R, 1>(map_a, map_b, t, Cuts(kCuts, blockIdx.x, gridDim.x), 0, stages, full, empty, [&](const Run&, const Piece& p, int, const float* sums) {
+        if (p.groups == 2) consumers_meet();  // the other one may still read a stage
+#pragma unroll
+        for (int i = 0; i < kFours; ++i) fours[i * kConsumers + thread] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+    });
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();
+    const Piece p = piece_of<R, 1>(t, {static_cast<int>(blockIdx.x) / kCuts, 0, 0, 0}, 0);
+    const int row = p.row0 + thread / kGroupThreads * kGroupM + thread % kGroupThreads / 32 * 16 + thread % 32 / 4;
+    if (thread >= 0 && row < t.m) {
+        const bool pairs = on_pairs(c, ldc);
+#pragma unroll 1
+        for (int first = rank * kMine; first < (rank + 1) * kMine; first += kAtOnce) {
+            float sums[kAtOnce][4] = {};
+#pragma unroll 4
+            for (int of = 0; of < kCuts; ++of) {
+#pragma unroll
+                for (int i = 0; i < kAtOnce; ++i) {
+                    const float4 four = sums_in(of, fours + (first + i) * kConsumers + thread);
+                    sums[i][0] += four.x, sums[i][1] += four.y, sums[i][2] += four.z, sums[i][3] += four.w;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+                const int column = p.column0 + 8 * (first + i) + thread % 4 * 2;
+                store_pair(c, row, column, t.m, t.n, ldc, pairs, sums[i][0], sums[i][1]);
+                store_pair(c, row + 8, column, t.m, t.n, ldc, pairs, sums[i][2], sums[i][3]);
+            }
+        }
+    }
+    __syncwarp();
+    rows::cluster_sync<kBlocks>();  // a block stays until nobody reads its shared memory
 #endif
 }
 

@@ -66,6 +66,9 @@ def call_of(torch: Any, name: str, given: Operands, gpu: Gpu) -> products.Call:
             mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, sums)),
             mapped.bind(topic.HEADER, f"{topic.NAMESPACE}::add_parts", threads, second, (sums, given.c)),
         ]
+    elif plan.way.cut == "cluster":
+        arguments = [*maps, fields, mapped.pointer(given.c), ctypes.c_int(n)]
+        calls = [mapped.bind(topic.HEADER, entry(step, problem), sizes, arguments, (a, b, given.c))]
     else:
         blocks = plan.clusters * plan.way.blocks
         sums = torch.empty(blocks * topic.TALL * plan.way.wide, dtype=torch.float32, device=a.device)

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // With a number, the synchronization of this number in the headers (the test numbers them) is left out.
-// With one of stream_k, grouped, second: these kernels only.
+// With one of stream_k, second, cluster, grouped: these kernels only.
 
 #include <algorithm>
 
@@ -18,6 +18,7 @@ struct alignas(8) uint2 {
     unsigned x, y;
 };
 inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace lab {
@@ -37,11 +38,13 @@ inline void hear(unsigned* flag) {
     }
     warp_meet();
 }
-inline int draw(unsigned* queue, int last) {
-    const int number = static_cast<int>((*queue)++);
-    if (number == last) *queue = 0;
-    return number;
+inline int draw(unsigned* queue) { return static_cast<int>((*queue)++); }
+inline float4 sums_in(int block, const float4* pointer) {
+    float4 four;
+    std::memcpy(&four, &memories[block][rows::shared_address(pointer) - kFirst], sizeof four);
+    return four;
 }
+inline void consumers_meet(int number) { LAB_UNLESS(number) fibers::meeting(3).meet(256); }
 }  // namespace gemm
 }  // namespace lab
 #include "fitted_on_host.cuh"
@@ -113,24 +116,27 @@ void tiles() {
                     expect(static_cast<int>(places.size()) == t.count() && t.count() == parts(m, tall) * parts(n, wide), "every tile is taken once");
                     for (const int all : {1, 2, 3, 7}) {
                         for (const int whole : {0, t.full() / 2, t.full(), t.count()}) {
-                            if (t.cost(whole) < static_cast<long long>(all) * kCostFull && whole < t.count()) continue;
                             std::set<int> stages;
-                            std::vector<long long> costs;
+                            long long most = 0, sum = 0;
+                            bool ended = whole >= t.count();
                             for (int part = 0; part < all; ++part) {
                                 Line line(t, whole, part, all);
+                                expect(!ended || line.stage == line.end, "parts without a stage are behind all others");
+                                ended |= line.stage == line.end;
                                 Run run{};
                                 long long cost = 0;
-                                for (bool any = whole >= t.count(); line.next(t, run); any = true) {
-                                    if (!any) expect(run.last > run.first, "each part has a stage");
+                                while (line.next(t, run)) {
+                                    expect(run.last > run.first && run.last <= t.stages, "a run has stages");
                                     for (int s = run.first; s < run.last; ++s) expect(stages.insert(run.tile * t.stages + s).second, "no stage is taken twice");
                                     const Place at = t.place(run.tile, 4);
                                     const bool low = at.row == t.down, right = at.column == t.across;
-                                    if (run.tile >= whole) cost += static_cast<long long>(run.last - run.first) * (low && right ? t.corner : low ? t.thin : right ? t.slim : kCostFull);
+                                    cost += static_cast<long long>(run.last - run.first) * (low && right ? t.corner : low ? t.thin : right ? t.slim : kCostFull);
                                 }
-                                costs.push_back(cost);
+                                most = std::max(most, cost), sum += cost;
                             }
+                            const long long deal = static_cast<long long>(parts(whole, all)) * t.stages * kCostFull;
                             expect(static_cast<int>(stages.size()) == t.count() * t.stages, "every stage is taken");
-                            expect(*std::max_element(costs.begin(), costs.end()) - *std::min_element(costs.begin(), costs.end()) < 2 * kCostFull, "parts cost the same, but for a stage");
+                            expect(most <= std::max(deal, sum / all + 1) + 3 * kCostFull, "no part costs more than its share, but for a few stages");
                         }
                     }
                 }
@@ -144,15 +150,15 @@ struct Sides {
 };
 
 template <typename R, int kBlocks, bool kEngine>
-void line(const char* name, Sides s, unsigned blocks, int whole_parts) {
+void line(const char* name, Sides s, unsigned blocks, int whole_parts) {  // 2: all; 3: all of full size
     if (wrong != 0 && left_out >= 0) return;
     const int up = kEngine ? 8 : 1, lda = parts(s.k, 8) * 8, ldb = parts(s.n, 8) * 8, ldc = parts(s.n, up) * up;
     Array a(static_cast<Size>(s.m) * lda, 0), b(static_cast<Size>(s.k) * ldb, 0), c(static_cast<Size>(s.m - 1) * ldc + s.n, kEngine ? 0 : 1);
     a.fill(static_cast<Size>(s.m) * lda, false), b.fill(static_cast<Size>(s.k) * ldb, false), c.fill(static_cast<Size>(s.m - 1) * ldc + s.n, true);
     const TensorMap map_a{a.at, s.m, s.k, lda, kGroupM}, map_b{b.at, s.k, s.n, ldb, kTileK}, map_c{c.at, s.m, s.n, ldc, kGroupM};
     const Tiles t(s.m, s.n, s.k, kBlocks * kTileM, R::kN);
-    const int whole = whole_parts == 2 ? t.count() : t.full() * whole_parts / 2;
-    const unsigned clusters = static_cast<unsigned>(std::max<long long>(1, std::min<long long>(blocks / kBlocks, whole_parts == 2 ? t.count() : t.cost(whole) / kCostFull)));
+    const int whole = whole_parts == 2 ? t.count() : whole_parts == 3 ? t.full() : t.full() * whole_parts / 2;
+    const unsigned clusters = whole_parts == 2 ? std::min(blocks / kBlocks, static_cast<unsigned>(t.count())) : blocks / kBlocks;
     std::vector<float4> sums(static_cast<Size>(clusters) * kBlocks * 8 * 32 * R::kN / 8, float4{NAN, NAN, NAN, NAN});
     std::vector<unsigned> flags(static_cast<Size>(clusters) * kBlocks * 8);
     launch(clusters * kBlocks, kWorkThreads, kBlocks, [&] { stream_k<R, kBlocks, kEngine>(map_a, map_b, map_c, t, c.at, sums.data(), flags.data(), ldc, whole); }, name);
@@ -174,6 +180,20 @@ void second_pass(Sides s, int cuts) {
     launch(2, kWorkThreads, 1, [&] { split<Deep>(map_a, map_b, t, sums.data(), cuts); }, "split");
     launch(over(s.m * s.n, 4 * kAddThreads), kAddThreads, 1, [&] { add_parts(sums.data(), c.at, s.m, s.n, s.n, cuts); }, "add_parts");
     compare("split", c.at, s.m, s.n, s.n, [&](int row, int column) {
+        float sum = 0;
+        for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
+        return sum;
+    });
+}
+
+void by_clusters(Sides s) {
+    if (wrong != 0 && left_out >= 0) return;
+    Array a(static_cast<Size>(s.m) * s.k, 0), b(static_cast<Size>(s.k) * s.n, 0), c(static_cast<Size>(s.m) * s.n, 0);
+    a.fill(static_cast<Size>(s.m) * s.k, false), b.fill(static_cast<Size>(s.k) * s.n, false), c.fill(static_cast<Size>(s.m) * s.n, true);
+    const TensorMap map_a{a.at, s.m, s.k, s.k, kGroupM}, map_b{b.at, s.k, s.n, s.n, kTileK};
+    const Tiles t(s.m, s.n, s.k, kTileM, Deep::kN);
+    launch(static_cast<unsigned>(t.count()) * 2, kWorkThreads, 2, [&] { cluster_split<Deep, 2>(map_a, map_b, t, c.at, s.n); }, "cluster");
+    compare("cluster", c.at, s.m, s.n, s.n, [&](int row, int column) {
         float sum = 0;
         for (int k = 0; k < s.k; ++k) sum += __bfloat162float(a.at[static_cast<Size>(row) * s.k + k]) * __bfloat162float(b.at[static_cast<Size>(k) * s.n + column]);
         return sum;
@@ -237,6 +257,7 @@ int main(int count, char** words) {
     if (asked("stream_k")) {
         line<Wide, 1, true>("stream_k", {130, 264, 520}, 3, 0);
         line<Wide, 1, true>("hybrid", {260, 520, 200}, 2, 1);
+        line<Wide, 1, true>("edges", {260, 520, 200}, 3, 3);
         line<Wide, 1, true>("whole", {260, 264, 136}, 2, 2);
         line<Wide, 2, true>("pair", {330, 264, 328}, 4, 0);
     }
@@ -248,6 +269,7 @@ int main(int count, char** words) {
         line<Narrow, 1, false>("narrow, odd", {70, 131, 330}, 3, 0);
     }
     if (asked("second")) second_pass({70, 264, 456}, 3), second_pass({16, 8, 64}, 1);
+    if (asked("cluster")) by_clusters({130, 264, 456}), by_clusters({16, 8, 128});
     if (asked("grouped")) {
         all_grouped({0, 1, 130, 0, 65}, 264, 136);
         if (part.empty()) all_grouped({64, 200}, 128, 72), all_grouped({0, 0, 1}, 8, 8);

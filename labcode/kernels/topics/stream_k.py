@@ -28,13 +28,69 @@ SHAPES: Mapping[str, tuple[int, int, int]] = {
     "thin_128": (128, 4096, 14336),
 }
 PREDICTED: Mapping[str, Mapping[str, float]] = {
-    "square": {"whole": 0.98, "split": 0.90, "stream_k": 0.93, "hybrid": 0.98, "narrow": 0.85, "pair": 0.97},
-    "odd": {"whole": 0.60, "split": 0.55, "stream_k": 0.65, "hybrid": 0.70, "narrow": 0.55, "pair": 0.92},
-    "unaligned": {"whole": 3.0, "split": 2.8, "stream_k": 3.3, "hybrid": 3.5, "narrow": 3.0, "pair": 3.5},
-    "tail": {"whole": 0.70, "split": 0.85, "stream_k": 1.15, "hybrid": 1.15, "narrow": 1.0, "pair": 1.1},
-    "thin_16": {"whole": 0.15, "split": 0.90, "stream_k": 1.0, "hybrid": 1.0, "narrow": 1.0, "pair": 0.6},
-    "thin_64": {"whole": 0.15, "split": 0.90, "stream_k": 0.9, "hybrid": 0.9, "narrow": 1.0, "pair": 0.6},
-    "thin_128": {"whole": 0.15, "split": 0.90, "stream_k": 0.8, "hybrid": 0.8, "narrow": 0.95, "pair": 0.6},
+    "square": {
+        "whole": 0.98,
+        "split": 0.90,
+        "cluster": 0.8,
+        "stream_k": 0.93,
+        "hybrid": 0.98,
+        "narrow": 0.85,
+        "pair": 0.97,
+    },
+    "odd": {
+        "whole": 0.60,
+        "split": 0.55,
+        "cluster": 0.45,
+        "stream_k": 0.65,
+        "hybrid": 0.70,
+        "narrow": 0.55,
+        "pair": 0.92,
+    },
+    "unaligned": {
+        "whole": 3.0,
+        "split": 2.8,
+        "cluster": 2.0,
+        "stream_k": 3.3,
+        "hybrid": 3.5,
+        "narrow": 3.0,
+        "pair": 3.5,
+    },
+    "tail": {
+        "whole": 0.70,
+        "split": 0.85,
+        "cluster": 0.75,
+        "stream_k": 1.15,
+        "hybrid": 1.15,
+        "narrow": 1.0,
+        "pair": 1.1,
+    },
+    "thin_16": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.1,
+        "stream_k": 1.0,
+        "hybrid": 1.0,
+        "narrow": 1.0,
+        "pair": 0.6,
+    },
+    "thin_64": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.1,
+        "stream_k": 0.9,
+        "hybrid": 0.9,
+        "narrow": 1.0,
+        "pair": 0.6,
+    },
+    "thin_128": {
+        "whole": 0.15,
+        "split": 0.90,
+        "cluster": 1.05,
+        "stream_k": 0.8,
+        "hybrid": 0.8,
+        "narrow": 0.95,
+        "pair": 0.6,
+    },
 }
 
 _OF = {**numbers("gemm/layout.cuh"), **numbers("gemm/bf16.cuh"), **numbers(HEADER)}
@@ -44,12 +100,14 @@ WORK_THREADS = 3 * _OF["kGroupThreads"]
 PACK_THREADS, ADD_THREADS = _OF["kPackThreads"], _OF["kAddThreads"]
 PITCH = 64  # elements: packed rows start where lines of memory do
 MOST_CUTS = 8
+CLUSTERS = (1, 2, 4, 8)
+MULTIPROCESSORS = 132  # of an H100 and an H200: for how many parts a tile has is compiled into a kernel
 WARPS = 2 * _OF["kGroupThreads"] // 32  # that multiply
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a step shares out the tiles. ``cut``: "none", "parts", "all" (Stream-K), "rest"."""
+    """How a step shares out the tiles. ``cut``: "none", "parts", "cluster", "all" (Stream-K), "rest"."""
 
     cut: str
     wide: int = 256
@@ -58,19 +116,16 @@ class Way:
     @property
     def ring(self) -> tuple[str, int]:
         """The ring of tiles as the header calls it, and its bytes."""
-        name, stages, boxes = (
-            ("Narrow", 6, 2)
-            if self.wide == NARROW
-            else ("Deep", 4, 0)
-            if self.cut == "parts"
-            else ("Wide", 4, 2)
-        )
+        name, stages, boxes = ("Wide", 4, 2) if self.cut in ("none", "all", "rest") else ("Deep", 4, 0)
+        if self.wide == NARROW:
+            name, stages, boxes = "Narrow", 6, 2
         return name, stages * (TALL + self.wide) * DEPTH * 2 + 2 * boxes * HALF * 128 + 1024
 
 
 WAYS: Mapping[str, Way] = {
     "whole": Way("none"),
     "split": Way("parts"),
+    "cluster": Way("cluster"),
     "stream_k": Way("all"),
     "hybrid": Way("rest"),
     "narrow": Way("rest", wide=NARROW),
@@ -150,12 +205,34 @@ class Plan:
         """Tiles that are not cut."""
         if self.way.cut == "none":
             return self.count
-        places = self.sm_count // self.way.blocks
-        return max(0, self.full // places - 1) * places if self.way.cut == "rest" else 0
+        if self.way.cut != "rest":
+            return 0
+        waves = self.full // self.places
+        return min(
+            {self.full, waves * self.places, max(0, waves - 1) * self.places},
+            key=lambda whole: self._waves(whole) + self._handing(whole),
+        )
+
+    @property
+    def places(self) -> int:
+        """Blocks, or clusters, that are at work at once."""
+        return self.sm_count // self.way.blocks
+
+    def _waves(self, whole: int) -> float:
+        """What the busiest place has to do, in tiles, where so many are whole and the rest is cut."""
+        return max(ceil(whole / self.places), self.cost() / (self.stages * FULL * self.places))
+
+    def _handing(self, whole: int) -> float:
+        """What handing sums over costs, in tiles: for each part of a tile, and for what L2 serves less well."""
+        cut = self.count - whole
+        return (0.05 * self.places / cut if cut else 0.0) + (0.3 if whole < self.full else 0.0)
 
     @property
     def cuts(self) -> int:
-        """Parts of each tile (split): as few as leave the busiest block little more than its share."""
+        """Parts of each tile, where all have as many: few, and no block with much more than others."""
+        if self.way.cut == "cluster":
+            fitting = [cuts for cuts in CLUSTERS if cuts <= self.stages]
+            return min(fitting, key=lambda cuts: ceil(self.count / (self.sm_count // cuts)) / cuts)
         most = min(self.stages, max(MOST_CUTS, self.sm_count // self.count))
         return min(
             range(1, most + 1), key=lambda cuts: ceil(self.count * cuts / self.sm_count) / cuts + cuts / 200
@@ -164,27 +241,27 @@ class Plan:
     @property
     def clusters(self) -> int:
         """Blocks, or clusters of them, that are started."""
-        places = self.sm_count // self.way.blocks
-        if self.way.cut == "none":
-            return min(places, self.count)
-        if self.way.cut == "parts":
-            return min(places, self.count * self.cuts)
-        return max(1, min(places, self.cost(self.whole) // FULL))
+        if self.way.cut == "cluster":
+            return self.count
+        most = {"none": self.count, "parts": self.count * self.cuts}
+        return min(self.places, most.get(self.way.cut, self.places))
 
     @property
     def share(self) -> float:
         """The work of all blocks over that of as many as the busiest one: 1 when nobody waits for anybody."""
-        places = self.sm_count // self.way.blocks
+        ideal = self.cost() / (self.stages * FULL * self.places)
         if self.way.cut in ("all", "rest"):
-            return min(1.0, self.cost() / (FULL * places))
-        cuts = self.cuts if self.way.cut == "parts" else 1
-        return self.cost() / (ceil(self.count * cuts / places) * places * ceil(self.stages / cuts) * FULL)
+            return ideal / self._waves(self.whole)
+        cuts = 1 if self.way.cut == "none" else self.cuts
+        at_once = self.places // cuts * cuts if self.way.cut == "cluster" else self.places
+        return ideal / (ceil(self.count * cuts / at_once) * ceil(self.stages / cuts) / self.stages)
 
 
 def plan(name: str, shape: tuple[int, ...], sm_count: int) -> Plan:
     """How a step deals the tiles of (m, n, k)."""
     m, n, k = shape
-    return Plan(WAYS[name], m, n, k, sm_count)
+    way = WAYS[name]
+    return Plan(way, m, n, k, MULTIPROCESSORS if way.cut == "cluster" else sm_count)
 
 
 def _entry(name: str) -> Callable[[Problem], str]:
@@ -194,6 +271,8 @@ def _entry(name: str) -> Callable[[Problem], str]:
     def entry(problem: Problem) -> str:
         if way.cut == "parts":
             return f"{NAMESPACE}::split<{ring}>"
+        if way.cut == "cluster":
+            return f"{NAMESPACE}::cluster_split<{ring}, {plan(name, problem.shape, MULTIPROCESSORS).cuts}>"
         engine = "true" if problem.shape[1] % 8 == 0 else "false"
         return f"{NAMESPACE}::stream_k<{ring}, {way.blocks}, {engine}>"
 
@@ -203,7 +282,8 @@ def _entry(name: str) -> Callable[[Problem], str]:
 def _launch(name: str) -> Callable[[Problem, Gpu], Launch]:
     def launch(problem: Problem, gpu: Gpu) -> Launch:
         found = plan(name, problem.shape, gpu.sm_count)
-        return Launch(found.clusters * found.way.blocks, WORK_THREADS, found.way.ring[1], found.way.blocks)
+        blocks = found.cuts if found.way.cut == "cluster" else found.way.blocks
+        return Launch(found.clusters * blocks, WORK_THREADS, found.way.ring[1], blocks)
 
     return launch
 
@@ -236,6 +316,11 @@ STREAM_K = Kernel(
             "split",
             "The stages of each tile in as many parts as fill the GPU. Their sums go to memory in fp32, and "
             "a second kernel adds them up: 4 bytes an element and part, written and read.",
+        ),
+        _step(
+            "cluster",
+            "The parts of a tile are the blocks of a cluster. They leave their sums in shared memory and "
+            "read each other's there: none goes to memory, and no second kernel is needed.",
         ),
         _step(
             "stream_k",

@@ -9,7 +9,7 @@ from labcode.timing import spread
 from labcode.workloads.shared.common import Check
 
 Call = Callable[[], object]
-GUARD = 64  # elements on either side of an output
+GUARD = 512  # elements on either side of an output, which keeps the alignment that PyTorch gives its tensors
 LIBRARY_TIMES = 1.5  # a step's error may be so many times the library's
 
 
