@@ -20,30 +20,30 @@ def test_plans_counted_by_hand() -> None:
     assert (tail.count, tail.full, tail.stages, tail.whole, tail.clusters) == (136, 136, 128, 136, 132)
     assert tail.share == pytest.approx(136 / 264)
     odd = stream_k.plan("hybrid", (4097, 4104, 4088), 132)
-    assert (odd.count, odd.full, odd.stages, odd.whole) == (33 * 17, 32 * 16, 64, 2 * 132)
+    assert (odd.count, odd.full, odd.stages, odd.whole) == (33 * 17, 32 * 16, 64, 32 * 16)
     assert odd.fields == (4097, 4104, 128, 256, 32, 16, 64, *odd.costs)
     full, thin, little = stream_k.FULL, stream_k.THIN, stream_k.LITTLE
     assert odd.costs == (thin, thin, little)
     assert odd.cost() == 64 * (512 * full + 16 * thin + 32 * thin + little)
     assert odd.cost(264) == odd.cost() - 64 * 264 * full
     pair = stream_k.plan("pair", (4097, 4104, 4088), 132)
-    assert (pair.tall, pair.count, pair.clusters, pair.whole) == (256, 17 * 17, 66, 2 * 66)
+    assert (pair.tall, pair.count, pair.clusters, pair.whole) == (256, 17 * 17, 66, 16 * 16)
     thin_one = stream_k.plan("stream_k", (16, 4096, 14336), 132)
     assert (thin_one.count, thin_one.full, thin_one.whole, thin_one.clusters) == (16, 0, 0, 132)
     assert stream_k.plan("split", (16, 4096, 14336), 132).cuts == 8
-    assert stream_k.plan("stream_k", (1, 1, 1), 132).clusters == 1
+    assert stream_k.plan("cluster", (16, 4096, 14336), 132).cuts == 8
+    assert stream_k.plan("cluster", (4096, 4096, 4096), 132).cuts == 1
+    assert stream_k.plan("hybrid", (2176, 2048, 8192), 132).whole == 0
 
 
 @pytest.mark.parametrize("name", stream_k.WAYS)
 def test_plans_need_no_more_than_the_gpu_has(name: str) -> None:
     for shape in (*stream_k.SHAPES.values(), (1, 1, 1), (5000, 1, 9), (1, 5000, 1)):
         plan = stream_k.plan(name, shape, 132)
-        assert 1 <= plan.clusters * plan.way.blocks <= 132
+        assert plan.way.cut == "cluster" or 1 <= plan.clusters * plan.way.blocks <= 132
         assert plan.way.ring[1] + 256 <= H200.shared_bytes
         assert plan.whole <= plan.count and (plan.way.cut == "none" or plan.whole <= plan.full)
         assert 0 < plan.share <= 1
-        if plan.way.cut in ("all", "rest"):  # each part of the line has a stage
-            assert plan.clusters == 1 or plan.cost(plan.whole) >= plan.clusters * stream_k.FULL
 
 
 def test_loads_of_experts() -> None:
@@ -157,7 +157,7 @@ def test_bad_flags(program: Any, flag: str, value: str, capsys: pytest.CaptureFi
 
 
 def test_a_step_there_is_not() -> None:
-    with pytest.raises(LabError, match=r"^stream_k: no step best; its steps are whole, split, stream_k, "):
+    with pytest.raises(LabError, match=r"^stream_k: no step best; its steps are whole, split, cluster, "):
         stream_k_program.main(["--steps", "best"])
 
 

@@ -223,7 +223,7 @@ class Plan:
         return max(ceil(whole / self.places), self.cost() / (self.stages * FULL * self.places))
 
     def _handing(self, whole: int) -> float:
-        """What handing sums over costs, in tiles: for each part of a tile, and for what L2 serves less well."""
+        """What handing sums over costs, in tiles: by parts of a tile, and what L2 serves less well."""
         cut = self.count - whole
         return (0.05 * self.places / cut if cut else 0.0) + (0.3 if whole < self.full else 0.0)
 
